@@ -125,11 +125,14 @@ class GenerationStore:
         self._change(dataset, flow, lambda manifest: manifest.update(number, completed=True))
 
     def started(
-        self, dataset: QualifiedName, flow: QualifiedName, number: int, query: str, *, owner: str = ""
+        self, dataset: QualifiedName, flow: QualifiedName, number: int, query: str, *, sources: tuple[str, ...] = (),
+        owner: str = "",
     ) -> None:  # fmt: skip
-        """Store the id of the stream of a generation, and the owner of its sink. Idempotent."""
+        """Store the id of the stream of a generation, its sources, and the owner of its sink. Idempotent."""
         self._change(
-            dataset, flow, lambda found: replace(found.update(number, query=query), owner=owner or found.owner)
+            dataset,
+            flow,
+            lambda found: replace(found.update(number, query=query, sources=sources), owner=owner or found.owner),
         )
 
     def promote(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
@@ -162,9 +165,11 @@ class GenerationStore:
         def adopted(manifest: Manifest) -> Manifest:
             if manifest.find(number) is not None:
                 return manifest
+            continued = manifest.find(rewound_to)
             generation = Generation(
                 number=number, begun_at=self._now, reason=reason, start=start, current_since=self._since(manifest),
                 after_batch=after_batch, rewound_to=rewound_to,
+                sources=() if continued is None else continued.sources,
             )  # fmt: skip
             return manifest.begin(generation, after=manifest.last_number, undoes=True)
 

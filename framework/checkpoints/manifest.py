@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -42,6 +43,7 @@ class Generation:
         fingerprint: identifies what it was begun for, as free text.
         query: the id of the stream that runs from its checkpoint, once it has started; empty before, and for a batch.
             It tells a checkpoint that was deleted from one that is new.
+        sources: the sources that the stream has read, in the order of its query; empty if they are unknown.
         current_since: when it last became the current one, later than any other did before; None if it never did.
         after_batch: the last of its batches in the table when it became current: of a full refresh when it was
             published, of a rewind where it continues; None if it began without one.
@@ -62,6 +64,7 @@ class Generation:
     completed: bool = False
     fingerprint: str = ""
     query: str = ""
+    sources: tuple[str, ...] = ()
     current_since: str | None = None
     after_batch: int | None = None
     undone_by: str = ""
@@ -72,6 +75,19 @@ class Generation:
     def is_present(self) -> bool:
         """Whether rows that it wrote may be in the target: it is not being built, and nothing has undone it."""
         return self.state is not GenerationState.BUILDING and not self.undone_by
+
+    def misplaced(self, present: Sequence[str]) -> tuple[str, str] | None:
+        """Return a source and the one at whose position its query now reads it; None if there is no such source.
+
+        A checkpoint knows the sources of a query by their places. A source that is new may take the place of another
+        one, such as a folder that was renamed; one that has changed its place would be compared with what was read of
+        the other one.
+
+        Args:
+            present: the sources in the order of the present query.
+        """
+        pairs = zip(self.sources, present, strict=False)
+        return next(((now, was) for was, now in pairs if was != now and now in self.sources), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,13 +179,17 @@ class Manifest:
         undone = (dataclasses.replace(_kept(each), undone_by=why) for each in self.generations)
         return dataclasses.replace(self, generations=tuple(undone))
 
-    def update(self, number: int, *, completed: bool | None = None, query: str | None = None) -> Manifest:
-        """Return the manifest with this generation's `completed` or `query` changed; None keeps a value."""
+    def update(
+        self, number: int, *, completed: bool | None = None, query: str | None = None,
+        sources: tuple[str, ...] | None = None,
+    ) -> Manifest:  # fmt: skip
+        """Return the manifest with values of this generation changed; None keeps a value."""
         chosen = self._require(number, "update", set(GenerationState))
         changed = dataclasses.replace(
             chosen,
             completed=chosen.completed if completed is None else completed,
             query=chosen.query if query is None else query,
+            sources=chosen.sources if sources is None else sources,
         )
         generations = tuple(changed if each is chosen else each for each in self.generations)
         return dataclasses.replace(self, generations=generations)
@@ -214,7 +234,8 @@ def parse_manifest(text: str, path: str) -> Manifest:
         if fields["format"] != _FORMAT:
             raise ValueError(f"format {fields['format']}")  # noqa: EM102, TRY003, TRY301 - becomes the `problem` below
         generations = [
-            Generation(**{**each, "state": GenerationState(each["state"])}) for each in fields["generations"]
+            Generation(**{**each, "state": GenerationState(each["state"]), "sources": tuple(each.get("sources", ()))})
+            for each in fields["generations"]
         ]
         return Manifest(
             dataset=QualifiedName(**fields["dataset"]),

@@ -74,6 +74,7 @@ class AnalysedQuery:
             batch_paths=batch_paths(frame),
             operators=stateful_operators(frame) if has_checkpoint else None,
             source_count=count_sources(frame) if has_checkpoint else None,
+            source_names=tuple(map(str, sources)) if has_checkpoint else (),
         )
 
     def _fingerprint(self, code_version: str | None, file_identity: Callable[[list[str]], str | None]) -> str | None:

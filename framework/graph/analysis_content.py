@@ -54,6 +54,7 @@ def _flow_json(flow: GraphFlow) -> dict[str, Any]:
         "batch_paths": flow.batch_paths,
         "operators": None if flow.operators is None else [asdict(each) for each in flow.operators],
         "source_count": flow.source_count,
+        "source_names": flow.source_names,
     }
 
 
@@ -69,6 +70,7 @@ def _flow(spec: FlowSpec, value: Mapping[str, Any]) -> GraphFlow:
         batch_paths=tuple(value["batch_paths"]),
         operators=None if operators is None else tuple(StatefulOperator(**each) for each in operators),
         source_count=value["source_count"],
+        source_names=tuple(value["source_names"]),
     )
 
 

@@ -135,9 +135,12 @@ def _of_table(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None
 def _of_checkpoint(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None:
     """Spark would begin again, and append what is in the table already."""
     if state.generation is None and state.unknown_rows:
+        would = "append them again"
+        if dataset.cdc is not None:
+            would = "pass over rows that have come since, because its query begins with new rows only"
         return _NO_METADATA, (
             f"{dataset.name.table} has rows of a stream whose checkpoint is not here: it was deleted with its "
-            "manifest, or is that of another dataset or storage. A first run would append them again."
+            f"manifest, or is that of another dataset or storage. A first run would {would}."
         )
     if not state.deleted:
         return None
@@ -179,9 +182,16 @@ def _changed(what: str, operator: StatefulOperator, stored: str | None, present:
 def _of_sources(flow: GraphFlow, state: FlowState) -> tuple[str, str] | None:
     stored = state.query.source_count if state.query is not None else None
     present = flow.source_count
-    if stored is None or present is None or stored == present:
+    if stored is not None and present is not None and stored != present:
+        problem = f"it holds the positions of {counted(stored, 'source')}, and the query now has {present}."
+        return SOURCES_CHANGED, problem
+    if state.misplaced is None:
         return None
-    return SOURCES_CHANGED, f"it holds the positions of {counted(stored, 'source')}, and the query now has {present}."
+    now, was = state.misplaced
+    return SOURCES_CHANGED, (
+        f"it knows its sources by their order, and the query now reads {now} at the position of {was}: what was read "
+        "of the one would count as read of the other."
+    )
 
 
 def _of_gaps(gaps: Sequence[Gap]) -> tuple[str, str] | None:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
 from framework.foundation.nearest import plain_name
 from framework.graph.graph import DataflowGraph, GraphFlow, Read
+from framework.sources.cloud_files.source import check_options
 from framework.sources.delta.source import KIND, table_source
 from framework.sources.port import SourceReference
-from framework.sources.starts import SourceStart, reader_start
+from framework.sources.starts import SourceStart, reader_start, started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ def resolve_starts(graph: DataflowGraph, flow: GraphFlow, starts: Sequence[Sourc
 
     Raises:
         UserError: START_OF_FLOW_NOT_STREAMING, START_SOURCE_UNKNOWN, START_REPEATED, START_SOURCE_MISSING,
-            START_NOT_SUPPORTED, START_INVALID.
+            START_NOT_SUPPORTED, START_INVALID, CLOUD_FILES_OPTION_CONFLICT.
     """
     if not starts:
         return {}
@@ -62,11 +64,20 @@ def resolve_starts(graph: DataflowGraph, flow: GraphFlow, starts: Sequence[Sourc
         if source.name in found:
             raise UserError("START_REPEATED", location=location, flow=name, source=source.name)
         reader_start(source.kind, start, source=source.name)
+        if source.reference is not None:
+            _check(source.reference, start, location)
         found[source.name] = start
     missing = [source.name for source in sources if source.name not in found]
     if missing:
         raise UserError("START_SOURCE_MISSING", location=location, flow=name, sources=", ".join(missing))
     return found
+
+
+def _check(source: SourceReference, start: SourceStart, location: SourceLocation | None) -> None:
+    try:
+        check_options(started(source, start))
+    except UserError as error:
+        raise error.at(location) from error
 
 
 def _of(flow: GraphFlow, sources: Sequence[FlowSource], start: SourceStart) -> FlowSource:

@@ -80,6 +80,7 @@ class SourceReference:
         from_start: whether a stream without a position begins with all rows that the source has then.
         begins: the start that the code gives, as `option=value`, of a stream that leaves out rows of the source without
             a position; empty if it begins with all rows, or if the kind has no starts.
+        selects: what tells it from another read of the same location, as `option=value`; empty if nothing does.
     """
 
     kind: str
@@ -89,6 +90,11 @@ class SourceReference:
     only: tuple[ColumnValues, ...] = ()
     from_start: bool = field(default=False, compare=False)
     begins: str = field(default="", repr=False, compare=False)
+    selects: str = field(default="", repr=False, compare=False)
+
+    def __str__(self) -> str:
+        """The source as a manifest and messages name it, such as `/landing/orders (cloud_files)`."""
+        return f"{self.location or '-'} ({', '.join(filter(None, (self.kind, self.selects)))})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ checkpoint and is kept in its manifest.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from datetime import UTC, datetime
 from framework.foundation.errors import UserError
 from framework.foundation.storage_port import Storage
 from framework.foundation.time_zones import zone_of
+from framework.sources.cloud_files.options import local_path
 from framework.sources.delta.log import commit_files, latest_version
 from framework.sources.kinds import kind_named
 from framework.sources.port import SourceReference
@@ -23,6 +25,11 @@ _VERSION, _TIMESTAMP = "startingVersion", "startingTimestamp"
 _WORDS = ("earliest", "latest", "now", "position")
 # What a start of a source needs besides its own option. A start in the past means files that exist already.
 _COMPANIONS: Mapping[str, Mapping[str, str]] = {"modifiedAfter": {"cloudFiles.includeExistingFiles": "true"}}
+_KNOWN = re.compile(
+    rf"(?:^|:)\s*((?:{_VERSION}|{_TIMESTAMP}|modifiedAfter|startingOffsets|offsets|timestamp)\s*=|(?:{'|'.join(_WORDS)})\s*$)",
+    re.IGNORECASE,
+)
+_AT_END = re.compile(r"^latest$|=latest$|:\s*-1\b|^cloudFiles\.includeExistingFiles=false$", re.IGNORECASE)
 _KAFKA_STARTS = ("earliest", "latest", "timestamp=TIME", 'offsets={"TOPIC":{"PARTITION":OFFSET}}')
 _KAFKA_OPTIONS = (
     "startingOffsets", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "startingTimestamp"
@@ -80,9 +87,13 @@ def parse_start(text: str) -> SourceStart:
         SourceStart(option='earliest', value=None, source='orders')
         >>> parse_start("modifiedAfter=2025-04-09T18:15:00").value
         '2025-04-09T18:15:00'
+        >>> parse_start("/landing/day=2025-04-09:modifiedAfter=2025-04-10").source
+        '/landing/day=2025-04-09'
     """
-    head, sign, value = text.strip().partition("=")
-    source, _, option = head.rpartition(":")
+    known = _KNOWN.search(text)  # the name of a source may have a `=`, as folders such as `date=2025-04-09`
+    begin = 0 if known is None else known.start(1)
+    head, sign, value = text[begin:].strip().partition("=")
+    source, _, option = head.rpartition(":") if known is None else (text[:begin].rstrip().removesuffix(":"), ":", head)
     option, value = option.strip(), value.strip()
     if not option or (sign and not value) or (not sign and option.lower() not in _WORDS):
         raise UserError("START_INVALID", start=text)
@@ -112,6 +123,35 @@ def reader_start(kind: str, start: SourceStart, *, source: str, zone: str = "UTC
     if kind == "cloud_files":  # the prefix is another spelling of the same option
         removed |= {f"cloudFiles.{name}" for name in known.values()}
     return ReaderStart(options={option: start.value, **_COMPANIONS.get(option, {})}, removed=frozenset(removed))
+
+
+def started(source: SourceReference, start: SourceStart) -> SourceReference:
+    """Return a source as a generation with a start of its own reads it; the same one if its content shows no start.
+
+    Raises:
+        UserError: START_NOT_SUPPORTED, START_INVALID.
+    """
+    if source.kind != "cloud_files" or not source.details:
+        return source
+    mark = json.loads(source.details)
+    found = reader_start(source.kind, start, source=str(source.location), zone=mark.get("zone", "UTC"))
+    options = {name.lower(): value for name, value in found.applied(mark["options"]).items()}
+    return replace(source, details=json.dumps({**mark, "options": options}))
+
+
+def is_at_end(begin: str) -> bool:
+    """Whether a stream that begins there anew passes over what has arrived since an earlier one began there.
+
+    Args:
+        begin: a start of the code or of a user, as `option=value` or a word.
+
+    Examples:
+        >>> [is_at_end(each) for each in ("startingVersion=latest", "latest", 'startingOffsets={"t":{"0":-1}}')]
+        [True, True, True]
+        >>> [is_at_end(each) for each in ("", "startingVersion=12", "modifiedAfter=2025-04-09", "earliest")]
+        [False, False, False, False]
+    """
+    return _AT_END.search(begin) is not None
 
 
 def pin_start(storage: Storage, source: SourceReference, start: SourceStart) -> SourceStart:
@@ -160,6 +200,16 @@ def parse_starts(text: str | None) -> dict[str, SourceStart]:
     """Return the starts of a generation by source; {} if it has none of its own."""
     found = json.loads(text) if text else {}
     return {source: parse_start(start) for source, start in found.items()}
+
+
+def start_of(starts: Mapping[str, SourceStart], name: str) -> SourceStart | None:
+    """Return the start of a source by its name; another spelling of a path is the same source."""
+    return starts.get(name) or next((start for other, start in starts.items() if _plain(other) == _plain(name)), None)
+
+
+def _plain(name: str) -> str:
+    """Return the normalized path of a source that is named by one; any other name as it is."""
+    return (local_path(name) or name.rstrip("/")) if "/" in name else name
 
 
 def _kafka_options(start: SourceStart, source: str, zone: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import reduce
 
 from framework.checkpoints.generations import GenerationStore
@@ -49,25 +48,13 @@ def left_out(case: Case, flow: GraphFlow, *, is_read: bool = False) -> Amount:
 def _of_source(source: SourceReference, place: int | None) -> Amount:
     if source.kind not in _WITH_ALL:
         return unknown(f"only the source knows where it begins ({source.location or source.kind})")
-    begins = begin_of_code(source)
+    begins = source.begins
     if not begins:
         return NONE
     number = begins.removeprefix(_VERSION)
     if place is not None and number.isdecimal() and int(number) <= place:
         return NONE
     return unknown(f"what {source.location} has from before `{begins}`, where the code begins")
-
-
-def begin_of_code(source: SourceReference) -> str:
-    """Return the start that the code gives, as `option=value`; empty if it leaves no row out."""
-    if source.kind != "cloud_files" or not source.details:
-        return source.begins
-    options: dict[str, str] = json.loads(source.details)["options"]
-    given = {name.lower(): str(value) for name, value in options.items()}
-    if given.get("cloudfiles.includeexistingfiles", "true").lower() == "false":
-        return "cloudFiles.includeExistingFiles=false"
-    after = given.get("modifiedafter", given.get("cloudfiles.modifiedafter"))
-    return "" if after is None else f"modifiedAfter={after}"
 
 
 def _version(case: Case) -> int | None:

@@ -92,7 +92,10 @@ DIAGNOSES = (
     ),
     Diagnosis(
         name="SOURCES_CHANGED",
-        meaning="The query has more or fewer sources than the checkpoint has positions, which it stores by number.",
+        meaning=(
+            "The checkpoint stores the positions of its sources by number. The query has more or fewer sources now, or "
+            "has them in another order."
+        ),
         faults=(Fault(condition=SOURCES_CHANGED),),
         ways=(Way.RESTORE, *_RESETS),
     ),

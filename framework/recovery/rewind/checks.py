@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +13,6 @@ from framework.checkpoints.truncation import missing_for
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphFlow
-from framework.recovery.doctor.beginnings import begin_of_code
 from framework.recovery.rewind.moment import time_text
 from framework.recovery.rewind.plan import TableRewind
 from framework.recovery.rewind.positions import FlowPosition, Positions, is_stream
@@ -27,13 +25,11 @@ from framework.sources.delta.log import read_tip
 from framework.sources.delta.source import NextVersion
 from framework.sources.kinds import KINDS
 from framework.sources.port import RewindableSource, RewindPosition, SourceReference, StreamingSource
-from framework.sources.starts import parse_starts
+from framework.sources.starts import is_at_end, parse_starts
 
 Found = tuple[GraphFlow, FlowPosition, RewoundFlow]
 Restored = Mapping[str | None, QualifiedName]
 
-# A stream that begins there anew passes over what has arrived since.
-_MOVING = re.compile(r"^latest$|=latest$|:\s*-1\b|=false$", re.IGNORECASE)
 _STARTS = frozenset({"startingversion", "startingtimestamp"})
 
 
@@ -147,10 +143,10 @@ class Checks:
         lost = list(self._gone_files(rewound))
         sources = StateReader(graph=self.graph, store=self.store).stream_sources(flow) or flow.sources
         if rewound.start is None:
-            begins = [(source.location or source.kind, begin_of_code(source)) for source in sources]
+            begins = [(source.location or source.kind, source.begins) for source in sources]
         else:
             begins = [(name, start.text) for name, start in parse_starts(rewound.start).items()]
-        lost += [f"`{begin}` begins later in {name} than it did" for name, begin in begins if _MOVING.search(begin)]
+        lost += [f"`{begin}` begins later in {name} than it did" for name, begin in begins if is_at_end(begin)]
         for each in lost:
             yield UserError("REWIND_SOURCE_GONE", location=flow.spec.location, flow=flow.spec.name, lost=each)
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-
 from framework.checkpoints.manifest import Generation
 from framework.checkpoints.offsets import CheckpointProgress
 from framework.declare.specs import DatasetSpec
@@ -14,9 +11,7 @@ from framework.run.flows.application import application_id
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import LogTip
 from framework.sources.delta.source import begin_of
-
-_LATEST = re.compile(r"latest|:\s*-1\b", re.IGNORECASE)
-"""The newest rows of a table or of topics; `-1` is the end of a partition."""
+from framework.sources.starts import is_at_end
 
 
 def sink_folder(spec: DatasetSpec) -> str | None:
@@ -61,9 +56,4 @@ def begins_late(flow: GraphFlow) -> bool:
     """Return whether a stream without a position leaves out rows that are there, also those that have come last."""
     begins = [read.begins or begin_of(dict(read.options)) for read in flow.reads if read.streaming]
     begins += [source.begins for source in flow.sources]
-    if any(_LATEST.search(each) for each in begins):
-        return True
-    folders = [source for source in flow.sources if source.details and source.kind == "cloud_files"]
-    options = [json.loads(source.details)["options"] for source in folders]
-    given = [{name.lower(): str(value).lower() for name, value in each.items()} for each in options]
-    return any(each.get("cloudfiles.includeexistingfiles") == "false" for each in given)
+    return any(map(is_at_end, begins))

@@ -124,10 +124,13 @@ class FlowRun:
         return self.context.store.storage
 
     def started(self, query: str) -> None:
-        """Record the id of the stream, which the checkpoint has now."""
+        """Record the id of the stream, which the checkpoint has now, and its sources."""
         store = GenerationStore(self.storage)
         owner = self.context.pipeline if self.dataset.is_sink else ""
-        store.started(self.dataset.name, self.flow.spec.name, self.step.generation, query, owner=owner)
+        store.started(
+            self.dataset.name, self.flow.spec.name, self.step.generation, query, sources=self.flow.source_names,
+            owner=owner,
+        )  # fmt: skip
 
     @property
     def application_id(self) -> str:

@@ -25,12 +25,11 @@ from framework.run.quarantine.faults import checked_rows, faults_of
 from framework.run.quarantine.source_file import with_file
 from framework.run.quarantine.table import OWN_COLUMNS
 from framework.run.tables.table_store import TableStore
-from framework.sources.cloud_files.options import local_path
 from framework.sources.cloud_files.schemas import SchemaStore
 from framework.sources.delta.source import KIND as DELTA
 from framework.sources.kinds import recognized
 from framework.sources.port import StreamingRelation
-from framework.sources.starts import ReaderStart, SourceStart, reader_start
+from framework.sources.starts import ReaderStart, SourceStart, reader_start, start_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,11 +118,6 @@ def _marked(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame
     return marked(with_file(frame), target.name, target.spec.expectations, held=checked_rows(flow), faults=faults)
 
 
-def _plain(name: str) -> str:
-    """The normalized path of a source that is named by one; any other name as it is."""
-    return (local_path(name) or name.rstrip("/")) if "/" in name else name
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Reads:
     """The reads of one query; collects the expectations of the views in between.
@@ -171,9 +165,7 @@ class _Reads:
         else:
             source = recognized(relation)
             kind, name = source.kind, source.location or source.kind
-        # Another spelling of a path is the same source.
-        found = (each for other, each in self.starts.items() if _plain(other) == _plain(name))
-        start = self.starts.get(name) or next(found, None)
+        start = start_of(self.starts, name)
         return None if start is None else self._reader_start(kind, start, name)
 
     def _started(self, name: str, options: Mapping[str, str]) -> Mapping[str, str]:

@@ -36,7 +36,16 @@ from framework.sources.delta.log import LogTip, last_user_metadata, latest_versi
 from framework.sources.delta.source import REPLACED, begin_of, table_source
 from framework.sources.kinds import flow_gaps, flow_resume, is_drained, removed_data, source_identity
 from framework.sources.port import Gap, SourceReference
-from framework.sources.starts import SourceStart, awaits_version, parse_start, parse_starts, pin_start, starts_text
+from framework.sources.starts import (
+    SourceStart,
+    awaits_version,
+    parse_start,
+    parse_starts,
+    pin_start,
+    start_of,
+    started,
+    starts_text,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,11 +134,8 @@ class StateReader:
         folder = path or sink_folder(dataset.spec)
         tip = None if folder is None else read_tip(self.storage, folder)
         if current is None:
-            former = () if building else former_flows(self.storage, self.graph, dataset, path, tip=tip)
-            unknown = not building and has_unknown_rows(self.storage, dataset, tip)
-            return FlowState(
-                building=building, latest=latest, removed=removed, former=former, unknown_rows=unknown
-            )  # fmt: skip
+            begun = FlowState(building=building, latest=latest, removed=removed, begins_late=begins_late(flow))
+            return begun if building else self._before_first_run(dataset, flow, manifest, begun, tip)
         checkpoint = generations.path(dataset.name, flow.spec.name, current.number)
         # A flow that runs once and has run has nothing to continue, so nothing can be broken.
         is_over = flow.spec.once and current.completed
@@ -153,6 +159,7 @@ class StateReader:
             has_kept=kept is not None,
             repeats=appends and kept is not None and bool(written_since(self.storage, manifest, kept, in_target)),
             query=query,
+            misplaced=None if progress.last_offset_batch is None else current.misplaced(flow.source_names),
             gaps=() if query is None else self.gaps(flow, checkpoint),
             resume=() if query is None else self.resume(flow, checkpoint),
             removed=removed,
@@ -168,6 +175,18 @@ class StateReader:
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
         )  # fmt: skip
+
+    def _before_first_run(
+        self, dataset: GraphDataset, flow: GraphFlow, manifest: Manifest, state: FlowState, tip: LogTip | None
+    ) -> FlowState:
+        """Return the state of a flow without a generation: what the target may have of it already."""
+        path = self.store.path(dataset.spec) if dataset.is_table else None
+        if flow.spec.cdc is None:
+            unknown = has_unknown_rows(self.storage, dataset, tip)
+        else:  # it may apply events again, but not pass over some
+            unknown = bool(state.latest) and state.begins_late and not manifest.generations
+        former = former_flows(self.storage, self.graph, dataset, path, tip=tip)
+        return replace(state, former=former, unknown_rows=unknown)
 
     def _has_moved(self, dataset: GraphDataset, flow: GraphFlow, generation: Generation) -> bool:
         """Whether a sink has another place than after the last run of a generation."""
@@ -245,8 +264,9 @@ class StateReader:
         self, flow: GraphFlow, starts: Mapping[str, SourceStart]
     ) -> Iterator[tuple[SourceReference, SourceStart]]:
         for name, source in self._named_sources(flow).items():
-            if name in starts:
-                yield source, starts[name]
+            start = start_of(starts, name)
+            if start is not None:
+                yield source, start
 
     def _named_sources(self, flow: GraphFlow) -> dict[str, SourceReference]:
         """Return the sources of a flow by name; tables without a known path are missing."""
@@ -279,8 +299,12 @@ class StateReader:
             progress: an earlier progress, in place of the last one.
 
         Returns:
-            () if one of the starts is unknown.
+            () if one of the starts is unknown, such as that of a source that has another place in the query now.
         """
+        manifest = GenerationStore(self.storage).manifest(flow.spec.target, flow.spec.name)
+        current = manifest.in_state(GenerationState.CURRENT)
+        if current is not None and current.misplaced(flow.source_names) is not None:
+            return ()
         named = self._named_sources(flow)
         starts = flow_resume(self.storage, checkpoint, tuple(named.values()), progress)
         if starts is None or len(named) != len(flow_sources(self.graph, flow)):
@@ -310,7 +334,16 @@ class StateReader:
             from_start = read.dataset is not None and not read.options
             begins = read.begins or begin_of(dict(read.options))
             tables.append(table_source(path, read.only, from_start=from_start, begins=begins))
-        return (*tables, *flow.sources)
+        return (*tables, *self._started_sources(flow))
+
+    def _started_sources(self, flow: GraphFlow) -> Iterator[SourceReference]:
+        """Yield the sources of a flow as its current generation reads them, which may have starts of its own."""
+        manifest = GenerationStore(self.storage).manifest(flow.spec.target, flow.spec.name)
+        current = manifest.in_state(GenerationState.CURRENT)
+        starts = parse_starts(None if current is None else current.start)
+        for source in flow.sources:
+            start = start_of(starts, source.location or source.kind)
+            yield source if start is None else started(source, start)
 
     def compared_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
         """Return the tables that a view or a snapshot flow reads; None for other reads or nondeterministic results."""

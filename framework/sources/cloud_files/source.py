@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -50,9 +50,12 @@ class CloudFilesSource:
             return SourceReference(kind=self.kind, shape=SourceShape.FOLDER, location=relation.path)
         if mark is None:
             return None
+        found = json.loads(mark)
+        globs = [str(value) for name, value in found["options"].items() if name.lower().endswith("pathglobfilter")]
         return SourceReference(
-            kind=self.kind, shape=SourceShape.FOLDER, location=json.loads(mark)["path"], details=mark
-        )
+            kind=self.kind, shape=SourceShape.FOLDER, location=found["path"], details=mark,
+            begins=_begin_of(found["options"]), selects="".join(f"pathGlobFilter={glob}" for glob in globs),
+        )  # fmt: skip
 
     def owns(self, offset: str) -> bool:
         """Own the numbers of files."""
@@ -145,6 +148,16 @@ def widens_types(source: SourceReference) -> bool:
     return source.kind == CloudFilesSource.kind and source.details != "" and _options(source).widens_types
 
 
+def check_options(source: SourceReference) -> None:
+    """Check the options of a folder; of any other source nothing.
+
+    Raises:
+        UserError: as `parse_options`, such as CLOUD_FILES_OPTION_CONFLICT of a start that is after `modifiedBefore`.
+    """
+    if source.kind == CloudFilesSource.kind and source.details:
+        _options(source)
+
+
 def check_columns(before: Sequence[SourceReference], query: Callable[[], Sequence[SourceReference]]) -> None:
     """Stop a flow whose folders have columns or types that another flow recorded after the graph was resolved.
 
@@ -170,6 +183,15 @@ def check_columns(before: Sequence[SourceReference], query: Callable[[], Sequenc
         if names or wider:
             condition = NEW_COLUMNS if names else WIDER_TYPES
             raise OperationError(condition, path=str(old.location), columns=", ".join(names or wider))
+
+
+def _begin_of(options: Mapping[str, Any]) -> str:
+    """The start that the options of a reader give; empty for all files."""
+    given = {name.lower(): str(value) for name, value in options.items()}
+    if given.get("cloudfiles.includeexistingfiles", "true").lower() == "false":
+        return "cloudFiles.includeExistingFiles=false"
+    after = given.get("modifiedafter", given.get("cloudfiles.modifiedafter"))
+    return "" if after is None else f"modifiedAfter={after}"
 
 
 def _marked(sources: Sequence[SourceReference]) -> list[SourceReference]:

@@ -43,7 +43,10 @@ class FileSource:
         """Recognize Spark's file formats with a path that is no glob."""
         if relation.format not in _FORMATS or relation.path is None or _GLOB & set(relation.path):
             return None
-        return SourceReference(kind=self.kind, shape=SourceShape.FOLDER, location=relation.path)
+        glob = relation.options.get("pathglobfilter", "")
+        return SourceReference(
+            kind=self.kind, shape=SourceShape.FOLDER, location=relation.path, selects=glob and f"pathGlobFilter={glob}"
+        )
 
     def owns(self, offset: str) -> bool:
         """Own offsets of the form `{"logOffset": n}`."""

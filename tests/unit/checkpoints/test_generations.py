@@ -282,3 +282,34 @@ def test_an_append_is_not_rolled_back_past_a_full_refresh(store: GenerationStore
     assert kept is not None
     assert kept.number == 2
     assert last_kept(store.manifest(ORDERS, LOAD), appends=True, numbers=(1,)) is None
+
+
+@pytest.mark.parametrize(
+    ("present", "misplaced"),
+    [
+        (("a", "b"), None),
+        (("b", "a"), ("b", "a")),
+        (("c", "b"), None),
+        (("a", "c"), None),
+        (("b", "c"), ("b", "a")),
+        (("a", "a"), ("a", "b")),
+        (("x", "y"), None),
+        ((), None),
+    ],
+)
+def test_a_source_that_has_the_place_of_another_one_is_misplaced(
+    store: GenerationStore, present: tuple[str, ...], misplaced: tuple[str, str] | None
+) -> None:
+    """A new source may take the place of an old one, such as a folder under another name."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    assert store.read(ORDERS, LOAD)[0].misplaced(present) is None
+    store.started(ORDERS, LOAD, 1, "id", sources=("a", "b"))
+    assert store.read(ORDERS, LOAD)[0].misplaced(present) == misplaced
+
+
+def test_a_rewind_keeps_the_order_of_the_sources(store: GenerationStore) -> None:
+    """Its generation continues the checkpoint of an earlier one."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.started(ORDERS, LOAD, 1, "id", sources=("a", "b"))
+    store.adopt(ORDERS, LOAD, 2, reason="rewind", start=None, after_batch=0, rewound_to=1)
+    assert store.read(ORDERS, LOAD)[-1].sources == ("a", "b")

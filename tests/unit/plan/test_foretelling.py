@@ -52,6 +52,7 @@ def test_only_certain_failures_are_foretold() -> None:
         "unknown checkpoint": condition(FLOW, FlowState(generation=1)),
         "sources": condition(FLOW, state(sources=2)),
         "unknown sources": condition(FLOW, state(sources=None)),
+        "sources in another order": condition(FLOW, replace(state(), misplaced=("/b (files)", "/a (files)"))),
         "completed once flow": condition(
             replace(FLOW, spec=replace(FLOW.spec, once=True)), replace(state(DEDUPE), completed=True)
         ),
@@ -63,6 +64,7 @@ def test_only_certain_failures_are_foretold() -> None:
         "key": "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
         "value": "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
         "sources": "STREAMING_SOURCES_CHANGED",
+        "sources in another order": "STREAMING_SOURCES_CHANGED",
     }
 
 

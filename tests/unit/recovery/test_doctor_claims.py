@@ -14,7 +14,6 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.operators import StatefulOperator
 from framework.declare.specs import FlowSpec
 from framework.graph.graph import DataflowGraph
-from framework.recovery.doctor.beginnings import begin_of_code
 from framework.recovery.doctor.findings import Finding
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.listing import list_new
@@ -208,7 +207,7 @@ def test_a_source_knows_where_the_code_begins(
         options = {"sluice.cloudfiles": json.dumps(mark)}
     found = kind.recognize(StreamingRelation(format=format_, path="/in", options=options))
     assert found is not None
-    assert begin_of_code(found) == begins
+    assert found.begins == begins
 
 
 def test_a_restart_after_the_newest_file_repeats_those_that_were_touched(

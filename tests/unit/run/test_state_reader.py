@@ -20,7 +20,9 @@ from framework.plan.state import FlowState, StoredState, TableState
 from framework.plan.steps import RefuseTable, RunFlow
 from framework.run.flows.state_reader import StateReader
 from framework.run.update.checkpoint_actions import reset_checkpoint, roll_back_checkpoint
-from framework.sources.port import SourceReference, SourceShape
+from framework.sources.cloud_files.source import MARK
+from framework.sources.kinds import recognized
+from framework.sources.port import SourceReference, SourceShape, StreamingRelation
 from tests.support.fake_pipeline import name
 from tests.support.rewind_world import World
 
@@ -146,10 +148,8 @@ def test_an_auto_cdc_flow_that_begins_with_new_rows_only_does_not_begin_again_by
         return step.reason, step.broken is not None
 
     options = {"cloudfiles.format": "json", "cloudfiles.includeexistingfiles": "FALSE"}
-    files = SourceReference(
-        kind="cloud_files", shape=SourceShape.FOLDER, location="/in",
-        details=json.dumps({"path": "/in", "has_schema": True, "options": options}),
-    )  # fmt: skip
+    mark = json.dumps({"path": "/in", "has_schema": True, "options": options})
+    files = recognized(StreamingRelation(format="json", options={MARK: mark}))
     topic = SourceReference(kind="kafka", shape=SourceShape.STREAM, begins='startingOffsets={"a":{"0":5,"1":-1}}')
     table = Read(text="/in", streaming=True, options=(("startingVersion", "latest"),))
     late = ("its checkpoint does not fit its query", True)
@@ -161,6 +161,13 @@ def test_an_auto_cdc_flow_that_begins_with_new_rows_only_does_not_begin_again_by
     assert "would pass over unread ones" in found.problem
     everything = replace(table, options=(("startingVersion", "3"),))
     assert planned(replace(flow, reads=(everything,))) == ("files of its checkpoint were deleted", False)
+
+    world.storage.delete_tree(f"{world.storage.root}/checkpoints")  # with the manifest
+    assert planned(replace(flow, reads=(table,))) == late
+    (found,) = (foretell(dataset, each, stored(world)) for each in world.graph.flows)
+    assert found is not None
+    assert "A first run would pass over rows" in found.problem
+    assert planned(replace(flow, reads=(everything,))) == ("first run", False)
 
 
 def test_a_first_run_into_a_table_with_rows_of_an_unknown_stream_is_foretold(tmp_path: Path) -> None:

@@ -11,7 +11,15 @@ from framework.foundation.storage import Storage
 from framework.sources.kafka.source import KafkaSource
 from framework.sources.kinds import recognized
 from framework.sources.port import SourcePosition, SourceReference, SourceShape, StreamingRelation
-from framework.sources.starts import parse_start, parse_starts, pin_start, reader_start, starts_text
+from framework.sources.starts import (
+    parse_start,
+    parse_starts,
+    pin_start,
+    reader_start,
+    start_of,
+    started,
+    starts_text,
+)
 
 ORDERS = SourceReference(kind="kafka", shape=SourceShape.STREAM, location="orders")
 
@@ -93,6 +101,37 @@ def test_a_start_that_a_kind_does_not_have_is_refused(kind: str, text: str, cond
     with pytest.raises(UserError) as raised:
         reader_start(kind, parse_start(text), source="s")
     assert raised.value.condition == condition
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "start"),
+    [
+        ("/in/day=1:modifiedAfter=2025-01-01T10:00:00", "/in/day=1", "modifiedAfter=2025-01-01T10:00:00"),
+        ("s3://bucket/a=b/c:earliest", "s3://bucket/a=b/c", "earliest"),
+        ('t:offsets={"t:latest":{"0":5}}', "t", 'offsets={"t:latest":{"0":5}}'),
+        ("main.s.a: startingVersion = 3 ", "main.s.a", "startingVersion=3"),
+        ("modifiedAfter=2025-01-01T10:00:00", None, "modifiedAfter=2025-01-01T10:00:00"),
+        ("/in/x:sometime=3", "/in/x", "sometime=3"),
+    ],
+)
+def test_a_start_may_name_a_source_whose_path_has_any_characters(text: str, source: str | None, start: str) -> None:
+    """The first option or word that a source may have ends the name; an unknown option is refused later."""
+    found = parse_start(text)
+    assert (found.source, found.text) == (source, start)
+
+
+def test_a_start_of_files_counts_for_the_plan_too() -> None:
+    """The source of a generation with a start has the options that its stream reads with."""
+    mark = {"path": "/in", "options": {"cloudfiles.format": "json", "cloudfiles.modifiedafter": "2024-01-01"}}
+    details = json.dumps({**mark, "has_schema": True, "zone": "UTC"})
+    source = SourceReference(kind="cloud_files", shape=SourceShape.FOLDER, location="/in/", details=details)
+    starts = parse_starts('{"/in": "modifiedAfter=2025-01-01"}')
+    start = start_of(starts, "/in/")
+    assert start is not None
+    options = json.loads(started(source, start).details)["options"]
+    assert options["modifiedafter"] == "2025-01-01"
+    assert "cloudfiles.modifiedafter" not in options
+    assert (started(ORDERS, start), start_of(starts, "/other")) == (ORDERS, None)
 
 
 def test_the_starts_of_a_generation_survive_their_text() -> None:

@@ -1,0 +1,108 @@
+"""A checkpoint knows the sources of a query by their order: sources that change places are foretold, never doubled."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from framework import pipelines as dp
+from framework.plan.steps import RunFlow, SkipStep
+from framework.sources.port import NO_LAG
+from tests.support.engine_world import EngineWorld
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHANGED = "STREAMING_SOURCES_CHANGED"
+LISTED, NATIVE, BY_PATH, BY_NAME = NAMES = ("listed", "native", "by_path", "by_name")
+"""Two folders of `cloudFiles`, two of Spark's own source, two Delta tables by path, and two tables of the pipeline."""
+
+
+class Unions:
+    """A table for each kind of source, of a union of two sources in `order`."""
+
+    def __init__(self, world: EngineWorld, root: Path) -> None:
+        self.world = world
+        self.order = ["a", "b"]
+        # A path with the sign that separates an option of a start from its value.
+        self.folders = {each: root / f"in=1/{each}" for each in self.order}
+
+    def feed(self, *numbers: int, age: int = 0) -> None:
+        """Add one row to each source: a file that is `age` seconds old, and a commit."""
+        for number, each in zip(numbers, ("a", "b"), strict=True):
+            path = self.folders[each] / f"{number}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f'{{"id": {number}}}\n', "utf-8")
+            os.utime(path, (time.time() - age,) * 2)
+            self.world.feed([(number,)], "id INT", each)
+
+    def declare(self) -> None:
+        """The tables."""
+        for each in self.folders:
+            dp.table(name=f"copy_{each}")(partial(self._read, BY_PATH, each))
+        for name in NAMES:
+            dp.table(name=name)(partial(self._union, name))
+
+    def _union(self, kind: str) -> DataFrame:
+        return reduce(DataFrame.union, (self._read(kind, each) for each in self.order))
+
+    def _read(self, kind: str, each: str) -> DataFrame:
+        stream = self.world.spark.readStream
+        if kind == BY_NAME:
+            return stream.table(f"copy_{each}")
+        if kind == BY_PATH:
+            return stream.format("delta").load(self.world.source(each))
+        files = stream.schema("id INT").options(**{"cloudFiles.format": "json", "cloudFiles.rescuedDataColumn": "r"})
+        return files.format("cloudFiles" if kind == LISTED else "json").load(str(self.folders[each])).select("id")
+
+    def run(self, **request: Any) -> dict[str, str]:
+        """An update; the conditions of the flows that failed."""
+        result = self.world.run(self.declare, **request)
+        return {flow.flow.table: flow.error.condition for flow in result.flows if flow.error is not None}
+
+    def foretold(self) -> dict[str, str]:
+        """The conditions of the flows that would fail."""
+        steps = self.world.pipeline(self.declare).plan().steps
+        return {step.flow.table: step.broken.condition for step in steps if isinstance(step, RunFlow) and step.broken}
+
+    def rows(self) -> dict[str, list[int]]:
+        """The rows of all unions."""
+        return {name: [row[0] for row in self.world.rows(name)] for name in NAMES}
+
+
+def test_sources_that_change_places_are_foretold_and_a_reset_names_them(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """No row is written until their order is restored; a reset may take the new order, with a start for each."""
+    world = EngineWorld(interpreting, tmp_path)
+    unions = Unions(world, tmp_path)
+    unions.feed(1, 2, age=3600)
+    assert unions.run() == {}
+    unions.order.reverse()
+    unions.feed(3, 4)
+    broken = dict.fromkeys((LISTED, NATIVE, BY_PATH), CHANGED)
+    assert unions.foretold() == broken
+    # Delta itself compares the identity of tables of the pipeline.
+    assert unions.run() == {**broken, BY_NAME: "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"}
+    assert unions.rows() == {name: [1, 2] for name in NAMES}
+    unions.order.reverse()
+    assert unions.run() == {}
+    assert unions.rows() == {name: [1, 2, 3, 4] for name in NAMES}
+
+    unions.order.reverse()
+    unions.feed(5, 6)
+    after = datetime.fromtimestamp(time.time() - 1800, tz=UTC).isoformat()
+    starts = [f"{folder}:modifiedAfter={after}" for folder in unions.folders.values()]
+    assert unions.run(reset_checkpoints={LISTED: starts}) == {}
+    assert unions.rows()[LISTED] == [1, 2, 3, 3, 4, 4, 5, 6]
+    # The files before the start count neither as new nor as unread.
+    pipeline = world.pipeline(unions.declare)
+    skipped = [step.flow.table for step in pipeline.plan().steps if isinstance(step, SkipStep) and step.flow]
+    assert LISTED in skipped
+    assert [each.lag for each in pipeline.lag(LISTED)] == [NO_LAG]
