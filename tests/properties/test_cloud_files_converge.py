@@ -28,13 +28,14 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.storage import LocalStorage
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.plain_tables import table_rows
 from tests.support.seeds import fresh_seed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HISTORIES = min(int(os.environ.get("SLUICE_WORLDS", "4")), 40)
-ROUNDS = 3 if HISTORIES <= 6 else 8
+ROUNDS = 2 if HISTORIES <= 6 else 8
 FAULTS = (
     "cloud_files.before_start", "cloud_files.after_start", "cloud_files.after_files", "cloud_files.after_columns",
     "storage.before_replace", "generations.before_delete", "rebuilds.after_begin", "rebuilds.after_publish",
@@ -193,12 +194,11 @@ def declare(spark: SparkSession, histories: Sequence[History]) -> Callable[[], N
     return declared
 
 
-def table_rows(world: EngineWorld, name: str) -> Counter[Row]:
+def texts_of(world: EngineWorld, name: str) -> Counter[Row]:
     """The rows of a table as texts, without NULL."""
-    frame = world.spark.read.format("delta").load(world.path(name))
     return Counter(
         frozenset((key, str(value)) for key, value in row.asDict().items() if value is not None)
-        for row in frame.collect()
+        for row in table_rows(world.spark, world.path(name))
     )
 
 
@@ -244,7 +244,7 @@ def test_each_row_arrives_as_often_as_it_has_to(interpreting: SparkSession, tmp_
             current = generations.current(name, name)
             assert current is not None
             try:
-                history.settle(current.number, starts.get(history.name), table_rows(world, history.name))
+                history.settle(current.number, starts.get(history.name), texts_of(world, history.name))
             except AssertionError as error:
                 error.add_note(f"{drawn} {history.name} {history.options}")
                 raise

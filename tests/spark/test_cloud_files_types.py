@@ -33,52 +33,50 @@ def write(landing: Landing, kind: str, name: str, *queries: str) -> None:
         frame.write.mode("append").format(kind).save(str(landing.root / name))
 
 
-def shown(landing: Landing, table: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The rows of a table, each with its rescued data."""
-    rows = landing.rows(table)
-    plain = [{name: value for name, value in row.items() if name != "_rescued_data"} for row in rows]
-    return list(zip(plain, landing.rescued(table), strict=True))
+def test_types_that_differ_between_files_lose_no_value(landing: Landing) -> None:
+    """The first analysis takes the widest type; later values are converted if that is exact, and rescued if not.
 
-
-@pytest.mark.parametrize("kind", ["parquet", "orc"])
-def test_types_that_differ_between_files_lose_no_value(landing: Landing, kind: str) -> None:
-    """The first analysis takes the widest type; later values are converted if that is exact, and rescued if not."""
-    given = {"cloudFiles.format": kind}
-    tables: dict[str, dict[str, Any]] = {
-        "widest": given,
-        "narrow": given,
-        "nested": {**given, "cloudFiles.schemaEvolutionMode": "rescue"},
-    }
-    write(landing, kind, "widest", "1 AS id, 1.5f AS x, 1 AS t", "5000000000L AS id, 0.1d AS x, 'a' AS t")
-    write(landing, kind, "narrow", "1 AS id, 1.5f AS x, 'a' AS t")
-    write(landing, kind, "nested", "1 AS id, named_struct('a', 1) AS at, array(named_struct('b', 1)) AS many")
+    The conversions know no format. Other types of ORC's columns are in the tests of a batch and of given schemas.
+    """
+    nested = {"parquet": "nested", "orc": "orc"}
+    tables: dict[str, dict[str, Any]] = {"widest": {"cloudFiles.format": "parquet"}}
+    tables["narrow"] = tables["widest"]
+    for kind, name in nested.items():
+        tables[name] = {"cloudFiles.format": kind, "cloudFiles.schemaEvolutionMode": "rescue"}
+        write(landing, kind, name, "1 AS id, named_struct('a', 1) AS at, array(named_struct('b', 1)) AS many")
+    write(landing, "parquet", "widest", "1 AS id, 1.5f AS x, 1 AS t", "5000000000L AS id, 0.1d AS x, 'a' AS t")
+    write(landing, "parquet", "narrow", "1 AS id, 1.5f AS x, 'a' AS t")
     assert landing.run(tables) == {}
-    write(landing, kind, "narrow", "2L AS id, 2.5d AS x, 'b' AS t", "5000000000L AS id, 0.1d AS x, 7 AS t")
-    write(landing, kind, "narrow", "cast(3 AS SMALLINT) AS id, 3.5f AS x, date'2025-01-31' AS t, 1 AS more")
     write(
-        landing, kind, "nested",
-        "2 AS id, named_struct('a', 2, 'z', 'new') AS at, array(named_struct('b', 2)) AS many",
-        "3 AS id, named_struct('a', 7000000000L) AS at, array(named_struct('b', 3, 'c', 4)) AS many",
-        "4L AS id, named_struct('a', 4L, 'z', cast(NULL AS STRING)) AS at, array(named_struct('b', 4L)) AS many",
+        landing, "parquet", "narrow",
+        "2L AS id, 2.5d AS x, 'b' AS t", "5000000000L AS id, 0.1d AS x, 7 AS t",
+        "cast(3 AS SMALLINT) AS id, 3.5f AS x, date'2025-01-31' AS t, 1 AS more",
     )  # fmt: skip
+    for kind, name in nested.items():
+        write(
+            landing, kind, name,
+            "2 AS id, named_struct('a', 2, 'z', 'new') AS at, array(named_struct('b', 2)) AS many",
+            "3 AS id, named_struct('a', 7000000000L) AS at, array(named_struct('b', 3, 'c', 4)) AS many",
+            "4L AS id, named_struct('a', 4L, 'z', cast(NULL AS STRING)) AS at, array(named_struct('b', 4L)) AS many",
+        )  # fmt: skip
     assert landing.run(tables) == {}
-    assert landing.run(tables) == {}
-    assert shown(landing, "widest") == [
+    assert landing.shown("widest") == [
         ({"id": 1, "x": 1.5, "t": "1"}, {}),
         ({"id": 5_000_000_000, "x": 0.1, "t": "a"}, {}),
     ]
-    assert sorted(shown(landing, "narrow"), key=str) == [
+    assert sorted(landing.shown("narrow"), key=str) == [
         ({"id": 1, "x": 1.5, "t": "a"}, {}),
         ({"id": 2, "x": 2.5, "t": "b"}, {}),
         ({"id": 3, "x": 3.5, "t": "2025-01-31", "more": 1}, {}),
         ({"t": "7"}, {"id": "5000000000", "x": "0.1"}),
     ]
-    assert sorted(shown(landing, "nested"), key=str) == [
-        ({"id": 1, "at": {"a": 1}, "many": [{"b": 1}]}, {}),
-        ({"id": 2, "at": {"a": 2}, "many": [{"b": 2}]}, {"at": '{"a":2,"z":"new"}'}),
-        ({"id": 3, "at": {"a": None}, "many": [{"b": 3}]}, {"at": '{"a":7000000000}', "many": '[{"b":3,"c":4}]'}),
-        ({"id": 4, "at": {"a": 4}, "many": [{"b": 4}]}, {}),
-    ]
+    for name in nested.values():
+        assert sorted(landing.shown(name), key=str) == [
+            ({"id": 1, "at": {"a": 1}, "many": [{"b": 1}]}, {}),
+            ({"id": 2, "at": {"a": 2}, "many": [{"b": 2}]}, {"at": '{"a":2,"z":"new"}'}),
+            ({"id": 3, "at": {"a": None}, "many": [{"b": 3}]}, {"at": '{"a":7000000000}', "many": '[{"b":3,"c":4}]'}),
+            ({"id": 4, "at": {"a": 4}, "many": [{"b": 4}]}, {}),
+        ], name
 
 
 def test_folders_of_any_value_and_depth_keep_their_values(landing: Landing) -> None:
@@ -98,18 +96,18 @@ def test_folders_of_any_value_and_depth_keep_their_values(landing: Landing) -> N
     landing.put("texts/größe=50%/a.json", {"id": 2})
     landing.put("texts/größe=100%25%/region=e%u/a.json", {"id": 3})
     assert landing.run(tables) == {}
-    assert shown(landing, "typed") == [
+    assert landing.shown("typed") == [
         ({"id": 1, "k": 1}, {}),
         ({"id": 2}, {"k": "x y"}),
         ({"id": 3}, {}),
         ({"id": 4}, {}),
     ]
-    assert shown(landing, "texts") == [
+    assert landing.shown("texts") == [
         ({"id": "1", "größe": "1"}, {}),
         ({"id": "2", "größe": "50%"}, {}),
         ({"id": "3", "größe": "100%%", "region": "e%u"}, {}),
     ]
-    assert shown(landing, "rescuing") == [
+    assert landing.shown("rescuing") == [
         ({"id": "1", "größe": "1"}, {}),
         ({"id": "2", "größe": "50%"}, {}),
         ({"id": "3", "größe": "100%%"}, {"region": "e%u"}),
@@ -120,30 +118,30 @@ def test_names_that_differ_in_case_are_read_or_refused(landing: Landing) -> None
     """CSV headers fit a given schema in any case; fields of JSON that would be lost are an error, at any depth."""
     csv = {"cloudFiles.format": "csv", "header": "true", "schema": "id INT, name STRING"}
     tables: dict[str, dict[str, Any]] = {
-        "headers": csv,
         "fields": {"cloudFiles.inferColumnTypes": "true"},
         "hinted": {"cloudFiles.schemaHints": "at STRUCT<x: INT>"},
     }
     landing.text("headers/a.csv", "ID,Name,more\n1,Ann,x\n")
     landing.put("fields/a.json", {"id": 1, "at": {"x": 1}})
     landing.put("hinted/a.json", {"id": 1, "at": {"x": 1, "y": 2}})
-    tables["given"] = {"path": "hinted", "schema": "id INT, at STRUCT<x: INT>", "rescuedDataColumn": "_rescued_data"}
     assert landing.run(tables) == {}
+    tables["headers"] = csv
+    tables["given"] = {"path": "hinted", "schema": "id INT, at STRUCT<x: INT>", "rescuedDataColumn": "_rescued_data"}
     landing.text("headers/b.csv", "name,id,ID\nBo,2,3\n")
     landing.put("fields/b.json", {"id": 2, "at": {"X": 2}})
     tables["part"] = {"path": "hinted", "cloudFiles.schemaHints": "at.x INT, many.element.n INT"}
     landing.put("hinted/b.json", {"id": 2, "at": {"x": "no", "y": 3}, "many": [{"n": 1, "m": 2}]})
     assert landing.run(tables) == {"fields": "UNKNOWN_FIELD_CASE"}
     assert landing.rows("headers") == [{"id": 1, "name": "Ann"}, {"name": "Bo"}]
-    assert shown(landing, "hinted") == [
+    assert landing.shown("hinted") == [
         ({"id": "1", "at": {"x": 1}}, {"at": '{"x": 1, "y": 2}'}),
         ({"id": "2", "at": {"x": None}, "many": '[{"n": 1, "m": 2}]'}, {"at": '{"x": "no", "y": 3}'}),
     ]
-    assert shown(landing, "given") == [
+    assert landing.shown("given") == [
         ({"id": 1, "at": {"x": 1}}, {"at": '{"x": 1, "y": 2}'}),
         ({"id": 2, "at": {"x": None}}, {"at": '{"x": "no", "y": 3}', "many": '[{"n": 1, "m": 2}]'}),
     ]
-    assert shown(landing, "part") == [
+    assert landing.shown("part") == [
         ({"id": "1", "at": {"x": 1, "y": "2"}}, {}),
         ({"id": "2", "at": {"x": None, "y": "3"}, "many": [{"n": 1, "m": "2"}]}, {"at": '{"x":"no","y":3}'}),
     ]
@@ -152,37 +150,42 @@ def test_names_that_differ_in_case_are_read_or_refused(landing: Landing) -> None
         landing.run({"again": {"path": "fields"}})
 
 
-@pytest.mark.parametrize("kind", ["parquet", "orc"])
-def test_a_batch_reads_files_whose_types_differ(landing: Landing, kind: str) -> None:
+def test_a_batch_reads_files_whose_types_differ(landing: Landing) -> None:
     """`read_files` without STREAM takes the widest type, finds new files later, and rescues what a schema lacks."""
-    spark, root = landing.world.spark, landing.root
-    write(landing, kind, "some in", "1 AS id, 1.5f AS x, 'a' AS t", "5000000000L AS id, 0.1d AS x, 7 AS t, 1 AS more")
+    spark, root, kinds = landing.world.spark, landing.root, ("parquet", "orc")
+    files = ("1 AS id, 1.5f AS x, 'a' AS t", "5000000000L AS id, 0.1d AS x, 7 AS t, 1 AS more")
+    for kind in kinds:
+        write(landing, kind, f"some {kind}", *files)
 
     def declare() -> None:
-        @dp.materialized_view
-        def widest() -> DataFrame:
-            return spark.sql(f"SELECT * FROM read_files('{root}/some in', format => '{kind}')")
+        for kind in kinds:
 
-        @dp.materialized_view
-        def given() -> DataFrame:
-            return spark.sql(f"""
-                SELECT * FROM read_files('{root}/some in', format => '{kind}', schema => 'id INT, t STRING',
-                rescuedDataColumn => '_rescued_data')
-            """)
+            @dp.materialized_view(name=f"widest_{kind}")
+            def widest(kind: str = kind) -> DataFrame:
+                return spark.sql(f"SELECT * FROM read_files('{root}/some {kind}', format => '{kind}')")
+
+            @dp.materialized_view(name=f"given_{kind}")
+            def given(kind: str = kind) -> DataFrame:
+                return spark.sql(f"""
+                    SELECT * FROM read_files('{root}/some {kind}', format => '{kind}', schema => 'id INT, t STRING',
+                    rescuedDataColumn => '_rescued_data')
+                """)
 
     assert landing.world.run(declare).state is UpdateState.COMPLETED
-    assert shown(landing, "widest") == [
-        ({"id": 1, "x": 1.5, "t": "a"}, {}),
-        ({"id": 5_000_000_000, "x": 0.1, "t": "7", "more": 1}, {}),
-    ]
-    assert shown(landing, "given") == [
-        ({"id": 1, "t": "a"}, {"x": "1.5"}),
-        ({"t": "7"}, {"id": "5000000000", "x": "0.1", "more": "1"}),
-    ]
-    write(landing, kind, "some in", "3L AS id, 3.5d AS x, date'2025-01-31' AS t")
-    assert landing.world.run(declare).state is UpdateState.COMPLETED
-    assert [row["id"] for row in landing.rows("widest")] == [1, 3, 5_000_000_000]
-    assert [row.get("id") for row in landing.rows("given")] == [1, 3, None]
+    for kind in kinds:
+        assert landing.shown(f"widest_{kind}") == [
+            ({"id": 1, "x": 1.5, "t": "a"}, {}),
+            ({"id": 5_000_000_000, "x": 0.1, "t": "7", "more": 1}, {}),
+        ], kind
+        assert landing.shown(f"given_{kind}") == [
+            ({"id": 1, "t": "a"}, {"x": "1.5"}),
+            ({"t": "7"}, {"id": "5000000000", "x": "0.1", "more": "1"}),
+        ], kind
+        write(landing, kind, f"some {kind}", "3L AS id, 3.5d AS x, date'2025-01-31' AS t")
+    # Whatever the format, the files are those of the listing.
+    assert landing.world.run(declare, refresh=["widest_orc", "given_parquet"]).state is UpdateState.COMPLETED
+    assert [row["id"] for row in landing.rows("widest_orc")] == [1, 3, 5_000_000_000]
+    assert [row.get("id") for row in landing.rows("given_parquet")] == [1, 3, None]
 
 
 def test_a_column_of_another_type_names_file_and_column_if_nothing_rescues_it(landing: Landing) -> None:
@@ -199,7 +202,7 @@ def test_a_column_of_another_type_names_file_and_column_if_nothing_rescues_it(la
     assert re.fullmatch(r"file:/.*\.parquet", str(error.fields["file"]))
     assert landing.rows("t") == [{"id": 1, "name": "x"}]
     assert landing.run({"t": {**table, "rescuedDataColumn": "_rescued_data"}}) == {}
-    assert shown(landing, "t") == [({"id": 1, "name": "x"}, {}), ({"name": "y"}, {"id": "5000000000"})]
+    assert landing.shown("t") == [({"id": 1, "name": "x"}, {}), ({"name": "y"}, {"id": "5000000000"})]
 
 
 def test_a_new_column_of_a_type_that_needs_a_feature_of_delta_is_added(landing: Landing) -> None:
@@ -211,7 +214,7 @@ def test_a_new_column_of_a_type_that_needs_a_feature_of_delta_is_added(landing: 
     write(landing, "parquet", "t", f"2 AS id, named_struct('x', 2, 't', {noon}) AS at, {noon} AS t")
     assert landing.run(tables) == {}
     at = datetime.fromisoformat("2025-01-31T12:00")
-    assert shown(landing, "t") == [
+    assert landing.shown("t") == [
         ({"at": {"x": 1, "t": None}, "id": 1}, {}),
         ({"at": {"x": 2, "t": at}, "id": 2, "t": at}, {}),
     ]
@@ -221,16 +224,14 @@ def test_a_new_column_of_a_csv_header_is_rescued_wherever_it_stands(landing: Lan
     """Before, between and after the known columns, with a value that does not fit; with a given schema too."""
     csv = {"cloudFiles.format": "csv", "header": "true"}
     inferred = {**csv, "cloudFiles.inferColumnTypes": "true", "cloudFiles.schemaEvolutionMode": "rescue"}
-    tables: dict[str, dict[str, Any]] = {
-        "t": inferred,
-        "given": {**csv, "path": "t", "schema": "id INT, name STRING", "rescuedDataColumn": "_rescued_data"},
-    }
+    tables: dict[str, dict[str, Any]] = {"t": inferred}
     landing.text("t/1.csv", "id,name\n1,Ann\n")
     assert landing.run(tables) == {}
+    tables["given"] = {**csv, "path": "t", "schema": "id INT, name STRING", "rescuedDataColumn": "_rescued_data"}
     landing.text("t/2.csv", "more,id,other,name,last\nx,2,y,Bo,z\nx,no,,Cy,\n")
     assert landing.run(tables) == {}
     for table in tables:
-        assert shown(landing, table) == [
+        assert landing.shown(table) == [
             ({"id": 1, "name": "Ann"}, {}),
             ({"id": 2, "name": "Bo"}, {"more": "x", "other": "y", "last": "z"}),
             ({"name": "Cy"}, {"id": "no", "more": "x"}),
@@ -262,9 +263,9 @@ def test_dates_of_texts_have_the_day_of_a_time_and_a_format_rescues_it(landing: 
     assert landing.run(tables) == {}
     day = date(2025, 1, 31)
     for kind in ("csv", "json"):
-        assert shown(landing, kind) == [({"id": "1", "d": day}, {}), ({"id": "2", "d": day}, {})]
+        assert landing.shown(kind) == [({"id": "1", "d": day}, {}), ({"id": "2", "d": day}, {})]
         rescued = ({"id": "2"}, {"d": "2025-01-31T12:00:00"})
-        assert shown(landing, f"strict_{kind}") == [({"id": "1", "d": day}, {}), rescued]
+        assert landing.shown(f"strict_{kind}") == [({"id": "1", "d": day}, {}), rescued]
 
 
 def test_orc_has_null_for_a_value_beyond_a_given_type_unless_it_is_rescued(landing: Landing) -> None:
@@ -276,7 +277,7 @@ def test_orc_has_null_for_a_value_beyond_a_given_type_unless_it_is_rescued(landi
     write(landing, "orc", "bare", "1L AS id", "5000000000L AS id")
     assert landing.run(tables) == {}
     assert landing.rows("bare") == [{"id": 1}, {}]
-    assert shown(landing, "kept") == [({}, {"id": "5000000000"}), ({"id": 1}, {})]
+    assert landing.shown("kept") == [({}, {"id": "5000000000"}), ({"id": 1}, {})]
 
 
 def test_xml_rescues_each_value_that_does_not_fit_and_keeps_the_others(landing: Landing) -> None:
@@ -284,15 +285,13 @@ def test_xml_rescues_each_value_that_does_not_fit_and_keeps_the_others(landing: 
     typed = {"cloudFiles.format": "xml", "rowTag": "r", "cloudFiles.inferColumnTypes": "true"}
     hints = {"cloudFiles.schemaHints": "d DATE, p DECIMAL(5,2), b BOOLEAN", "dateFormat": "dd.MM.yyyy"}
     given = {"cloudFiles.format": "xml", "rowTag": "r", "path": "typed", "schema": "_k INT, id INT, n INT"}
-    tables: dict[str, dict[str, Any]] = {
-        "typed": {**typed, **hints, "cloudFiles.schemaEvolutionMode": "rescue"},
-        "given": {**given, "rescuedDataColumn": "_rescued_data"},
-        "bare": {**given, "path": "bare"},
-    }
+    tables: dict[str, dict[str, Any]] = {"typed": {**typed, **hints, "cloudFiles.schemaEvolutionMode": "rescue"}}
     first = "<all><r k='1'><id>1</id><n>1</n><d>31.01.2025</d><p>1.5</p><b>true</b><s><x>1</x></s></r></all>"
     for name in ("typed", "bare"):
         landing.text(f"{name}/1.xml", first)
     assert landing.run(tables) == {}
+    tables["given"] = {**given, "rescuedDataColumn": "_rescued_data"}
+    tables["bare"] = {**given, "path": "bare"}
     landing.text("bare/2.xml", "<all><r k='2'><id>2</id><n>2</n><more>m</more></r></all>")
     records = (
         "<r k='two'><id>2</id><n>2</n><d>01.02.2025</d></r>",
@@ -303,7 +302,7 @@ def test_xml_rescues_each_value_that_does_not_fit_and_keeps_the_others(landing: 
     landing.text("typed/2.xml", f"<all>{''.join(records)}</all>")
     assert landing.run(tables) == {}
     one = {"_k": 1, "id": 1, "n": 1, "d": date(2025, 1, 31), "p": Decimal("1.50"), "b": True, "s": {"x": 1}}
-    found = {row.get("_k", 2): (row, rest) for row, rest in shown(landing, "typed")}
+    found = {row.get("_k", 2): (row, rest) for row, rest in landing.shown("typed")}
     assert found[1] == (one, {})
     assert found[2] == ({"id": 2, "n": 2, "d": date(2025, 2, 1)}, {"_k": "two"})
     rest = {"id": "three & <", "d": "2025-02-01", "p": "1000", "b": "maybe"}
@@ -312,7 +311,7 @@ def test_xml_rescues_each_value_that_does_not_fit_and_keeps_the_others(landing: 
     row, rest = found[5]
     assert (row["_k"], row["id"]) == (5, 5)
     assert "<x>five</x>" in rest["_corrupt_record"]
-    rescued = {row.get("_k", 2): rest for row, rest in shown(landing, "given")}
+    rescued = {row.get("_k", 2): rest for row, rest in landing.shown("given")}
     assert rescued[2] == {"_k": "two", "d": "01.02.2025"}
     assert rescued[1] == {"d": "31.01.2025", "p": "1.5", "b": "true", "s": "<x>1</x>"}
     assert rescued[5] == {"s": "<x>five</x>"}

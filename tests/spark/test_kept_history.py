@@ -21,6 +21,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.recovery.backups import BackupSelection, drop_backups, list_backups
 from framework.run.update.results import UpdateState
+from tests.support.plain_tables import table_rows
 from tests.support.settings import INTERPRETED
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ class World:
 
     def rows(self, table: str) -> Counter[tuple[Any, ...]]:
         """The rows of a table, as a multiset; a map is its text."""
-        values = (tuple(row) for row in self.pipeline.table(table).collect())
+        path = str(self.folder / "storage/tables/main/default" / table)
+        values = map(tuple, table_rows(self.spark, path, without="__sluice"))
         return Counter(
             tuple(str(dict(sorted(value.items()))) if isinstance(value, dict) else value for value in row)
             for row in values

@@ -1,4 +1,7 @@
-"""A table that was deleted has every row again, whatever happened in between to the update or to its flows."""
+"""A table that was deleted has every row again, whatever happened in between to its flows.
+
+`tests/crashes/test_updates.py` kills updates around the creation of lost tables.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,17 @@ import pytest
 from framework import pipelines as dp
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.errors import UserError
-from framework.foundation.failpoints import arm, disarm
 from framework.foundation.names import QualifiedName
 from framework.plan.steps import RunFlow
 from framework.run.update.checkpoint_actions import roll_back_checkpoint
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.plain_tables import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS = sorted([(1,), (2,), (3,), (4,), (10,), (20,)], key=repr)
-
-
-class Killed(BaseException):
-    """Ends an update as a kill does: no handler of an `Exception` writes anything after it."""
 
 
 def declared(world: EngineWorld, *flows: str) -> Callable[[], None]:
@@ -91,7 +90,7 @@ def test_a_table_that_has_its_former_path_back_is_not_written_behind_the_rows_of
         return [flow.error.condition for flow in result.flows if flow.error is not None]
 
     def stored() -> list[int]:
-        return sorted(row.id for row in world.spark.read.format("delta").load(str(there)).collect())
+        return sorted(row.id for row in table_rows(world.spark, str(there)))
 
     for number, path in enumerate([None, "there", None, "there"]):
         world.feed([(number,)], "id INT")
@@ -101,30 +100,6 @@ def test_a_table_that_has_its_former_path_back_is_not_written_behind_the_rows_of
     world.feed([(4,)], "id INT")
     assert failures(None) == []
     assert (world.rows("table"), stored()) == ([(0,), (1,), (2,), (3,), (4,)], [0, 1, 2, 3])
-
-
-def killed(world: EngineWorld, failpoint: str) -> None:
-    """An update that is killed at a failpoint."""
-
-    def kill() -> None:
-        raise Killed
-
-    arm(failpoint, action=kill)
-    try:
-        with pytest.raises(Killed):
-            world.run(declared(world, "first", "second"))
-    finally:
-        disarm()
-
-
-@pytest.mark.parametrize("failpoint", ["tables.before_create", "tables.after_create"])
-def test_an_update_that_dies_around_the_creation_of_a_lost_table_loses_no_row(
-    world: EngineWorld, failpoint: str
-) -> None:
-    """No flow goes on behind the rows that left with the table, although the next update finds one there."""
-    killed(world, failpoint)
-    result = world.run(declared(world, "first", "second"))
-    assert (result.state, world.rows("table")) == (UpdateState.COMPLETED, ROWS)
 
 
 def test_a_flow_that_was_not_declared_when_its_table_was_lost_reads_everything_again(world: EngineWorld) -> None:

@@ -26,7 +26,7 @@ from framework.sources.delta.source import DeltaSource, table_source
 from framework.sources.port import SourcePosition
 from tests.spark.test_continuous import OFTEN, started
 from tests.support.engine_world import EngineWorld, states
-from tests.support.running_updates import until
+from tests.support.running_updates import Watched, until
 
 if TYPE_CHECKING:
     from framework import Pipeline
@@ -255,15 +255,15 @@ def test_a_continuous_update_starts_the_flows_whose_partitions_moved(world: Engi
     """While one partition gets row after row, the flow of the other one has no batch; then it reads its rows."""
     ddl = "source_table STRING, id INT, at INT"
     world.feed([("one", 1, 1), ("two", 1, 1)], ddl)
+    seen = Watched(world)
     with started(world.pipeline(lambda: targets(world), configuration=OFTEN)) as running:
-        until(lambda: world.versions("one") >= 2 and len(world.rows("one")) == 1, running)
-        until(lambda: world.versions("two") >= 2 and len(world.rows("two")) == 1, running)
+        until(lambda: len(seen.rows("one")) == len(seen.rows("two")) == 1, running)
         until(lambda: {flow.health.value for flow in running.flows if flow.flow.table == "follow"} == {"IDLE"}, running)
         before = batches(world, "two", "follow")
         for number in (2, 3):
             world.feed([("one", number, number)], ddl)
-            until(lambda wanted=number: len(world.rows("one")) == wanted, running)  # type: ignore[misc]
+            until(lambda wanted=number: len(seen.rows("one")) == wanted, running)  # type: ignore[misc]
         between = batches(world, "two", "follow")
         world.feed([("two", 2, 2)], ddl)
-        until(lambda: len(world.rows("two")) == 2, running)
+        until(lambda: len(seen.rows("two")) == 2, running)
     assert (between - before, world.rows("two")) == (0, [(1, 1), (2, 2)])

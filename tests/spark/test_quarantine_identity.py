@@ -139,6 +139,7 @@ def test_a_batch_that_runs_again_without_the_quarantine_leaves_no_row_in_it(unre
     arm("quarantine.after_rows", action=stop)
     assert unread.pipeline().run().state is UpdateState.FAILED
     disarm()
+    assert [each.state.value for each in unread.pipeline().quarantine.list()] == ["uncommitted"]
     unread.on, unread.least = {}, "-9"
     unread.run()
     assert unread.made.rows("first") == [(1, 5), (2, -5)]
@@ -168,15 +169,10 @@ def test_a_rewind_keeps_the_rows_from_before_and_no_others(world: World) -> None
 
 
 @pytest.mark.parametrize("point", ["quarantine.after_claim", "quarantine.after_replay"])
-def test_a_pipeline_with_another_name_has_its_rows(unread: World, point: str) -> None:
-    """It lists, shows and replays them, also those of a replay that ended in between under the former name: once."""
+def test_a_pipeline_with_another_name_replays_its_rows_once(unread: World, point: str) -> None:
+    """Also those of a replay that ended in between under the former name."""
     unread.run()
-    before = unread.made.name
-    unread.made.name = "renamed"
-    assert unread.kept() == [("first", 2, "open")]
-    (waiting,) = unread.pipeline().quarantine.waiting()
-    assert (waiting.flow, waiting.rows) == ("main.s.taken", 1)
-    unread.made.name, unread.least = before, "-9"
+    unread.least = "-9"
     arm(point, action=stop)
     with pytest.raises(StoppedHereError):
         unread.pipeline().quarantine.replay("taken")
@@ -185,6 +181,17 @@ def test_a_pipeline_with_another_name_has_its_rows(unread: World, point: str) ->
     assert unread.pipeline().quarantine.replay("taken").passed == (1 if point == "quarantine.after_claim" else 0)
     assert unread.kept() == [("first", 2, "replayed")]
     assert unread.made.rows("first") == [(1, 5), (2, -5)]
+
+
+def test_a_pipeline_with_another_name_has_its_rows(unread: World) -> None:
+    """It lists, replays and drops them with its own; a drop leaves rows that were replayed."""
+    unread.run()
+    unread.made.name = "renamed"
+    assert unread.kept() == [("first", 2, "open")]
+    (waiting,) = unread.pipeline().quarantine.waiting()
+    assert (waiting.flow, waiting.rows) == ("main.s.taken", 1)
+    unread.least = "-9"
+    assert unread.pipeline().quarantine.replay("taken").passed == 1
     unread.feed(3, -10)
     unread.run()
     assert unread.pipeline().quarantine.drop("taken") == 1

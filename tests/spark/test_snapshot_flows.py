@@ -130,7 +130,7 @@ def test_a_function_is_asked_for_snapshots_until_it_has_no_more(interpreting: Sp
     snapshots[5] = interpreting.createDataFrame([(1, "An", 30)], "id int, name string, age int")
     asked.clear()
     dies(world, declare, "snapshots.before_mark")
-    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.run(declare, refresh=["people"]).state is UpdateState.COMPLETED
     assert asked == [4, 4, 5]
     assert world.rows("people") == [(1, "An", 30)]
     asked.clear()

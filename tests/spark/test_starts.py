@@ -118,24 +118,40 @@ def test_a_start_that_a_source_does_not_have_is_refused(world: EngineWorld) -> N
     assert [path.name for path in (world.root / "storage").iterdir() if path.name in {"tables", "checkpoints"}] == []
 
 
-def test_a_roll_back_past_a_full_refresh_never_doubles_rows(world: EngineWorld) -> None:
+def declare_both(world: EngineWorld) -> None:
+    """An append flow and one of AUTO CDC that read the same table."""
+
+    @dp.table
+    def appended() -> DataFrame:
+        return world.spark.readStream.format("delta").load(world.source())
+
+    @dp.temporary_view
+    def events() -> DataFrame:
+        return world.spark.readStream.format("delta").load(world.source())
+
+    dp.create_streaming_table("applied")
+    dp.create_auto_cdc_flow(target="applied", source="events", keys=["id"], sequence_by="id")
+
+
+@pytest.fixture(scope="module")
+def first(sources: EngineWorld, tmp_path_factory: pytest.TempPathFactory) -> EngineWorld:
+    """The pipeline of `declare_both` after its first update, with an unread row; tests go on from copies of it."""
+    made = sources.copy(tmp_path_factory.mktemp("first"))
+    assert made.run(lambda: declare_both(made)).state is UpdateState.COMPLETED
+    made.feed([(3,)], "id INT")
+    return made
+
+
+@pytest.fixture
+def begun(first: EngineWorld, tmp_path: Path) -> EngineWorld:
+    """The pipeline after its first update, in a folder of the test."""
+    return first.copy(tmp_path)
+
+
+def test_a_roll_back_past_a_full_refresh_never_doubles_rows(begun: EngineWorld) -> None:
     """An append refuses it, with the ways out; AUTO CDC takes the events a second time, and its table is the same."""
-
-    def declare_both() -> None:
-        @dp.table
-        def appended() -> DataFrame:
-            return world.spark.readStream.format("delta").load(world.source())
-
-        @dp.temporary_view
-        def events() -> DataFrame:
-            return world.spark.readStream.format("delta").load(world.source())
-
-        dp.create_streaming_table("applied")
-        dp.create_auto_cdc_flow(target="applied", source="events", keys=["id"], sequence_by="id")
-
-    pipeline = world.pipeline(declare_both)
-    assert pipeline.run().state is UpdateState.COMPLETED
-    world.feed([(3,)], "id INT")
+    world = begun
+    pipeline = world.pipeline(lambda: declare_both(world))
     assert pipeline.run(full_refresh=["appended", "applied"]).state is UpdateState.COMPLETED
     for number in (None, 1):
         with pytest.raises(UserError) as caught:
@@ -150,29 +166,15 @@ def test_a_roll_back_past_a_full_refresh_never_doubles_rows(world: EngineWorld) 
     assert pipeline.run(reset_checkpoints={"appended": "startingVersion=latest"}).state is UpdateState.COMPLETED
     assert roll_back_checkpoint(pipeline.storage, world.name, "appended")[1].number == 2
     world.feed([(5,)], "id INT")
-    assert pipeline.run().state is UpdateState.COMPLETED
+    assert pipeline.run(refresh=["appended"]).state is UpdateState.COMPLETED
     assert world.rows("appended") == [(0,), (1,), (2,), (3,), (4,), (5,)]
 
 
-def test_a_roll_back_of_a_reset_repeats_rows_only_if_that_is_allowed(world: EngineWorld) -> None:
+def test_a_roll_back_of_a_reset_repeats_rows_only_if_that_is_allowed(begun: EngineWorld) -> None:
     """An append refuses it once the reset flow has read rows, and names the generation; AUTO CDC is free."""
-
-    def declare_both() -> None:
-        @dp.table
-        def appended() -> DataFrame:
-            return world.spark.readStream.format("delta").load(world.source())
-
-        @dp.temporary_view
-        def events() -> DataFrame:
-            return world.spark.readStream.format("delta").load(world.source())
-
-        dp.create_streaming_table("applied")
-        dp.create_auto_cdc_flow(target="applied", source="events", keys=["id"], sequence_by="id")
-
-    pipeline = world.pipeline(declare_both)
+    world = begun
+    pipeline = world.pipeline(lambda: declare_both(world))
     starts: Any = {"appended": "startingVersion=2", "applied": "startingVersion=2"}
-    assert pipeline.run().state is UpdateState.COMPLETED
-    world.feed([(3,)], "id INT")
     # Before the new generation has read anything, a roll-back undoes the reset.
     reset_checkpoint(pipeline.storage, world.name, "appended")
     assert roll_back_checkpoint(pipeline.storage, world.name, "appended")[1].number == 1

@@ -19,6 +19,7 @@ from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
 from framework.declare.specs import AutoCdcSpec
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
+from tests.support.plain_tables import plain_rows
 
 Rows = Sequence[Sequence[object]]
 
@@ -106,7 +107,8 @@ class World:
     def rows(self, *columns: str) -> list[tuple[object, ...]]:
         """Return the target's rows, sorted; all visible columns unless some are named."""
         shown = columns or tuple(self.target.visible_schema.fieldNames())
-        return sorted_rows(self.spark.table(self.table.sql).select(*shown).collect())
+        rows = plain_rows(str(self.table.path), lambda _: shown)
+        return sorted_rows(self.spark.table(self.table.sql).select(*shown).collect() if rows is None else rows)
 
     def auxiliary_rows(self) -> list[Row]:
         """The rows of the auxiliary table; empty if the table does not exist."""

@@ -12,6 +12,7 @@ from framework import Pipeline
 from framework.record.events import Event
 from framework.record.reader import read_events
 from framework.run.update.results import FlowState, UpdateResult
+from tests.support.plain_tables import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,9 +62,7 @@ class EngineWorld:
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         """The rows of a table that the pipeline made, sorted; hidden columns left out."""
-        frame = self.spark.read.format("delta").load(self.path(table))
-        visible = [column for column in frame.columns if not column.startswith("__sluice")]
-        return sorted((tuple(row) for row in frame.select(*visible).collect()), key=repr)
+        return sorted(map(tuple, table_rows(self.spark, self.path(table), without="__sluice")), key=repr)
 
     def path(self, table: str) -> str:
         """The folder of a table that the pipeline made."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework import pipelines as dp
 from tests.support.engine_world import EngineWorld
+from tests.support.plain_tables import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,12 +64,18 @@ class Landing:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The rows of a table without their null values, sorted by text."""
-        frame = self.world.spark.read.format("delta").load(self.world.path(table))
-        found = [row.asDict(recursive=True) for row in frame.collect()]
+        found = [row.asDict(recursive=True) for row in table_rows(self.world.spark, self.world.path(table))]
         rows = ({k: v for k, v in row.items() if v is not None} for row in found)
         return sorted(rows, key=lambda row: json.dumps(row, default=str))
 
     def rescued(self, table: str) -> list[dict[str, Any]]:
         """The rescued data of a table, without the path of the file."""
-        rows = [json.loads(row.get("_rescued_data", "{}")) for row in self.rows(table)]
-        return [{name: value for name, value in row.items() if name != "_file_path"} for row in rows]
+        return [rescued for _, rescued in self.shown(table)]
+
+    def shown(self, table: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """The rows of a table, each with its rescued data without the path of the file."""
+        found = []
+        for row in self.rows(table):
+            rescued = json.loads(row.pop("_rescued_data", "{}"))
+            found.append((row, {name: value for name, value in rescued.items() if name != "_file_path"}))
+        return found

@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from pyspark.errors import AnalysisException
 
 from framework.run.update.results import UpdateState
 from framework.run.update.units import FlowHealth
 from framework.running_update import RunningUpdate
+from tests.support.engine_world import EngineWorld
 
 _DEADLINE_SECONDS = 240
+
+
+class Watched:
+    """The rows of a world's tables; a table is read again only after a commit, because a query costs more than a batch.
+
+    Args:
+        world: has the tables.
+    """
+
+    def __init__(self, world: EngineWorld) -> None:
+        self.world = world
+        self._read: dict[str, tuple[int, list[tuple[Any, ...]]]] = {}
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """The rows of a table, sorted; none before its first commit."""
+        versions = self.world.versions(table)
+        if versions == 0:
+            return []
+        known = self._read.get(table)
+        if known is None or known[0] != versions:
+            known = self._read[table] = versions, self.world.rows(table)
+        return known[1]
 
 
 def until(holds: Callable[[], bool], running: RunningUpdate, *, may_fail: bool = False) -> None:
