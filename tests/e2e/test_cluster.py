@@ -28,6 +28,7 @@ from framework.demo import feeder
 from framework.demo.demo import RESULT, run_demo
 from framework.demo.postgres_server import PostgresServer
 from framework.demo.project import prepare_folder
+from framework.demo.source_data import read_flights, read_weather
 from tests.e2e.flights_oracle import EXPECTED, expected_weather_counts, sorted_rows
 from tests.e2e.standalone_cluster import standalone_cluster
 from tests.support.settings import INTERPRETED
@@ -145,8 +146,8 @@ def updated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Up
     root = tmp_path_factory.mktemp("cluster")
     folder = root / "flights"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(feeder, "read_flights", partial(first_days, feeder.read_flights))
-        patch.setattr(feeder, "read_weather", partial(first_days, feeder.read_weather))
+        patch.setattr(feeder, "read_flights", partial(first_days, read_flights))
+        patch.setattr(feeder, "read_weather", partial(first_days, read_weather))
         prepare_folder(folder, MONTHS)
     spec = spec_with_database(folder)
     with PostgresServer() as server, closing(psycopg2.connect(server.uri())) as connection:
