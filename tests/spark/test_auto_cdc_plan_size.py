@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,6 @@ from framework.cdc.spark import execution
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.jvm_cache import java_class
 from tests.support.cdc_world import World
-from tests.support.settings import COMPILED
 
 SPEC = AutoCdcSpec(
     keys=("id",),
@@ -91,24 +90,15 @@ def wide_world(spark: SparkSession, root: Path, strings: int) -> World:
     return World(spark, root, {"changes": (SPEC, f"id INT, {columns}, op STRING, seq INT", False)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """How one batch was computed.
-
-    Args:
-        modes: how its expressions were evaluated.
-        mode_after: the setting of the session after it.
-        rows: the target's keys and first values.
-    """
-
-    modes: set[str | None]
-    mode_after: str | None
-    rows: list[tuple[object, ...]]
-
-
-def measured(world: World, frame: DataFrame) -> Batch:
-    """Apply a batch and tell how it was computed."""
-    modes: set[str | None] = set()
+@pytest.mark.parametrize("case", [(50, "files", "NO_CODEGEN"), (50, "memory", "FALLBACK"), (5, "files", "FALLBACK")])
+def test_few_rows_of_many_columns_are_interpreted(
+    compiling: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, case: tuple[int, str, str]
+) -> None:
+    """Code is generated for few columns, and for rows whose size is unknown; the setting ends with the batch."""
+    strings, source, mode = case
+    world = wide_world(compiling, tmp_path / "target", strings)
+    rows = world.frame("changes", [(1, *["one"] * strings, "U", 1)])
+    modes = set()
 
     @contextmanager
     def recording(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
@@ -116,46 +106,14 @@ def measured(world: World, frame: DataFrame) -> Batch:
         with execution.computed_once(frame, at_once=at_once) as computed:
             yield computed
 
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (applying, merge_write, target_write, transaction_write):
-            patch.setattr(module, "computed_once", recording)
-        world.apply_frame("changes", frame)
-    mode_after = world.spark.conf.get("spark.sql.codegen.factoryMode")
-    return Batch(modes=modes, mode_after=mode_after, rows=world.rows("id", "c0"))
-
-
-MANY, FEW = 50, 5
-
-
-@pytest.fixture(scope="module")
-def batches(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[int, str], Batch]:
-    """Batches into targets of many and of few columns, whose rows come from files or from memory."""
-    session = spark.newSession()
-    for key, value in COMPILED.items():
-        session.conf.set(key, value)
-    found = {}
-    for strings, sources in ((MANY, ("files", "memory")), (FEW, ("files",))):
-        root = tmp_path_factory.mktemp("wide")
-        world = wide_world(session, root / "target", strings)
-        world.apply("changes", [(2, *["two"] * strings, "U", 1)])
-        for sequence, source in enumerate(sources, start=1):
-            rows = world.frame("changes", [(1, *[source] * strings, "U", sequence)])
-            found[strings, source] = measured(world, written(rows, root / "rows") if source == "files" else rows)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("strings", "source", "mode"),
-    [(MANY, "files", "NO_CODEGEN"), (MANY, "memory", "FALLBACK"), (FEW, "files", "FALLBACK")],
-)
-def test_few_rows_of_many_columns_are_interpreted(
-    batches: Mapping[tuple[int, str], Batch], strings: int, source: str, mode: str
-) -> None:
-    """Code is generated for few columns, and for rows whose size is unknown; the setting ends with the batch."""
-    batch = batches[strings, source]
-    assert batch.modes == {mode}
-    assert batch.mode_after == "FALLBACK"
-    assert batch.rows == [(1, source), (2, "two")]
+    for module in (applying, merge_write, target_write, transaction_write):
+        swap.setattr(module, "computed_once", recording)
+    world.apply("changes", [(2, *["two"] * strings, "U", 1)])
+    modes.clear()
+    world.apply_frame("changes", written(rows, tmp_path / "rows") if source == "files" else rows)
+    assert modes == {mode}
+    assert compiling.conf.get("spark.sql.codegen.factoryMode") == "FALLBACK"
+    assert world.rows("id", "c0") == [(1, "one"), (2, "two")]
 
 
 def test_batches_with_deletes_share_their_generated_code(compiling: SparkSession, tmp_path: Path) -> None:
@@ -175,7 +133,7 @@ def test_a_second_batch_into_many_columns_builds_few_expressions(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, scd_type: int
 ) -> None:
     """Expressions are built once per target: a batch passes columns to the JVM, and no expression of each leaf."""
-    strings = MANY
+    strings = 50
     columns = ", ".join(f"c{number} STRING" for number in range(strings))
     spec = replace(SPEC, scd_type=scd_type)
     world = World(interpreting, tmp_path, {"changes": (spec, f"id INT, {columns}, op STRING, seq INT", False)})
