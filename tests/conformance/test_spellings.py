@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,17 @@ ROWS: dict[str, list[tuple[Any, ...]]] = {
     "run_orders": [(1, 1, 10), (3, 2, 30), (4, 2, 40), (5, 3, 50)],
     "run_by_day": [(2, 2, 70), (3, 1, 50)],
     "run_batch": [(40,)],
-    "run_merged": [(1, 10), (2, -5), (3, 30), (4, 40), (5, 50), (100, 7), (101, 8)],
-    "run_streamed_on": [(100, 7), (101, 8)],
     "run_users": USERS,
     "run_users_backfilled": [*USERS, (200, "Zoe", "Lima")],
     "run_hidden": [(0,), (1,), (2,)],
     "run_shown": [(3,)],
     "run_shouted": [("CANCUN!",), ("GUADALAJARA!",), ("OAXACA!",)],
+}
+CALLING = "run_flows"
+"""The module with a function that calls the face while it runs; other functions are the same in each spelling."""
+ROWS_OF_CALLING: dict[str, list[tuple[Any, ...]]] = {
+    "merged": [(1, 10), (2, -5), (3, 30), (4, 40), (5, 50), (100, 7), (101, 8)],
+    "streamed_on": [(100, 7), (101, 8)],
 }
 
 
@@ -87,9 +92,23 @@ def test_the_modules_use_every_name_of_the_face() -> None:
     assert [name for name in pipelines.__all__ if f"dp.{name}" not in text] == sorted(LOCAL_ONLY)
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-def test_modules_give_the_same_rows_in_each_spelling(spark: SparkSession, tmp_path: Path, spelling: str) -> None:
-    """All executable modules run as one pipeline; a second update has nothing to do and changes nothing."""
+def modules_in_all_spellings(folder: Path) -> list[Path]:
+    """The modules that run: each in one spelling in turn, and the one that calls the face in all, with other names."""
+    running = [module for module in MODULES if module.startswith("run_") and module != CALLING]
+    paths = [write(folder, module, spelling) for module, spelling in zip(running, cycle(SPELLINGS), strict=False)]
+    for spelling in SPELLINGS:
+        path = write(folder, CALLING, spelling)
+        named = folder / f"{spelling}_flows.py"
+        named.write_text(path.read_text("utf-8").replace("run_", f"{spelling}_"), encoding="utf-8")
+        path.unlink()
+        paths.append(named)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[tuple[Any, ...]]]]:
+    """The rows of all tables after each of two updates of one pipeline."""
+    root = tmp_path_factory.mktemp("spellings")
     feed = {
         "orders": spark.createDataFrame(ORDERS, "id int, day int, amount int"),
         "changes": spark.createDataFrame(
@@ -97,20 +116,37 @@ def test_modules_give_the_same_rows_in_each_spelling(spark: SparkSession, tmp_pa
         ),
     }
     for name, frame in feed.items():
-        frame.coalesce(1).write.format("delta").save(str(tmp_path / name))
+        frame.coalesce(1).write.format("delta").save(str(root / name))
     pipeline = Pipeline(
-        name=f"conformance_{spelling}",
-        modules=[write(tmp_path / "modules", module, spelling) for module in MODULES if module.startswith("run_")],
-        storage=tmp_path / "storage",
+        name="conformance",
+        modules=modules_in_all_spellings(root / "modules"),
+        storage=root / "storage",
         schema="shop",
-        configuration={**{name: str(tmp_path / name) for name in feed}, "last_day": "2"},
+        configuration={**{name: str(root / name) for name in feed}, "last_day": "2"},
         spark=spark,
         development=True,
     )
+    names = [*ROWS, *(f"{spelling}_{name}" for spelling in SPELLINGS for name in ROWS_OF_CALLING)]
+    rows = []
     for _ in range(2):
-        result = pipeline.run()
-        assert result.state == UpdateState.COMPLETED
-        assert {name: rows_of(pipeline, name) for name in ROWS} == ROWS
+        assert pipeline.run().state == UpdateState.COMPLETED
+        rows.append({name: rows_of(pipeline, name) for name in names})
+    return rows
+
+
+def test_modules_in_any_spelling_give_their_rows(found: list[dict[str, list[tuple[Any, ...]]]]) -> None:
+    """Modules of different spellings are one pipeline; a second update has nothing to do and changes nothing."""
+    for after in found:
+        assert {name: after[name] for name in ROWS} == ROWS
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_functions_may_call_the_face_in_each_spelling(
+    found: list[dict[str, list[tuple[Any, ...]]]], spelling: str
+) -> None:
+    """`read_stream` in a function of a flow reads the table that another flow of the module fills."""
+    for after in found:
+        assert {name: after[f"{spelling}_{name}"] for name in ROWS_OF_CALLING} == ROWS_OF_CALLING
 
 
 def rows_of(pipeline: Pipeline, name: str) -> list[tuple[Any, ...]]:

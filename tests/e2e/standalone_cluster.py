@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: a master and workers from the installed PySpark, on loopback."""
+"""A standalone Spark cluster on this machine: a master and a worker from the installed PySpark, on loopback."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _END_SECONDS = 20
 
 
 @contextmanager
-def standalone_cluster(folder: Path, *, workers: int) -> Iterator[str]:
-    """Start a cluster of one-core workers, and end all of its processes afterwards.
+def standalone_cluster(folder: Path, *, cores: int) -> Iterator[str]:
+    """Start a cluster of one worker, and end all of its processes afterwards.
 
     Args:
-        folder: for logs and the workers' files.
-        workers: how many of them.
+        folder: for logs and the worker's files.
+        cores: of the worker; an executor of one core gets a gigabyte.
 
     Yields:
         The master's URL.
@@ -36,11 +36,10 @@ def standalone_cluster(folder: Path, *, workers: int) -> Iterator[str]:
     with ExitStack() as processes:
         log = processes.enter_context(_running(folder / "master", [f"{daemon}.master.Master", *free_ports]))
         url = _await_line(log, r"Starting Spark master at (spark://\S+)")
-        for number in range(workers):
-            home = folder / f"worker_{number}"
-            size = ["--cores", "1", "--memory", "1g", "--work-dir", str(home / "work")]
-            log = processes.enter_context(_running(home, [f"{daemon}.worker.Worker", *free_ports, *size, url]))
-            _await_line(log, r"(Successfully registered) with master")
+        home = folder / "worker"
+        size = ["--cores", str(cores), "--memory", f"{cores}g", "--work-dir", str(home / "work")]
+        log = processes.enter_context(_running(home, [f"{daemon}.worker.Worker", *free_ports, *size, url]))
+        _await_line(log, r"(Successfully registered) with master")
         yield url
 
 

@@ -10,8 +10,10 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +24,11 @@ import yaml
 from pyspark.sql import functions as sql
 
 from framework import Pipeline
+from framework.demo import feeder
 from framework.demo.demo import RESULT, run_demo
 from framework.demo.postgres_server import PostgresServer
 from framework.demo.project import prepare_folder
+from framework.demo.source_data import read_flights, read_weather
 from tests.e2e.flights_oracle import EXPECTED, expected_weather_counts, sorted_rows
 from tests.e2e.standalone_cluster import standalone_cluster
 from tests.support.settings import INTERPRETED
@@ -35,14 +39,16 @@ if TYPE_CHECKING:
     from framework.record.events import Event
 
 pytestmark = pytest.mark.cluster
-MONTHS = 1
+# Of a month of the demo; the feed of the other days is left out.
+DAYS, MONTHS = 16, 1
 # What an operator sets for a small cluster, in Spark's own file. Spark shuffles into 200 tasks by default and Delta
-# reads a table in 50. Three processes that live for a minute are done before their compilers pay off.
+# reads a table in 50. Processes that live for a minute are done before their compilers pay off.
 FOR_A_SMALL_CLUSTER = {
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.default.parallelism": "2",
     "spark.ui.enabled": "false",
+    "spark.executor.cores": "1",  # two executors in a worker of two cores
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     **INTERPRETED,
 }
@@ -110,7 +116,7 @@ def run_on_cluster(root: Path, spec: Path) -> Any:
         "SPARK_CONF_DIR": str(configured),
         "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
     }
-    with standalone_cluster(root / "cluster", workers=2) as master:
+    with standalone_cluster(root / "cluster", cores=2) as master:
         command = [sys.executable, "-m", "framework", "run", "--spec", str(spec), "--master", master, "-o", "json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -128,12 +134,21 @@ def spec_with_database(folder: Path) -> Path:
     return path
 
 
+def first_days(read: Callable[[int], pd.DataFrame], months: int) -> pd.DataFrame:
+    """The first days of a frame of the package."""
+    frame = read(months)
+    return frame[frame["day"] <= DAYS].reset_index(drop=True)
+
+
 @pytest.fixture(scope="module")
 def updated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Updated:
-    """The demo's folder after one update of January and of a table of a database."""
+    """The demo's folder after one update of half of January and of a table of a database."""
     root = tmp_path_factory.mktemp("cluster")
     folder = root / "flights"
-    prepare_folder(folder, MONTHS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(feeder, "read_flights", partial(first_days, read_flights))
+        patch.setattr(feeder, "read_weather", partial(first_days, read_weather))
+        prepare_folder(folder, MONTHS)
     spec = spec_with_database(folder)
     with PostgresServer() as server, closing(psycopg2.connect(server.uri())) as connection:
         connection.autocommit = True
@@ -191,7 +206,7 @@ def test_every_final_table_agrees_with_pandas_to_the_row(updated: Updated, table
     """
     assert updated.result["state"] == "COMPLETED"
     found = plain(updated.pipeline().table(table)).toPandas()
-    expected = EXPECTED[table](MONTHS)
+    expected = EXPECTED[table](DAYS)
     assert sorted(found.columns) == sorted(expected.columns)
     assert rounded(sorted_rows(found)) == rounded(sorted_rows(expected))
 
@@ -200,7 +215,7 @@ def test_the_expectations_count_what_is_wrong_with_the_weather(updated: Updated)
     """Passed and failed of each expectation, as pandas counts them."""
     flow = next(each for each in updated.result["flows"] if each["flow"].endswith(".weather_observations"))
     counts = {each["name"]: (each["passed"], each["failed"]) for each in flow["expectations"]}
-    assert counts == expected_weather_counts(MONTHS)
+    assert counts == expected_weather_counts(DAYS)
 
 
 def test_executors_read_chunks_of_a_database_in_parallel(updated: Updated) -> None:
@@ -222,7 +237,7 @@ def test_the_demo_of_the_same_folder_finds_nothing_to_do_and_shows_the_worst_del
     assert demo.update.is_idle
     assert heard
     shown = pd.DataFrame(demo.result_rows, columns=list(demo.result_columns))
-    expected = EXPECTED[RESULT](MONTHS).sort_values("mean_delay_minutes", ascending=False).head(len(shown))
+    expected = EXPECTED[RESULT](DAYS).sort_values("mean_delay_minutes", ascending=False).head(len(shown))
     assert len(shown) == 8
     assert rounded(sorted_rows(shown)) == rounded(sorted_rows(expected))
     assert shown["mean_delay_minutes"].is_monotonic_decreasing

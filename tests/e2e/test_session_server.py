@@ -113,14 +113,24 @@ STARTS = """
     # In place of the start of a JVM, which takes seconds: what it would be started with.
     spark_session.launch_directly = spark_session.open_session = lambda given: given
     reasons = []
-    for settings, variables, folder in %r:
+    for settings, variables, folder, cold in %r:
         os.environ.update(variables)
         os.chdir(folder)
-        spark_session.start_session(app_name="a start", master="local[2]", spark_conf=settings)
+        spark_session.start_session(app_name="a start", master="local[2]", spark_conf=settings, cold=cold)
         reasons.append(take_cold_start().refusal)
         for name in variables:
             del os.environ[name]
     print(json.dumps(reasons))
+"""
+START_OF_A_PIPELINE = """
+    from framework.session import spark_session
+
+    def started(_):
+        print(json.dumps("started"))
+        raise SystemExit
+
+    spark_session.launch_directly = started
+    Pipeline.from_spec("pipeline.yml", master="local[2]", cold=True).spark
 """
 LEAVE_WHAT_LASTS = """
     spark = Pipeline(name="first", master="local[2]").spark
@@ -262,18 +272,20 @@ def test_auto_cdc_works_in_command_after_command(shop: Any) -> None:
 def test_a_command_with_other_circumstances_starts_cold_and_says_why(room: Room, session: Any, tmp_path: Path) -> None:
     """The reason names an environment variable without its value, and a setting that only a start can set.
 
-    There is none in another folder, or with SLUICE_SESSION=off.
+    There is none in another folder, with SLUICE_SESSION=off, or with the option `--cold`.
     """
     here = str(room.folder)
-    cases: list[tuple[dict[str, str], dict[str, str], str]] = [
-        ({}, {"AWS_PROFILE": "not-for-eyes"}, here),
-        ({"spark.driver.memory": "1500m"}, {}, here),
-        ({}, {"SLUICE_SESSION": "off"}, here),
-        ({}, {}, str(tmp_path)),
+    cases: list[tuple[dict[str, str], dict[str, str], str, bool]] = [
+        ({}, {"AWS_PROFILE": "not-for-eyes"}, here, False),
+        ({"spark.driver.memory": "1500m"}, {}, here, False),
+        ({}, {"SLUICE_SESSION": "off"}, here, False),
+        ({}, {}, str(tmp_path), False),
+        ({}, {}, here, True),
     ]
     assert room.script(STARTS % cases) == [
         "it was started with other values of environment variables (AWS_PROFILE)",
         "it was started with other settings that only a start can set (spark.driver.memory)",
+        None,
         None,
         None,
     ]
@@ -281,10 +293,8 @@ def test_a_command_with_other_circumstances_starts_cold_and_says_why(room: Room,
 
 
 def test_an_option_turns_the_session_off(room: Room, session: Any) -> None:
-    """`--cold` starts Spark without a word."""
-    done = room.sluice(*ONE, "--cold")
-    assert is_one(done)
-    assert done.stderr == ""
+    """With `--cold` a pipeline starts Spark; the test before this one has that nothing is said about it."""
+    assert room.script(START_OF_A_PIPELINE) == "started"
     assert used_since(room, session) == 0
 
 
@@ -356,7 +366,8 @@ def in_the_middle(room: Room, spec: tuple[str, str], storage: Path) -> Iterator[
 def test_updates_that_lose_their_command_or_their_jvm_end_with_every_row_once(room: Room, session: Any) -> None:
     """The lock of a killed update is free only when its JVM is dead, so no stream of it runs beside the next update.
 
-    An update whose JVM is killed ends with one condition, without a traceback and without retries.
+    An update whose JVM is killed ends with one condition, without a traceback and without retries. That ends the
+    session, too: the command at once after that and later ones start cold, and the socket is gone.
     """
     for number in range(6):
         room.write(f"slow-data/{number:02}.json", f'{{"n": {number}}}\n')
@@ -382,21 +393,14 @@ def test_updates_that_lose_their_command_or_their_jvm_end_with_every_row_once(ro
     assert "Traceback" not in errors
     assert "py4j" not in errors
     assert commits(storage) < 6
-    until(lambda: not room.status()["running"], "the end of the session")
-    room.start()
     assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
-    rows = result_of(room.sluice("sql", "SELECT n FROM numbers ORDER BY n", *spec, *MASTER, "-o", "json"))
-    assert [row["n"] for row in rows] == list(range(6))
-
-
-def test_a_killed_jvm_ends_the_session_and_the_next_command_starts_cold(room: Room, session: Any) -> None:
-    """Neither the command at once after that nor a later one fails; the socket is gone."""
-    os.kill(session["jvm"], signal.SIGKILL)
-    assert is_one(room.sluice(*ONE))
     until(lambda: not runs(session["pid"]), "the end of the server")
     assert room.status() == {"running": False}
     assert not room.socket.exists()
-    assert room.script(STARTS % [({}, {}, str(room.folder))]) == [None]
+    assert room.script(STARTS % [({}, {}, str(room.folder), False)]) == [None]
+    room.start()
+    rows = result_of(room.sluice("sql", "SELECT n FROM numbers ORDER BY n", *spec, *MASTER, "-o", "json"))
+    assert [row["n"] for row in rows] == list(range(6))
 
 
 def test_a_killed_server_leaves_no_jvm_and_can_be_started_again(room: Room, session: Any) -> None:
@@ -404,7 +408,7 @@ def test_a_killed_server_leaves_no_jvm_and_can_be_started_again(room: Room, sess
     os.kill(session["pid"], signal.SIGKILL)
     until(lambda: not runs(session["jvm"]), "the end of the JVM")
     assert room.socket.exists()
-    assert room.script(STARTS % [({}, {}, str(room.folder))]) == [None]
+    assert room.script(STARTS % [({}, {}, str(room.folder), False)]) == [None]
     again = room.start("--idle-minutes", "7")
     assert (again["pid"] != session["pid"], again["ends_after_idle_seconds"]) == (True, 420)
     assert is_one(room.sluice(*ONE))

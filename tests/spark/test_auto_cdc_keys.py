@@ -88,7 +88,7 @@ def play(world: KeyWorld, *, one_by_one: bool) -> None:
     world.take([(number, "first", "upsert", 10) for number in ALL], 0)
     second = [(number, "second", "upsert", 20) for number in ALL]
     deletes = {number: (number, "", "delete", 30) for number in DELETED}
-    for number, keys in enumerate([(key,) for key in ALL] if one_by_one else [ALL[:1], ALL[1:]], start=1):
+    for number, keys in enumerate([(key,) for key in ALL] if one_by_one else [ALL], start=1):
         changes = [second[key] for key in keys]
         world.take([*changes, *(deletes[key] for key in keys if key in deletes)], number)
     world.take([*(late(number) for number in ALL), *reversed(second)], 10)

@@ -31,16 +31,14 @@ SPEC = AutoCdcSpec(
 FED = {"delta.enableChangeDataFeed": "true"}
 KINDS = {
     "scd1": (SPEC, {}),
-    "scd1-merged": (SPEC, FED),
-    "scd1-authored": (replace(SPEC, ignore_null_updates=ColumnSelection()), {}),
     "scd1-authored-merged": (replace(SPEC, ignore_null_updates=ColumnSelection()), FED),
-    "scd2": (replace(SPEC, scd_type=2, apply_as_truncates=None), {}),
     "scd2-merged": (replace(SPEC, scd_type=2, apply_as_truncates=None), FED),
     "scd2-authored": (
         replace(SPEC, scd_type=2, apply_as_truncates=None, ignore_null_updates=ColumnSelection()),
         {},
     ),
 }
+"""Each type is written in both ways, with whole rows and with authored values; so is each way."""
 
 
 @pytest.mark.parametrize("kind", KINDS)

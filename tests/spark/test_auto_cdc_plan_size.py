@@ -26,10 +26,10 @@ SPEC = AutoCdcSpec(
     columns=ColumnSelection(columns=("op", "seq"), excluded=True),
 )
 KEEPING = {
-    "scd1": (SPEC, {}),
     "scd1-merged": (SPEC, {"delta.enableChangeDataFeed": "true"}),
     "scd2": (replace(SPEC, scd_type=2), {}),
 }
+"""Each type and each way, by MERGE and by replacing files."""
 
 
 def nodes_of_a_batch(spark: SparkSession, root: Path, kind: str, structs: int, swap: pytest.MonkeyPatch) -> list[int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -11,54 +12,89 @@ from pyspark.sql import SparkSession
 from framework.cdc.model.metrics import CdcMetrics
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import OperationError
-from tests.support.snapshot_scenarios import read_snapshot_scenarios
+from tests.support.snapshot_scenarios import SnapshotScenario, read_snapshot_scenarios
 from tests.support.snapshot_world import SPEC, SnapshotWorld
 
 FOLDER = Path(__file__).parent / "scenarios"
 HISTORY = replace(SPEC, scd_type=2)
 TRACKING = replace(HISTORY, track_history=ColumnSelection(columns=("a",)))
+CATALOGUES = [("snapshots_scd1.txt", SPEC), ("snapshots_scd2.txt", HISTORY), ("snapshots_scd2_tracked.txt", TRACKING)]
+
+Key = tuple[int, str]
+Values = tuple[str | None, str | None]
 
 
-@pytest.mark.parametrize(
-    ("file", "spec"),
-    [("snapshots_scd1.txt", SPEC), ("snapshots_scd2.txt", HISTORY), ("snapshots_scd2_tracked.txt", TRACKING)],
-)
-def test_each_scenario_of_snapshots_ends_in_its_rows(
-    interpreting: SparkSession, tmp_path: Path, file: str, spec: AutoCdcSpec
-) -> None:
-    """All scenarios of a file share a table and its snapshots."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """A target of all scenarios of a file.
+
+    Args:
+        world: the target.
+        scenarios: the scenarios, by their number in the target.
+        taken: the keys and values of each snapshot, and what it counted.
+    """
+
+    world: SnapshotWorld
+    scenarios: tuple[SnapshotScenario, ...]
+    taken: tuple[tuple[Mapping[Key, Values], CdcMetrics], ...]
+
+
+@pytest.fixture(scope="module", params=CATALOGUES, ids=[file for file, _ in CATALOGUES])
+def played(spark: SparkSession, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """All scenarios of a file share a table and its snapshots; the last snapshot is that before it once more."""
+    file, spec = request.param
     scenarios = read_snapshot_scenarios(FOLDER / file)
-    world = SnapshotWorld(interpreting, tmp_path, spec)
+    world = SnapshotWorld(spark.newSession(), tmp_path_factory.mktemp("snapshots"), spec)
+    versions = max(version for scenario in scenarios for version, _ in scenario.snapshots)
     known: dict[int, tuple[tuple[str, str | None, str | None], ...]] = {}
-    for version in range(1, 5):
+    taken = []
+    for version in range(1, versions + 2):
         for index, scenario in enumerate(scenarios):
             known[index] = dict(scenario.snapshots).get(version, known.get(index, ()))
-        world.take(version, [(index, *row) for index, rows in known.items() for row in rows])
-    found = world.rows()
-    assert {s.name: s.rows for s in scenarios} == {
-        s.name: found.get(index, frozenset()) for index, s in enumerate(scenarios)
+        rows = {(index, key): values for index, mine in known.items() for key, *values in mine}
+        counted = world.take(version, [(*key, *values) for key, values in rows.items()])
+        taken.append(({key: (a, b) for key, (a, b) in rows.items()}, counted))
+    return Played(world=world, scenarios=scenarios, taken=tuple(taken))
+
+
+def test_each_scenario_of_snapshots_ends_in_its_rows(played: Played) -> None:
+    """Each line of the catalogue ends in its rows."""
+    found = played.world.rows()
+    assert {s.name: s.rows for s in played.scenarios} == {
+        s.name: found.get(index, frozenset()) for index, s in enumerate(played.scenarios)
     }
 
 
-@pytest.mark.parametrize("spec", [SPEC, HISTORY], ids=["scd1", "scd2"])
-def test_a_snapshot_counts_what_it_changes_and_counts_once(
-    interpreting: SparkSession, tmp_path: Path, spec: AutoCdcSpec
-) -> None:
+def counts(spec: AutoCdcSpec, before: Mapping[Key, Values], after: Mapping[Key, Values]) -> CdcMetrics:
+    """What a snapshot counts: the rows of its keys that are new, changed or gone."""
+    new, gone = after.keys() - before.keys(), before.keys() - after.keys()
+    changed = [key for key in after.keys() & before.keys() if after[key] != before[key]]
+    if not (new or gone or changed):
+        return CdcMetrics()
+    rows = len(new) + len(changed) + len(gone)
+    if spec.scd_type == 1:
+        return CdcMetrics(rows=rows, upserted=len(new) + len(changed), deleted=len(gone))
+    # A row ends, one begins, or both; a change of values that are not tracked rewrites one row.
+    both = [key for key in changed if spec != TRACKING or after[key][0] != before[key][0]]
+    return CdcMetrics(rows=rows, upserted=rows + len(both))
+
+
+def test_a_snapshot_counts_what_it_changes_and_counts_once(played: Played) -> None:
     """Unchanged rows are not written; an invalid or repeated snapshot changes nothing."""
-    world = SnapshotWorld(interpreting, tmp_path, spec)
-    world.take(1, [(0, "k", "a", "b"), (0, "m", "c", "d"), (0, "n", "e", "f")])
-    second = [(0, "k", "a", "b"), (0, "m", "x", "d"), (0, "o", "g", "h")]
-    in_history = spec.scd_type == 2  # two rows end, two begin
-    changed = CdcMetrics(rows=3, upserted=4 if in_history else 2, deleted=0 if in_history else 1)
-    assert world.take(2, second, ordinal=2) == changed
-    rows = world.rows()
-    assert world.take(3, second, ordinal=3) == CdcMetrics()
-    assert world.take(4, [], ordinal=2).skipped
+    snapshots = [rows for rows, _ in played.taken]
+    spec = played.world.spec
+    expected = [counts(spec, before, after) for before, after in zip([{}, *snapshots], snapshots, strict=False)]
+    assert expected == [counted for _, counted in played.taken]
+    assert expected[-1] == CdcMetrics()
+    number = len(snapshots)
+    assert played.world.take(number + 1, [], ordinal=number - 1).skipped
+    rows = played.world.rows()
+    last = [(*key, *values) for key, values in snapshots[-1].items()]
     for bad, condition in (
-        ([*second, (0, "k", "z", "z")], "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.DUPLICATE_KEY_VIOLATION"),
-        ([*second, (0, None, "z", "z")], "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY"),
+        ([*last, (0, "k", "z", "z"), (0, "k", "z", "y")], "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.DUPLICATE_KEY_VIOLATION"),
+        ([*last, (0, None, "z", "z")], "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY"),
     ):
         with pytest.raises(OperationError) as caught:
-            world.take(5, bad, ordinal=5)
+            played.world.take(number + 1, bad, ordinal=number + 1)
         assert caught.value.condition == condition
-    assert world.rows() == rows
+    assert played.world.rows() == rows

@@ -37,7 +37,7 @@ class SnapshotWorld:
     """
 
     def __init__(self, spark: SparkSession, root: Path, spec: AutoCdcSpec, *, ddl: str = DDL) -> None:
-        self.spark = spark
+        self.spark, self.spec = spark, spec
         source = replace(flow(spec, spark.createDataFrame([], ddl), called="snapshots"), versions=LongType())
         self.target = plan_target(name("target"), [source])
         self.table = TableAddress(path=str(root / "target"))

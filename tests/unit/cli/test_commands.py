@@ -72,6 +72,7 @@ def test_plan_and_run_take_the_same_refresh_options(sluice: Sluice, pipeline: Fa
     """Lists with commas and repeated options are combined; `plan` gets the request of `run`."""
     arguments = ["--refresh", "a,b", "--refresh", "c", "--full-refresh", "d", "--full-refresh-all"]
     arguments += ["--reset-checkpoint", "f", "--reset-checkpoint", "g", "--param", "start=2013=x", "--param", "empty="]
+    arguments += ["--cold"] if command == "run" else []
     result = sluice(command, *arguments, "--master", "local[1]")
     assert result.exit_code == 0
     opened = pipeline.calls[0][1][1]
@@ -80,7 +81,7 @@ def test_plan_and_run_take_the_same_refresh_options(sluice: Sluice, pipeline: Fa
         "parameters": {"start": "2013=x", "empty": ""},
         "short": command == "plan",
         "verbose": False,
-        "cold": False,
+        "cold": command == "run",
     }
     assert pipeline.calls[1] == (
         command,
