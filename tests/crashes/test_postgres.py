@@ -2,9 +2,10 @@
 
 pgbench writes while `sluice run` takes a snapshot in chunks and follows the log, in turns triggered and continuous.
 Each round kills the process with SIGKILL after a random number of durable effects, or stops the database as a loss of
-power would; the last update does so in the test's own process. Moments are drawn from a seed: `SLUICE_KILL_SEED`
-repeats them as far as timing allows. `SLUICE_KILLS` sets the number of kills; with `SLUICE_KILL_MINUTES` there is one
-every 20 seconds until the minutes are over.
+power would. A killed process costs its start, so most kills are in updates of the test's own process: of the process
+that reads the log, and of flows between two durable effects. Moments are drawn from a seed: `SLUICE_KILL_SEED` repeats
+them as far as timing allows. `SLUICE_KILLS` sets the number of killed processes of updates; with `SLUICE_KILL_MINUTES`
+there is one every 20 seconds until the minutes are over.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -29,9 +31,10 @@ import pytest
 
 from framework import Pipeline
 from framework.demo.postgres_server import PostgresServer
-from framework.foundation.failpoints import VARIABLE
+from framework.foundation.failpoints import VARIABLE, arm_all, disarm
 from framework.foundation.processes import kill_session
 from framework.run.update.results import UpdateState
+from tests.support.reader_processes import killed_after
 from tests.support.running_updates import until
 from tests.support.seeds import fresh_seed
 
@@ -42,10 +45,13 @@ MODULE = Path(__file__).parents[1] / "databases" / "fixtures" / "bank" / "bank.p
 SEED = int(os.environ.get("SLUICE_KILL_SEED", "0")) or fresh_seed()
 KILLS = int(os.environ.get("SLUICE_KILLS", "2"))
 KILL_MINUTES = float(os.environ.get("SLUICE_KILL_MINUTES", "0"))
+LEAST_KILLS = 20
 _DEADLINE_SECONDS = 300
 _ROUND_SECONDS = 20
 _ACCOUNTS = 100_000
 _WINDOWS = ("staging.after_files", "staging.after_commit")
+_POINTS = (*_WINDOWS, "cdc.after_merge")
+_READERS = 11
 _TABLES = {
     "accounts": "aid, bid, abalance, filler",
     "branches": "bid, bbalance, filler",
@@ -164,8 +170,43 @@ def lose_power(bank: Bank, pipeline: Pipeline, effects: int) -> None:
     handle.stop()
 
 
+def end_flows(pipeline: Pipeline, chance: Random) -> int:
+    """Run an update in which flows end between two durable effects; return how many did."""
+    ended = list[str]()
+
+    def end(point: str) -> None:
+        ended.append(point)
+        raise SystemError
+
+    arm_all({(point, nth): partial(end, point) for point in _POINTS for nth in chance.sample(range(1, 7), 4)})
+    try:
+        pipeline.run()
+    finally:
+        disarm()
+    return len(ended)
+
+
+def kill_reader(pipeline: Pipeline, chance: Random) -> int:
+    """Run an update of the changes whose reader is killed; return 0 if it had ended before."""
+    with killed_after(chance.random()) as killed:
+        result = pipeline.run(refresh=["bank_changes"])
+    return int(killed() and result.state is not UpdateState.COMPLETED)
+
+
+def kill_within(pipeline: Pipeline, chance: Random, kills: int) -> int:
+    """Run updates until so many flows or readers were killed; return how many were."""
+    done = 0
+    for number in range(10 * LEAST_KILLS):
+        if done >= kills:
+            break
+        done += kill_reader(pipeline, chance) if number % (_READERS + 1) else end_flows(pipeline, chance)
+    assert done >= kills, (done, SEED)
+    return done
+
+
 def test_kills_of_the_process_and_of_the_database_leave_no_trace(spark: SparkSession, bank: Bank) -> None:
     """Each table equals its source, the sums of all balances agree, and no snapshot began again."""
+    print(f"SLUICE_KILL_SEED={SEED}")  # noqa: T201 - pytest shows it with a failure
     chance = Random(SEED)  # noqa: S311 - moments of kills, not secrets
     restarts = 6 if KILL_MINUTES else 3
     for number in rounds():
@@ -184,7 +225,10 @@ def test_kills_of_the_process_and_of_the_database_leave_no_trace(spark: SparkSes
                     process.wait(60)
     pipeline = Pipeline.from_spec(bank.root / "pipeline.yml", spark=spark)
     with bank.load():
+        within = kill_within(pipeline, chance, max(LEAST_KILLS - number - 1, LEAST_KILLS // 2))
         lose_power(bank, pipeline, chance.randrange(1, 14))
+    stops = (number + 1) // restarts + 1
+    print(f"killed: {number + 1} updates, {within} readers and flows; {stops} stops of the database")  # noqa: T201 - as above
     for _ in range(2):
         result = pipeline.run()
         assert result.state is UpdateState.COMPLETED, (result.flows, SEED)

@@ -71,27 +71,26 @@ def failed_flows(result: UpdateResult) -> dict[str, str]:
 def test_a_schema_is_copied_and_a_new_table_joins(interpreting: SparkSession, folder: Path, run: Run) -> None:
     """Each table equals its source after each update, also one that is created between two updates."""
     run("CREATE TABLE orders (id INT PRIMARY KEY, position TEXT, amount NUMERIC(8,2))")
-    run('CREATE TABLE "Order Lines" (a INT, "b c" TEXT, operation TEXT, PRIMARY KEY (a, "b c"))')
     run("CREATE TABLE tmp_orders (id INT PRIMARY KEY)")
     run("INSERT INTO orders SELECT i, 'p' || i, i * 1.5 FROM generate_series(1, 3000) i; ANALYZE orders")
-    run("""INSERT INTO "Order Lines" SELECT i, 'é', 'o' FROM generate_series(1, 5) i""")
     pipeline = pipeline_of(interpreting, folder, shop(schema(exclude=["tmp_*"])), VIEWS)
-    assert [flow.spec.name.table for flow in pipeline.graph.flows] == [
-        "total", "shop_changes",
-        "order lines_snapshot_flow", "order lines_cdc_flow", "orders_snapshot_flow", "orders_cdc_flow",
-    ]  # fmt: skip
+    flows = ["total", "shop_changes", "orders_snapshot_flow", "orders_cdc_flow"]
+    assert [flow.spec.name.table for flow in pipeline.graph.flows] == flows
     assert pipeline.run().state is UpdateState.COMPLETED
-    run("UPDATE orders SET position = NULL WHERE id % 2 = 0; DELETE FROM orders WHERE id > 2990")
-    run("""UPDATE "Order Lines" SET a = a + 10 WHERE a > 3; TRUNCATE tmp_orders""")
-    run("CREATE TABLE customers (id INT PRIMARY KEY, name TEXT); INSERT INTO customers VALUES (1, 'one')")
+    run("UPDATE orders SET position = NULL WHERE id % 2 = 0; DELETE FROM orders WHERE id > 2990; TRUNCATE tmp_orders")
+    run('CREATE TABLE "Order Lines" (a INT, "b c" TEXT, operation TEXT, PRIMARY KEY (a, "b c"))')
+    run("""INSERT INTO "Order Lines" SELECT i, 'é', 'o' FROM generate_series(1, 5) i""")
+    result = pipeline.run()
+    assert result.state is UpdateState.COMPLETED
+    joined = ["order lines_snapshot_flow", "order lines_cdc_flow"]
+    assert sorted(flow.flow.table for flow in result.flows) == sorted([*flows, *joined])
+    run("""UPDATE "Order Lines" SET a = a + 10 WHERE a > 3; INSERT INTO "Order Lines" VALUES (9, 'nine', 'o')""")
+    run("""UPDATE "Order Lines" SET operation = 'O' WHERE a = 1; DELETE FROM "Order Lines" WHERE a = 2""")
     assert pipeline.run().state is UpdateState.COMPLETED
-    run("INSERT INTO customers VALUES (2, 'two'); UPDATE customers SET name = 'ONE' WHERE id = 1")
-    assert pipeline.run().state is UpdateState.COMPLETED
-    copied = {name: rows_of(pipeline, f"copies.`{name}`", "*") for name in ("orders", "Order Lines", "customers")}
+    copied = {name: rows_of(pipeline, f"copies.`{name}`", "*") for name in ("orders", "Order Lines")}
     assert copied == {
         "orders": run("SELECT id, position, amount FROM orders ORDER BY id"),
         "Order Lines": run("""SELECT a, "b c", operation FROM "Order Lines" ORDER BY a"""),
-        "customers": run("SELECT id, name FROM customers ORDER BY id"),
     }
     assert rows_of(pipeline, "total", "*") == run("SELECT sum(amount) FROM orders")
     # Rows of a chunk are older than every change, and no clock decides between two changes.
@@ -179,7 +178,7 @@ def test_a_table_that_vanishes_or_is_replaced_keeps_its_rows_and_its_readers(
     run("CREATE TABLE orders (id INT PRIMARY KEY, amount INT); INSERT INTO orders VALUES (7, 70)")
     run("SELECT pg_drop_replication_slot('sluice_shop')")
     assert pipeline.run(full_refresh_all=True).state is UpdateState.COMPLETED
-    run("UPDATE orders SET amount = 71; UPDATE lines SET amount = 51; DELETE FROM parts WHERE id = 1")
+    run("UPDATE lines SET amount = 51")
     assert pipeline.run().state is UpdateState.COMPLETED
     for name in ("orders", "lines", "parts"):
         assert rows_of(pipeline, f"copies.{name}", "*") == run(f"SELECT * FROM {name} ORDER BY id")

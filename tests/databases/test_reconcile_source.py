@@ -123,7 +123,6 @@ def test_differences_are_certain_only_if_the_log_has_no_change_between(
 
     run(f"TRUNCATE items; {INSERT} FROM generate_series(1, 20) i")
     assert pipeline.run().state is UpdateState.COMPLETED
-    assert pipeline.reconcile("items", SOURCE).is_equal
     run("INSERT INTO others SELECT generate_series(1, 100)")  # the log grows, but not by changes of the table
     path = str(folder / "storage/tables/main/default/items")
     table = DeltaTable.forPath(spark, path)

@@ -17,6 +17,8 @@ from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.changes_source import ChangesRequest, ChangesStreamReader
 from tests.databases.test_columns_change import after_definitions, applied
 from tests.databases.test_source_replacements import (
+    all_at_source,
+    all_copied,
     at_source,
     copied,
     create,
@@ -66,47 +68,40 @@ def test_a_right_that_is_taken_away_in_a_snapshot_is_named(
     run("UPDATE orders SET name = 'changed' WHERE id % 100 = 0; UPDATE others SET name = 'again'")
     run(statement_of(result, "orders_snapshot_flow"))
     assert pipeline.run().state is UpdateState.COMPLETED
-    for table in ("orders", "others"):
-        assert copied(pipeline, table) == at_source(run, table)
+    assert all_copied(pipeline, "orders", "others") == all_at_source(run, "orders", "others")
     run(f"DROP OWNED BY {_ROLE} CASCADE")
 
 
-def test_a_replica_identity_of_nothing_is_named(interpreting: SparkSession, folder: Path, run: Run) -> None:
-    """The database refuses changes of the rows of such a table, also if it was published before."""
-    create(run, "orders", "others")
+def test_tables_without_an_identity_or_published_in_part_are_never_copied(
+    interpreting: SparkSession, folder: Path, run: Run
+) -> None:
+    """The database refuses changes of rows of the former; of the latter, changes of other rows or columns are missing.
+
+    Each is named before the first snapshot and after one, with the statement that mends it.
+    """
+    create(run, "others", "later", "silent")
     run("CREATE TABLE sales (id INT PRIMARY KEY, name TEXT) PARTITION BY RANGE (id)")
     run("CREATE TABLE sales_1 PARTITION OF sales FOR VALUES FROM (0) TO (10)")
     run("CREATE TABLE sales_2 PARTITION OF sales FOR VALUES FROM (10) TO (20)")
     run("INSERT INTO sales SELECT i, 's' FROM generate_series(1, 15) i")
-    pipeline = pipeline_of(interpreting, folder)
-    assert pipeline.run().state is UpdateState.COMPLETED
-    run("ALTER TABLE orders REPLICA IDENTITY NOTHING; ALTER TABLE sales_2 REPLICA IDENTITY NOTHING")
-    run("INSERT INTO orders VALUES (4, 'four'); UPDATE others SET name = 'changed'")
-    result = pipeline.run()
-    assert failures(result) == of_both_flows(orders="DATABASE_REPLICA_IDENTITY", sales="DATABASE_REPLICA_IDENTITY")
-    assert copied(pipeline, "others") == at_source(run, "others")
-    assert statement_of(result, "orders_cdc_flow") == "ALTER TABLE public.orders REPLICA IDENTITY DEFAULT"
-    assert statement_of(result, "sales_cdc_flow") == "ALTER TABLE public.sales_2 REPLICA IDENTITY DEFAULT"
-    for flow in ("orders_cdc_flow", "sales_cdc_flow"):
-        run(statement_of(result, flow))
-    run("UPDATE orders SET name = 'mended' WHERE id = 1; DELETE FROM sales WHERE id = 11")
-    assert pipeline.run().state is UpdateState.COMPLETED
-    for table in ("orders", "others", "sales"):
-        assert copied(pipeline, table) == at_source(run, table), table
-
-
-def test_a_table_that_is_published_in_part_is_never_copied(interpreting: SparkSession, folder: Path, run: Run) -> None:
-    """Changes of the other rows or columns would be missing: before the first snapshot, and after one."""
-    create(run, "others", "later")
     assert pipeline_of(interpreting, folder).run().state is UpdateState.COMPLETED
     create(run, "orders")
     run(f"ALTER PUBLICATION {_PUBLICATION} ADD TABLE orders WHERE (id > 2); UPDATE others SET name = 'changed'")
-    run(f"ALTER PUBLICATION {_PUBLICATION} SET TABLE others, orders WHERE (id > 2), later (id)")
+    run(f"ALTER PUBLICATION {_PUBLICATION} SET TABLE others, silent, sales, orders WHERE (id > 2), later (id)")
+    run("ALTER TABLE silent REPLICA IDENTITY NOTHING; ALTER TABLE sales_2 REPLICA IDENTITY NOTHING")
+    run("INSERT INTO silent VALUES (4, 'four')")
     pipeline = pipeline_of(interpreting, folder)
     result = pipeline.run()
-    filtered = "DATABASE_PUBLICATION_FILTERED"
-    assert failures(result) == of_both_flows(orders=filtered, later="INGESTION_TABLE_UNPUBLISHED")
+    filtered, unidentified = "DATABASE_PUBLICATION_FILTERED", "DATABASE_REPLICA_IDENTITY"
+    assert failures(result) == of_both_flows(
+        orders=filtered, later="INGESTION_TABLE_UNPUBLISHED", silent=unidentified, sales=unidentified
+    )
     assert copied(pipeline, "others") == at_source(run, "others")
+    for table, named in (("silent", "silent"), ("sales", "sales_2")):
+        statement = statement_of(result, f"{table}_cdc_flow")
+        assert statement == f"ALTER TABLE public.{named} REPLICA IDENTITY DEFAULT"
+        run(statement)
+    run("UPDATE silent SET name = 'mended' WHERE id = 1; DELETE FROM sales WHERE id = 11")
     resync(pipeline, "later")
     again = pipeline_of(interpreting, folder).run()
     assert failures(again) == of_both_flows(orders=filtered, later=filtered)
@@ -120,8 +115,8 @@ def test_a_table_that_is_published_in_part_is_never_copied(interpreting: SparkSe
     with after_definitions(lambda: run("UPDATE orders SET name = 'changed'; UPDATE later SET id = 9 WHERE id = 1")):
         result = pipeline.run()
     assert (result.state, applied(result)) == (UpdateState.COMPLETED, {"orders", "later"})
-    for table in ("others", "orders", "later"):
-        assert copied(pipeline, table) == at_source(run, table), table
+    tables = ("others", "orders", "later", "silent", "sales")
+    assert all_copied(pipeline, *tables) == all_at_source(run, *tables)
 
 
 def test_the_sources_refuse_a_table_that_is_published_in_part(folder: Path, run: Run) -> None:

@@ -76,6 +76,7 @@ class PlanBasis:
         membership: what identifies its membership of the publication when the plan began; 0 without a publication.
         position: the position of the slot when the plan began, in its log; 0 without a slot.
         columns: the number of each column of the table, which no other column gets; () in plans of earlier releases.
+        stamps: of each column, which changes when it is altered; () in plans of earlier releases.
     """
 
     kind: ChunkKind
@@ -87,6 +88,7 @@ class PlanBasis:
     membership: int = 0
     position: int = 0
     columns: tuple[tuple[str, int], ...] = ()
+    stamps: tuple[tuple[str, str], ...] = ()
 
     @property
     def has_null_chunk(self) -> bool:
@@ -148,6 +150,7 @@ class SnapshotOffset:
                 "membership": self.basis.membership,
                 "position": self.basis.position,
                 "columns": dict(self.basis.columns),
+                "stamps": dict(self.basis.stamps),
                 "key": [_key_to_json(column) for column in self.basis.key],
                 "chunks": self.chunks_planned,
                 "rows": self.rows_planned,
@@ -305,6 +308,7 @@ def _offset_from_json(value: Mapping[str, Any]) -> SnapshotOffset:
                 membership=_typed({"membership": 0, **value}, "membership", int),
                 position=_typed({"position": 0, **value}, "position", int),
                 columns=tuple(_typed({"columns": {}, **value}, "columns", dict).items()),
+                stamps=tuple(_typed({"stamps": {}, **value}, "stamps", dict).items()),
                 key=tuple(_key_from_json(column) for column in _typed(value, "key", list)),
             ),
             chunks_planned=_typed(value, "chunks", int),

@@ -244,6 +244,7 @@ class BoundaryWalker:
             membership=self._membership,
             position=self._position,
             columns=tuple((column.name, column.identity.number) for column in self._table.columns),
+            stamps=tuple((column.name, column.identity.stamp) for column in self._table.columns),
         )
 
     def _check_basis(self, planned: PlanBasis, now: PlanBasis) -> None:

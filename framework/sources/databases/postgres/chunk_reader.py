@@ -35,6 +35,7 @@ from framework.sources.databases.postgres.snapshot_faults import (
     filter_fault,
     plan_fault,
     refuse_other_table,
+    refuse_rewritten_column,
 )
 from framework.sources.databases.postgres.staged_files import StagedFile, write_staged_file
 from framework.sources.databases.postgres.table_storage import TableStorage, parse_storage, storage_sql
@@ -58,7 +59,7 @@ class ChunkReader:
 
     Before each chunk the basis of the plan and the columns are checked under the lock that the chunk is read under. So
     a rewritten table or a retyped key is a fault and never another range of rows, a retyped column is one and never a
-    cast, and a column that was dropped and made again never has values of both.
+    cast, and a column that was made again, or altered by a rewrite of the rows, never has values of before and after.
 
     Args:
         connection: to the source.
@@ -161,6 +162,8 @@ class ChunkReader:
             name = planned.name
             if name in types and storage.numbers[name] != begun.get(name, storage.numbers[name]):
                 raise plan_fault(self._table, f"the column {name} is another one than that of the chunks before")
+            if name in types:
+                refuse_rewritten_column(self._table, self._basis, storage.storage_id, name, storage.stamps[name])
             now = SourceColumn(name=name, type_name=types[name], nullable=True) if name in types else None
             column = planned if now is None else column_type(self._table, now, as_text=name in self._text_columns)
             if column.spark_type != planned.spark_type:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
+from framework.sources.databases.chunks import PlanBasis
 from framework.sources.databases.tables import TableName
 
 
@@ -20,6 +21,23 @@ def refuse_other_table(table: TableName, planned: int, found: int) -> None:
     """
     if planned and found != planned:
         raise SourceError("SNAPSHOT_TABLE_REPLACED", table=table, planned=planned, found=found)
+
+
+def refuse_rewritten_column(table: TableName, basis: PlanBasis, storage_id: str, column: str, stamp: str) -> None:
+    """Refuse a column that was altered since the plan, if the rows were rewritten: its values may be computed anew.
+
+    Args:
+        table: of the plan.
+        basis: of the plan.
+        storage_id: of the table now.
+        column: the name of the column.
+        stamp: of the column now.
+
+    Raises:
+        SourceError: SNAPSHOT_PLAN_INVALID.
+    """
+    if storage_id != basis.storage_id and stamp != dict(basis.stamps).get(column, stamp):
+        raise plan_fault(table, f"the column {column} was altered by a statement that rewrote the rows")
 
 
 def column_fault(table: TableName, column: str, *, found: str, expected: str) -> SourceError:

@@ -24,7 +24,7 @@ from framework.sources.databases.postgres.chunk_reader import ChunkReader
 from framework.sources.databases.postgres.membership import read_membership, refuse_filtered
 from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.snapshot_faults import column_fault
+from framework.sources.databases.postgres.snapshot_faults import column_fault, refuse_rewritten_column
 from framework.sources.databases.postgres.types import ColumnType, check_text_columns, column_types
 
 if TYPE_CHECKING:
@@ -200,14 +200,19 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The chunks between two offsets, exactly as they were planned.
 
         Raises:
-            SourceError: SNAPSHOT_COLUMN_CHANGED if the query was analysed with other types than the table has now.
+            SourceError: SNAPSHOT_COLUMN_CHANGED if the query was analysed with other types than the table has now, or
+                SNAPSHOT_PLAN_INVALID if a column was altered by a rewrite of the rows since the plan.
         """
         planned = _as_offset(end)
         chunks = chunks_between(_as_offset(start), planned)
         if planned is None or not chunks:
             return ()
         # Asked for each batch, so that its tasks fail only by a type that changes now: see `ChunkReader`.
-        types = self._checked(self._request.describe(self._columns)[1])
+        table, described = self._request.describe(self._columns)
+        for each in described:
+            stamp = table.column(each.name).identity.stamp
+            refuse_rewritten_column(table.name, planned.basis, table.storage_id, each.name, stamp)
+        types = self._checked(described)
         return [ChunkPartition(planned, chunk, types) for chunk in chunks]
 
     def _checked(self, types: tuple[ColumnType, ...]) -> tuple[ColumnType, ...]:

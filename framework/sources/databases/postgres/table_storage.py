@@ -51,6 +51,7 @@ class TableStorage:
         relation: the oid of the table.
         types: name and type of each column, as `SourceColumn` has them; {} unless they were asked for.
         numbers: name and number of each column; {} unless the types were asked for.
+        stamps: name and stamp of each column, as `ColumnIdentity` has it; {} unless the types were asked for.
     """
 
     storage_id: str
@@ -63,6 +64,7 @@ class TableStorage:
     relation: int = 0
     types: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
+    stamps: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_tid_ranges(self) -> bool:
@@ -99,7 +101,7 @@ def storage_sql(name: TableName, key: Sequence[str], *, sizes: bool = False, typ
         name: the table.
         key: names of the columns of its key.
         sizes: whether the value has the leaves.
-        types: whether it has the types and the numbers of all columns.
+        types: whether it has the types, the numbers and the stamps of all columns.
     """
     names = ", ".join(quote_literal(column) for column in key)
     return _STORAGE.format(
@@ -123,8 +125,9 @@ def parse_storage(text: str) -> TableStorage | None:
         block_size=value["block_size"],
         leaves=tuple(Leaf(**leaf) for leaf in value["leaves"] or ()),
         relation=value["relation"],
-        types={name: type_name for name, (type_name, _) in columns},
-        numbers={name: number for name, (_, number) in columns},
+        types={name: type_name for name, (type_name, _, _) in columns},
+        numbers={name: number for name, (_, number, _) in columns},
+        stamps={name: stamp for name, (_, _, stamp) in columns},
     )
 
 
@@ -137,7 +140,7 @@ _LEAVES = """(
 
 _TYPES = f"""(
     WITH RECURSIVE {resolved_types("a.attrelid = (SELECT oid FROM target)")}
-    SELECT json_object_agg(a.attname, json_build_array({TYPE_NAME}, a.attnum)) {FROM_RESOLVED})"""
+    SELECT json_object_agg(a.attname, json_build_array({TYPE_NAME}, a.attnum, a.xmin::text)) {FROM_RESOLVED})"""
 
 # The type names are qualified by hand: format_type depends on search_path, and `character` without a length means one
 # character. pg_catalog.bpchar, pg_catalog.bit and pg_catalog.numeric cast without changing the value.
