@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage, read_stored_json
+from framework.foundation.storage_port import Storage, present_path, read_stored_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,15 @@ class RewindStore:
         Raises:
             OperationError: STORED_FILE_DAMAGED.
         """
-        return read_stored_json(self._storage, self._path, _rewind)
+        found = read_stored_json(self._storage, self._path, _rewind)
+        if found is None:
+            return None
+        return replace(found, tables=tuple(self._present(each) for each in found.tables))
+
+    def _present(self, table: RewoundTable) -> RewoundTable:
+        """Return a table at its place in this storage, which may be a copy of the one that the rewind began in."""
+        own = present_path(self._storage, table.path, table.dataset)
+        return replace(table, path=own) if self._storage.exists(own) else table  # a dataset may have any other path
 
     def write(self, rewind: StoredRewind) -> None:
         """Write the state of a rewind that begins."""

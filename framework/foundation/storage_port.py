@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from framework.foundation.errors import OperationError
+from framework.foundation.names import QualifiedName
 from framework.foundation.wording import exception_text
 
 _Value = TypeVar("_Value")
@@ -104,6 +105,22 @@ class Storage(Protocol):
 def lines_of(text: str) -> list[str]:
     """Return the lines of JSON in a text: a value may have what `splitlines` takes for the end of a line."""
     return text.removesuffix("\n").split("\n") if text else []
+
+
+def present_path(storage: Storage, path: str, name: QualifiedName) -> str:
+    """Return the folder of a dataset's table that a stored file names, as this storage has it.
+
+    A storage that was moved or copied as a whole has its tables at other paths: those in its files are the ones of the
+    original, whose tables must neither be deleted nor restored from the copy.
+
+    Args:
+        storage: the storage that has the file.
+        path: the folder, as it was stored.
+        name: the dataset.
+    """
+    tail = path.rstrip("/").split("/")[-4:]
+    is_inside = tail[0] in {"tables", "private"} and tail[1:3] == [name.catalog, name.schema]
+    return storage.path(*tail) if is_inside else path
 
 
 def read_stored_json(storage: Storage, path: str, make: Callable[[dict[str, Any]], _Value]) -> _Value | None:

@@ -230,3 +230,15 @@ def test_a_pipeline_that_may_lack_code_prunes_nothing(world: EngineWorld) -> Non
         assert (caught.value.condition, caught.value.fields["pattern"]) == ("PRUNE_LIBRARY_EMPTY", "cdoe/**")
         assert caught.value.location is not None
         assert caught.value.location.line == 6
+
+
+def test_a_copied_storage_has_no_power_over_the_tables_of_its_original(world: EngineWorld) -> None:
+    """A prune and a rewind that is finished in the copy take the tables of the copy."""
+    world.run(views(world, "gone", "stays"))
+    twin = world.copy(world.root / "twin")
+    copied = twin.pipeline(views(twin, "stays"))
+    assert left(copied) == ["gone"]
+    copied.prune(copied.left_tables())
+    assert (left(copied), Path(twin.path("gone")).exists()) == ([], False)
+    assert left(world.pipeline(views(world, "stays"))) == ["gone"]
+    assert world.rows("gone") == [(1,), (2,)]

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from framework.checkpoints.generations import dataset_folder
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import open_storage
-from framework.foundation.storage_port import read_stored_json
+from framework.foundation.storage_port import present_path, read_stored_json
 from framework.graph.graph import DataflowGraph
 from framework.run.tables.folder_uses import FolderUses
 from framework.run.tables.table_store import TableStore, unregister
@@ -128,7 +128,7 @@ class LeftTables:
         for name in self.store.storage.list_names(folder):
             table = read_stored_json(self.store.storage, f"{folder}/{name}", _marked)
             if table is not None:
-                yield table
+                yield replace(table, path=present_path(self.store.storage, table.path, table.name))
 
     def _mark(self, name: QualifiedName) -> str:
         return self.store.storage.path("prunes", f"{name}.json")

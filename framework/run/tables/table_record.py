@@ -12,7 +12,7 @@ from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.checkpoints.generations import folder_name
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
-from framework.foundation.storage_port import read_stored_json
+from framework.foundation.storage_port import present_path, read_stored_json
 from framework.graph.graph import GraphDataset
 
 
@@ -92,7 +92,7 @@ def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) ->
     json.loads(found["schema"])  # an invalid schema is damage too
     return TableRecord(
         dataset=QualifiedName(**found["dataset"]) if "dataset" in found else name,
-        path=found.get("path") or layout.table(name),
+        path=present_path(layout.storage, found.get("path") or layout.table(name), name),
         definition=found["definition"],
         schema=found["schema"],
         pipeline=found.get("pipeline"),
