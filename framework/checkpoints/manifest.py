@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,6 +13,8 @@ from framework.foundation.errors import InternalError, OperationError
 from framework.foundation.names import QualifiedName
 
 _FORMAT = 1
+_NAME = re.compile(r"(.*?) \((\w+)(?:, .*)?\)", re.DOTALL)
+"""A source as text; see `SourceReference`."""
 
 BY_REWIND, BY_REFRESH, BY_LOSS = "rewind", "full refresh", "loss of the table"
 
@@ -43,7 +46,8 @@ class Generation:
         fingerprint: identifies what it was begun for, as free text.
         query: the id of the stream that runs from its checkpoint, once it has started; empty before, and for a batch.
             It tells a checkpoint that was deleted from one that is new.
-        sources: the sources that the stream has read, in the order of its query; empty if they are unknown.
+        sources: for each source of the stream, in the order of its query, the names that it has had, the last one at
+            the end; empty if they are unknown.
         current_since: when it last became the current one, later than any other did before; None if it never did.
         after_batch: the last of its batches in the table when it became current: of a full refresh when it was
             published, of a rewind where it continues; None if it began without one.
@@ -64,7 +68,7 @@ class Generation:
     completed: bool = False
     fingerprint: str = ""
     query: str = ""
-    sources: tuple[str, ...] = ()
+    sources: tuple[tuple[str, ...], ...] = ()
     current_since: str | None = None
     after_batch: int | None = None
     undone_by: str = ""
@@ -77,17 +81,18 @@ class Generation:
         return self.state is not GenerationState.BUILDING and not self.undone_by
 
     def misplaced(self, present: Sequence[str]) -> tuple[str, str] | None:
-        """Return a source and the one at whose position its query now reads it; None if there is no such source.
+        """Return a source and one at whose position its query now reads it; None if there is no such source.
 
         A checkpoint knows the sources of a query by their places. A source that is new may take the place of another
-        one, such as a folder that was renamed; one that has changed its place would be compared with what was read of
-        the other one.
+        one, such as a folder that was renamed; one that has left its own place, or that is read by another kind of
+        source, would be compared with what was read of the other one.
 
         Args:
             present: the sources in the order of the present query.
         """
-        pairs = zip(self.sources, present, strict=False)
-        return next(((now, was) for was, now in pairs if was != now and now in self.sources), None)
+        if len(present) != len(self.sources):
+            return None
+        return _misplaced(self.sources, present, str) or _misplaced(self.sources, present, _place_of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +194,7 @@ class Manifest:
             chosen,
             completed=chosen.completed if completed is None else completed,
             query=chosen.query if query is None else query,
-            sources=chosen.sources if sources is None else sources,
+            sources=chosen.sources if sources is None else _named(chosen.sources, sources),
         )
         generations = tuple(changed if each is chosen else each for each in self.generations)
         return dataclasses.replace(self, generations=generations)
@@ -234,7 +239,13 @@ def parse_manifest(text: str, path: str) -> Manifest:
         if fields["format"] != _FORMAT:
             raise ValueError(f"format {fields['format']}")  # noqa: EM102, TRY003, TRY301 - becomes the `problem` below
         generations = [
-            Generation(**{**each, "state": GenerationState(each["state"]), "sources": tuple(each.get("sources", ()))})
+            Generation(
+                **{
+                    **each,
+                    "state": GenerationState(each["state"]),
+                    "sources": tuple(map(tuple, each.get("sources", ()))),
+                }
+            )
             for each in fields["generations"]
         ]
         return Manifest(
@@ -253,3 +264,38 @@ def _kept(generation: Generation) -> Generation:
     if generation.state is GenerationState.CURRENT:
         return dataclasses.replace(generation, state=GenerationState.KEPT)
     return generation
+
+
+def _named(known: tuple[tuple[str, ...], ...], sources: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the sources with the present ones at their ends."""
+    if len(known) != len(sources):
+        return tuple((name,) for name in sources)
+    pairs = zip(known, sources, strict=True)
+    return tuple((*(name for name in names if name != now), now) for names, now in pairs)
+
+
+def _misplaced(
+    known: Sequence[Sequence[str]], present: Sequence[str], view: Callable[[str], str]
+) -> tuple[str, str] | None:
+    """Return a source and the last one at its place, if it was at other places only."""
+    places = [{view(name) for name in names} for names in known]
+    kept = {view(now) for now, names in zip(present, places, strict=True) if view(now) in names}
+    moved = set().union(*places) - kept
+    pairs = zip(present, known, places, strict=True)
+    found = ((now, names[-1]) for now, names, place in pairs if view(now) in moved and view(now) not in place)
+    other = (
+        (now, names[-1]) for now, names in zip(present, known, strict=True)
+        if _parts(now)[0] == _parts(names[-1])[0] and _parts(now)[1] != _parts(names[-1])[1]
+    )  # fmt: skip
+    return next(found, None) or next(other, None)
+
+
+def _place_of(name: str) -> str:
+    """Return location and kind of a source, without its options."""
+    return " ".join(_parts(name))
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Return location and kind of a source."""
+    found = _NAME.fullmatch(name)
+    return (name, "") if found is None else (found[1], found[2])

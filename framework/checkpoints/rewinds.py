@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from framework.foundation.errors import OperationError
@@ -96,19 +97,12 @@ class RewindStore:
         Raises:
             OperationError: STORED_FILE_DAMAGED.
         """
-        found = read_stored_json(self._storage, self._path, _rewind)
-        if found is None:
-            return None
-        return replace(found, tables=tuple(self._present(each) for each in found.tables))
-
-    def _present(self, table: RewoundTable) -> RewoundTable:
-        """Return a table at its place in this storage, which may be a copy of the one that the rewind began in."""
-        own = present_path(self._storage, table.path, table.dataset)
-        return replace(table, path=own) if self._storage.exists(own) else table  # a dataset may have any other path
+        return read_stored_json(self._storage, self._path, partial(_rewind, self._storage))
 
     def write(self, rewind: StoredRewind) -> None:
         """Write the state of a rewind that begins."""
-        self._storage.write_text(self._path, json.dumps(asdict(rewind), indent=1) + "\n")
+        content = {**asdict(rewind), "storage": self._storage.root}
+        self._storage.write_text(self._path, json.dumps(content, indent=1) + "\n")
 
     def delete(self) -> None:
         """Delete the state: nothing is left to do."""
@@ -129,8 +123,19 @@ class RewindStore:
         return self._storage.path("rewinds", "rewind.json")
 
 
-def _rewind(found: dict[str, Any]) -> StoredRewind:
-    tables = (RewoundTable(**{**each, "dataset": QualifiedName(**each["dataset"])}) for each in found["tables"])
+def _rewind(storage: Storage, found: dict[str, Any]) -> StoredRewind:
+    root = found.pop("storage", storage.root)
+    tables = (
+        RewoundTable(
+            **{
+                **each,
+                "dataset": QualifiedName(**each["dataset"]),
+                # A storage that was moved has to finish its rewind, also of tables outside of it.
+                "path": present_path(storage, each["path"], root) or each["path"],
+            }
+        )
+        for each in found["tables"]
+    )
     flows = (
         RewoundFlow(**{**each, "dataset": QualifiedName(**each["dataset"]), "flow": QualifiedName(**each["flow"])})
         for each in found["flows"]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from framework.foundation.errors import OperationError
-from framework.foundation.names import QualifiedName
 from framework.foundation.wording import exception_text
 
 _Value = TypeVar("_Value")
@@ -107,20 +106,27 @@ def lines_of(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def present_path(storage: Storage, path: str, name: QualifiedName) -> str:
-    """Return the folder of a dataset's table that a stored file names, as this storage has it.
+def present_path(storage: Storage, path: str, root: str) -> str | None:
+    """Return a folder that a stored file names, as this storage has it; None if that is unknown.
 
-    A storage that was moved or copied as a whole has its tables at other paths: those in its files are the ones of the
-    original, whose tables must neither be deleted nor restored from the copy.
+    A storage that was moved or copied as a whole has its folders at other paths: those in its files are the ones of the
+    original, which must neither be deleted nor restored from the copy. Whose a folder outside of the storage is then is
+    unknown.
 
     Args:
         storage: the storage that has the file.
         path: the folder, as it was stored.
-        name: the dataset.
+        root: the root of the storage in which the file was written.
     """
-    tail = path.rstrip("/").split("/")[-4:]
-    is_inside = tail[0] in {"tables", "private"} and tail[1:3] == [name.catalog, name.schema]
-    return storage.path(*tail) if is_inside else path
+    if _spelled(root) == _spelled(storage.root):
+        return path
+    begin = f"{_spelled(root)}/"
+    return storage.path(*_spelled(path).removeprefix(begin).split("/")) if _spelled(path).startswith(begin) else None
+
+
+def _spelled(path: str) -> str:
+    """Return a path or URI without what may be written otherwise: the scheme of local files, a slash at the end."""
+    return (f"/{path.removeprefix('file:').lstrip('/')}" if path.startswith("file:") else path).rstrip("/")
 
 
 def read_stored_json(storage: Storage, path: str, make: Callable[[dict[str, Any]], _Value]) -> _Value | None:

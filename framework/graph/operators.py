@@ -32,10 +32,16 @@ _WITH_KEYS = frozenset({"StateStoreSaveExec", "StreamingDeduplicateExec"})
 _MAX_FIELDS = 1_000
 
 
-def count_sources(frame: DataFrame) -> int:
-    """Return the number of streaming leaves of a query's plan, stand-ins included."""
-    leaves: Any = analysed_plan(frame).collectLeaves()
-    return sum(bool(leaves.apply(index).isStreaming()) for index in range(leaves.size()))
+def count_sources(frame: DataFrame) -> int | None:
+    """Return the number of streaming leaves of a query's plan, stand-ins included.
+
+    None if the query has a `WITH`: Spark decides later how often it reads a source in there.
+    """
+    found: Any = analysed_plan(frame).collectLeaves()
+    leaves = [found.apply(index) for index in range(found.size())]
+    if any(leaf.nodeName() == "CTERelationRef" for leaf in leaves):
+        return None
+    return sum(bool(leaf.isStreaming()) for leaf in leaves)
 
 
 def stateful_operators(frame: DataFrame) -> tuple[StatefulOperator, ...] | None:

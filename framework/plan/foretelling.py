@@ -63,6 +63,15 @@ def foretell(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> Breaka
     return Breakage(condition=condition, problem=problem, ways=ways_out(condition, dataset, flow, state))
 
 
+def foretell_rebuild(dataset: GraphDataset, state: FlowState) -> Breakage | None:
+    """Return why a flow can't go on with an unfinished full refresh; None if it can."""
+    if state.misplaced is None:
+        return None
+    again = f"Or: begin the full refresh again: `sluice run --full-refresh {dataset.name}`."
+    ways = f"{RESTORE[SOURCES_CHANGED]}\n  -> {again}"
+    return Breakage(condition=SOURCES_CHANGED, problem=_other_order(*state.misplaced), ways=ways)
+
+
 def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
     """Return the ways out of a breakage, best first: lines of a remedy.
 
@@ -185,10 +194,11 @@ def _of_sources(flow: GraphFlow, state: FlowState) -> tuple[str, str] | None:
     if stored is not None and present is not None and stored != present:
         problem = f"it holds the positions of {counted(stored, 'source')}, and the query now has {present}."
         return SOURCES_CHANGED, problem
-    if state.misplaced is None:
-        return None
-    now, was = state.misplaced
-    return SOURCES_CHANGED, (
+    return None if state.misplaced is None else (SOURCES_CHANGED, _other_order(*state.misplaced))
+
+
+def _other_order(now: str, was: str) -> str:
+    return (
         f"it knows its sources by their order, and the query now reads {now} at the position of {was}: what was read "
         "of the one would count as read of the other."
     )

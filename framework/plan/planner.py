@@ -12,7 +12,7 @@ from framework.declare.specs import DatasetKind, FlowSpec
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
-from framework.plan.foretelling import foretell
+from framework.plan.foretelling import foretell, foretell_rebuild
 from framework.plan.request import UpdateRequest
 from framework.plan.selection import Selection, select
 from framework.plan.state import FlowState, StoredState, TableState
@@ -185,7 +185,8 @@ class _Planning:
                 )  # fmt: skip
             yield RunFlow(
                 flow=flow.spec.name, dataset=name, generation=generation, after=self._after(flow), reason=reason,
-                rebuild=rebuild, check=False,
+                rebuild=rebuild, check=False, broken=foretell_rebuild(dataset, state) if generation == state.building
+                else None,
             )  # fmt: skip
         yield PublishRebuild(dataset=name, rebuild=rebuild, reason=f"{_REBUILT}{_PUT_BACK if keeps else ''}")
 

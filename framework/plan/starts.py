@@ -12,7 +12,7 @@ from framework.foundation.nearest import plain_name
 from framework.graph.graph import DataflowGraph, GraphFlow, Read
 from framework.sources.cloud_files.source import check_options
 from framework.sources.delta.source import KIND, table_source
-from framework.sources.port import SourceReference
+from framework.sources.port import SourceReference, is_same_location
 from framework.sources.starts import SourceStart, reader_start, started
 
 
@@ -87,11 +87,13 @@ def _of(flow: GraphFlow, sources: Sequence[FlowSource], start: SourceStart) -> F
         if len(sources) > 1:
             raise UserError("START_SOURCE_MISSING", location=flow.spec.location, **fields)
         return sources[0]
+    same = [source for source in sources if is_same_location(source.name, start.source)]
     named = [source for source in sources if source.is_named(start.source)]
     exact = [source for source in named if source.name.lower() == start.source.lower()]
-    if len(exact or named) != 1:
+    found = same or exact or named
+    if len(found) != 1:
         raise UserError("START_SOURCE_UNKNOWN", location=flow.spec.location, source=start.source, **fields)
-    return (exact or named)[0]
+    return found[0]
 
 
 def _table(read: Read) -> FlowSource:

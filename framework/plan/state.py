@@ -23,7 +23,8 @@ class FlowState:
         has_kept: whether it can be rolled back to an earlier generation.
         repeats: whether rows are in the target twice after that roll-back.
         query: what the checkpoint holds of the query that wrote it; None if unknown.
-        misplaced: a source and the one at whose position its query now reads it; None if each has its place.
+        misplaced: a source and the one at whose position its query now reads it, in the unpublished rebuild if there is
+            one; None if each has its place.
         gaps: the sources that no longer hold the checkpoint's position.
         resume: for each source, the start that continues where the checkpoint ends; () if one is unknown.
         removed: what its sources have deleted after it was read, as a clause; empty if nothing is gone.

@@ -41,7 +41,9 @@ class OpaqueSource(UnseenSource):
 
     def recognize(self, relation: StreamingRelation) -> SourceReference | None:
         """Recognize every relation; ask this kind last."""
-        return SourceReference(kind=self.kind, shape=SourceShape.STREAM, location=relation.format)
+        return SourceReference(
+            kind=self.kind, shape=SourceShape.STREAM, location=relation.format, selects=relation.path or ""
+        )
 
     def owns(self, offset: str) -> bool:
         """Own every offset; ask this kind last."""

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from framework.foundation.storage_port import Storage
+from framework.foundation.table_address import normal_path
 
 
 class SourceShape(StrEnum):
@@ -94,7 +95,9 @@ class SourceReference:
 
     def __str__(self) -> str:
         """The source as a manifest and messages name it, such as `/landing/orders (cloud_files)`."""
-        return f"{self.location or '-'} ({', '.join(filter(None, (self.kind, self.selects)))})"
+        location = self.location or "-"
+        is_path = self.shape is SourceShape.FOLDER or location.startswith(("/", "file:"))
+        return f"{_plain(location) if is_path else location} ({', '.join(filter(None, (self.kind, self.selects)))})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +303,20 @@ class RewindableSource(Protocol):
     def truncate(self, position: RewindPosition) -> None:
         """Cut what the kind stores in the checkpoint down to the position. Idempotent."""
         ...
+
+
+def is_same_location(one: str, other: str) -> bool:
+    """Whether two locations are the same; a path has several spellings.
+
+    Examples:
+        >>> is_same_location("file:/in/a/", "/in//a"), is_same_location("./in", "in"), is_same_location("a", "b")
+        (True, True, False)
+    """
+    return one == other or ("/" in f"{one}{other}" and _plain(one) == _plain(other))
+
+
+def _plain(path: str) -> str:
+    return normal_path(path).removeprefix("file:")
 
 
 def offset_object(offset: str) -> dict[str, Any]:

@@ -16,10 +16,9 @@ from datetime import UTC, datetime
 from framework.foundation.errors import UserError
 from framework.foundation.storage_port import Storage
 from framework.foundation.time_zones import zone_of
-from framework.sources.cloud_files.options import local_path
 from framework.sources.delta.log import commit_files, latest_version
 from framework.sources.kinds import kind_named
-from framework.sources.port import SourceReference
+from framework.sources.port import SourceReference, is_same_location
 
 _VERSION, _TIMESTAMP = "startingVersion", "startingTimestamp"
 _WORDS = ("earliest", "latest", "now", "position")
@@ -29,6 +28,7 @@ _KNOWN = re.compile(
     rf"(?:^|:)\s*((?:{_VERSION}|{_TIMESTAMP}|modifiedAfter|startingOffsets|offsets|timestamp)\s*=|(?:{'|'.join(_WORDS)})\s*$)",
     re.IGNORECASE,
 )
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]|$)")
 _AT_END = re.compile(r"^latest$|=latest$|:\s*-1\b|^cloudFiles\.includeExistingFiles=false$", re.IGNORECASE)
 _KAFKA_STARTS = ("earliest", "latest", "timestamp=TIME", 'offsets={"TOPIC":{"PARTITION":OFFSET}}')
 _KAFKA_OPTIONS = (
@@ -204,12 +204,8 @@ def parse_starts(text: str | None) -> dict[str, SourceStart]:
 
 def start_of(starts: Mapping[str, SourceStart], name: str) -> SourceStart | None:
     """Return the start of a source by its name; another spelling of a path is the same source."""
-    return starts.get(name) or next((start for other, start in starts.items() if _plain(other) == _plain(name)), None)
-
-
-def _plain(name: str) -> str:
-    """Return the normalized path of a source that is named by one; any other name as it is."""
-    return (local_path(name) or name.rstrip("/")) if "/" in name else name
+    found = (start for other, start in starts.items() if is_same_location(other, name))
+    return starts.get(name) or next(found, None)
 
 
 def _kafka_options(start: SourceStart, source: str, zone: str) -> dict[str, str]:
@@ -243,11 +239,14 @@ def _milliseconds(start: SourceStart, zone: str) -> str:
 
 
 def _time(start: SourceStart, zone: str) -> datetime:
+    text = start.value or ""
     try:
-        found = datetime.fromisoformat(start.value or "")
-    except ValueError as error:
+        if _DATE.match(text) is None:  # `fromisoformat` takes any digits for a date, such as milliseconds
+            raise ValueError(text)  # noqa: TRY301 - becomes the condition below
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo is not None else found.replace(tzinfo=zone_of(zone))).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise UserError("START_INVALID", start=start.text) from error
-    return found if found.tzinfo is not None else found.replace(tzinfo=zone_of(zone))
 
 
 def _check_value(option: str, start: SourceStart) -> None:

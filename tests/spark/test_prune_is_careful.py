@@ -233,12 +233,38 @@ def test_a_pipeline_that_may_lack_code_prunes_nothing(world: EngineWorld) -> Non
 
 
 def test_a_copied_storage_has_no_power_over_the_tables_of_its_original(world: EngineWorld) -> None:
-    """A prune and a rewind that is finished in the copy take the tables of the copy."""
-    world.run(views(world, "gone", "stays"))
+    """A prune in the copy takes the tables of the copy; whose those outside of the storage are is unknown there."""
+    own = {"inside": str(world.root / "storage/own/inside"), "outside": str(world.root / "lake/tables/main/s/outside")}
+    names = ["gone", "inside", "outside"]
+    world.run(views(world, "gone", "stays", **own))
     twin = world.copy(world.root / "twin")
     copied = twin.pipeline(views(twin, "stays"))
-    assert left(copied) == ["gone"]
+    assert left(copied) == ["gone", "inside"]
     copied.prune(copied.left_tables())
     assert (left(copied), Path(twin.path("gone")).exists()) == ([], False)
-    assert left(world.pipeline(views(world, "stays"))) == ["gone"]
-    assert world.rows("gone") == [(1,), (2,)]
+    original = world.pipeline(views(world, "stays"))
+    assert left(original) == names
+    for path in (world.path("gone"), *own.values()):
+        assert world.spark.read.format("delta").load(path).count() == 2
+    original.prune(original.left_tables())
+    assert [Path(path).exists() for path in (world.path("gone"), *own.values())] == [False] * 3
+
+
+def test_a_prune_that_is_finished_in_a_copied_storage_takes_the_tables_of_the_copy(world: EngineWorld) -> None:
+    """The mark names a folder of the original."""
+    own = {"inside": str(world.root / "storage/own/inside"), "outside": str(world.root / "outside")}
+    world.run(views(world, "stays", **own))
+    pipeline = world.pipeline(views(world, "stays"))
+
+    def die() -> None:
+        raise InterruptedError
+
+    for table in pipeline.left_tables():
+        failpoints.arm("prune.before_table", action=die)
+        with pytest.raises(InterruptedError):
+            pipeline.prune([table])
+        failpoints.disarm()
+    twin = world.copy(world.root / "twin")
+    assert twin.run(views(twin, "stays")).state is UpdateState.COMPLETED
+    assert [Path(path).exists() for path in own.values()] == [True, True]
+    assert not (twin.root / "storage/own/inside").exists()

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHANGED = "STREAMING_SOURCES_CHANGED"
-LISTED, NATIVE, BY_PATH, BY_NAME = NAMES = ("listed", "native", "by_path", "by_name")
-"""Two folders of `cloudFiles`, two of Spark's own source, two Delta tables by path, and two tables of the pipeline."""
+LISTED, NATIVE, GLOBS, BY_PATH, BY_NAME = NAMES = ("listed", "native", "globs", "by_path", "by_name")
+"""Two folders of `cloudFiles`, two of Spark's own source, two globs of it, and two Delta tables by path and by name."""
 
 
 class Unions:
@@ -30,6 +30,8 @@ class Unions:
     def __init__(self, world: EngineWorld, root: Path) -> None:
         self.world = world
         self.order = ["a", "b"]
+        self.more: dict[str, str] = {}
+        """Options of `cloudFiles`; with any, its paths have another spelling."""
         # A path with the sign that separates an option of a start from its value.
         self.folders = {each: root / f"in=1/{each}" for each in self.order}
 
@@ -49,6 +51,11 @@ class Unions:
         for name in NAMES:
             dp.table(name=name)(partial(self._union, name))
 
+        @dp.table
+        def common() -> DataFrame:  # Spark decides later how often it reads the source
+            rows = "WITH x AS (SELECT id FROM STREAM(copy_a)), y AS (SELECT id + 10 AS id FROM x) "
+            return self.world.spark.sql(f"{rows}SELECT id FROM x UNION ALL SELECT CAST(id AS INT) FROM y")
+
     def _union(self, kind: str) -> DataFrame:
         return reduce(DataFrame.union, (self._read(kind, each) for each in self.order))
 
@@ -58,8 +65,12 @@ class Unions:
             return stream.table(f"copy_{each}")
         if kind == BY_PATH:
             return stream.format("delta").load(self.world.source(each))
-        files = stream.schema("id INT").options(**{"cloudFiles.format": "json", "cloudFiles.rescuedDataColumn": "r"})
-        return files.format("cloudFiles" if kind == LISTED else "json").load(str(self.folders[each])).select("id")
+        files = stream.schema("id INT")
+        if kind != LISTED:
+            return files.json(f"{self.folders[each]}{'/*.json' if kind == GLOBS else ''}")
+        options = {"cloudFiles.format": "json", "cloudFiles.rescuedDataColumn": "r", **self.more}
+        path = f"file:{self.folders[each]}/" if self.more else str(self.folders[each])
+        return files.format("cloudFiles").options(**options).load(path).select("id")
 
     def run(self, **request: Any) -> dict[str, str]:
         """An update; the conditions of the flows that failed."""
@@ -84,13 +95,16 @@ def test_sources_that_change_places_are_foretold_and_a_reset_names_them(
     unions = Unions(world, tmp_path)
     unions.feed(1, 2, age=3600)
     assert unions.run() == {}
+    assert world.rows("common") == [(1,), (11,)]
     unions.order.reverse()
+    unions.more["pathGlobFilter"] = "*.json"
     unions.feed(3, 4)
-    broken = dict.fromkeys((LISTED, NATIVE, BY_PATH), CHANGED)
+    broken = dict.fromkeys((LISTED, NATIVE, GLOBS, BY_PATH), CHANGED)
     assert unions.foretold() == broken
     # Delta itself compares the identity of tables of the pipeline.
     assert unions.run() == {**broken, BY_NAME: "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"}
     assert unions.rows() == {name: [1, 2] for name in NAMES}
+    assert world.rows("common") == [(1,), (11,), (13,), (3,)]
     unions.order.reverse()
     assert unions.run() == {}
     assert unions.rows() == {name: [1, 2, 3, 4] for name in NAMES}
@@ -106,3 +120,42 @@ def test_sources_that_change_places_are_foretold_and_a_reset_names_them(
     skipped = [step.flow.table for step in pipeline.plan().steps if isinstance(step, SkipStep) and step.flow]
     assert LISTED in skipped
     assert [each.lag for each in pipeline.lag(LISTED)] == [NO_LAG]
+
+
+def test_a_full_refresh_that_is_not_finished_keeps_the_order_of_its_sources(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """So does an update that failed before its first batch, although no position is stored."""
+    world = EngineWorld(interpreting, tmp_path)
+    unions, fails = Unions(world, tmp_path), [True]
+
+    def declare() -> None:
+        dp.create_streaming_table("both")
+        dp.append_flow(target="both", name="first")(partial(unions._union, LISTED))
+
+        @dp.append_flow(target="both", name="second")
+        def second() -> DataFrame:
+            rows = world.spark.readStream.format("delta").load(world.source("a"))
+            return rows.selectExpr("IF(id > 0, raise_error('no'), id) AS id") if fails else rows.where("id < 0")
+
+    def conditions(**request: Any) -> dict[str, str]:
+        result = world.run(declare, **request)
+        return {flow.flow.table: flow.error.condition for flow in result.flows if flow.error is not None}
+
+    unions.feed(1, 2)
+    moved = unions.folders["b"].rename(tmp_path / "moved")
+    assert conditions() == {"first": "CLOUD_FILES_FOLDER_MISSING", "second": "FLOW_FAILED"}
+    moved.rename(unions.folders["b"])
+    fails.clear()
+    unions.order.reverse()
+    assert conditions() == {"first": CHANGED}
+    unions.order.reverse()
+    assert conditions() == {}
+    assert world.rows("both") == [(1,), (2,)]
+    fails.append(True)
+    assert conditions(full_refresh=["both"]) == {"second": "FLOW_FAILED"}
+    fails.clear()
+    unions.order.reverse()
+    assert conditions() == {"first": CHANGED}
+    assert conditions(full_refresh=["both"]) == {}
+    assert world.rows("both") == [(1,), (2,)]

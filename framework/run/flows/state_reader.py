@@ -31,6 +31,7 @@ from framework.run.flows.sink_types import sink_place
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
+from framework.sources.cloud_files.source import check_options
 from framework.sources.delta.history import CommitHistory, batches_in
 from framework.sources.delta.log import LogTip, last_user_metadata, latest_version, read_tip
 from framework.sources.delta.source import REPLACED, begin_of, table_source
@@ -135,7 +136,9 @@ class StateReader:
         tip = None if folder is None else read_tip(self.storage, folder)
         if current is None:
             begun = FlowState(building=building, latest=latest, removed=removed, begins_late=begins_late(flow))
-            return begun if building else self._before_first_run(dataset, flow, manifest, begun, tip)
+            if building:
+                return replace(begun, misplaced=self._misplaced(flow, manifest, None, building))
+            return self._before_first_run(dataset, flow, manifest, begun, tip)
         checkpoint = generations.path(dataset.name, flow.spec.name, current.number)
         # A flow that runs once and has run has nothing to continue, so nothing can be broken.
         is_over = flow.spec.once and current.completed
@@ -159,7 +162,7 @@ class StateReader:
             has_kept=kept is not None,
             repeats=appends and kept is not None and bool(written_since(self.storage, manifest, kept, in_target)),
             query=query,
-            misplaced=None if progress.last_offset_batch is None else current.misplaced(flow.source_names),
+            misplaced=self._misplaced(flow, manifest, current, building),
             gaps=() if query is None else self.gaps(flow, checkpoint),
             resume=() if query is None else self.resume(flow, checkpoint),
             removed=removed,
@@ -175,6 +178,18 @@ class StateReader:
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
         )  # fmt: skip
+
+    def _misplaced(
+        self, flow: GraphFlow, manifest: Manifest, current: Generation | None, building: int | None
+    ) -> tuple[str, str] | None:
+        """Return a source and the one at whose position it is read now, in the generation that runs next."""
+        found = current if building is None else manifest.find(building)
+        if found is None:
+            return None
+        checkpoint = GenerationStore(self.storage).path(manifest.dataset, manifest.flow, found.number)
+        # A list of files may be longer than the position.
+        has_begun = any(self.storage.list_names(f"{checkpoint}/{each}") for each in ("offsets", "cloud_files"))
+        return found.misplaced(flow.source_names) if has_begun else None
 
     def _before_first_run(
         self, dataset: GraphDataset, flow: GraphFlow, manifest: Manifest, state: FlowState, tip: LogTip | None
@@ -217,7 +232,9 @@ class StateReader:
             return latest
         history = CommitHistory(self.storage, self.store.path(dataset.spec))
         prefix = application_id(self.graph.pipeline, flow.spec.name, 0).removesuffix("0")
-        taken = (name for version in history.versions for name in history.commit(version).batches)
+        taken = {name for version in history.versions for name in history.commit(version).batches}
+        tip = read_tip(self.storage, self.store.path(dataset.spec))
+        taken.update({} if tip is None else tip.transactions or {})
         numbers = (name.removeprefix(prefix) for name in taken if name.startswith(prefix))
         return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
@@ -343,7 +360,7 @@ class StateReader:
         starts = parse_starts(None if current is None else current.start)
         for source in flow.sources:
             start = start_of(starts, source.location or source.kind)
-            yield source if start is None else started(source, start)
+            yield source if start is None else _started(source, start)
 
     def compared_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
         """Return the tables that a view or a snapshot flow reads; None for other reads or nondeterministic results."""
@@ -387,6 +404,16 @@ class StateReader:
         if dataset is None:
             return path
         return self.store.path(dataset.spec) if dataset.is_table else None
+
+
+def _started(source: SourceReference, start: SourceStart) -> SourceReference:
+    """Return a source from its start on; the source as it is, if its options contradict the start: its flow fails."""
+    try:
+        found = started(source, start)
+        check_options(found)
+    except UserError:
+        return source
+    return found
 
 
 def building_of(manifest: Manifest, rebuild: Rebuild | None) -> int | None:

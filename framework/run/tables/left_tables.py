@@ -19,14 +19,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from framework.checkpoints.generations import dataset_folder
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import open_storage
-from framework.foundation.storage_port import present_path, read_stored_json
+from framework.foundation.storage_port import Storage, present_path, read_stored_json
 from framework.graph.graph import DataflowGraph
 from framework.run.tables.folder_uses import FolderUses
 from framework.run.tables.table_store import TableStore, unregister
@@ -72,7 +73,7 @@ class LeftTables:
         known |= {table.name for table in self.begun()}
         uses = FolderUses(graph=self.graph, store=self.store)
         for record in self.store.records(besides=known):
-            if not self.store.is_ours(record):
+            if record.is_foreign or not self.store.is_ours(record):
                 continue
             tip = read_tip(self.store.storage, record.path)
             table = LeftTable(
@@ -99,18 +100,20 @@ class LeftTables:
             OperationError: TABLE_NOT_OWNED if the table at its path belongs to another owner.
         """
         self.store.check_ours(table.name, table.path, None)
-        mark = {"dataset": asdict(table.name), "path": table.path, "table_id": table.table_id}
+        root = self.store.storage.root
+        mark = {"dataset": asdict(table.name), "path": table.path, "table_id": table.table_id, "storage": root}
         self.store.storage.write_text(self._mark(table.name), json.dumps(mark))
         failpoint("prune.after_mark")
         self._delete(table)
 
     def _delete(self, table: LeftTable) -> None:
         storage, layout = self.store.storage, self.store.layout
-        unregister(self.store.spark, table.name, table.path)
+        if table.path:
+            unregister(self.store.spark, table.name, table.path)
         storage.delete_tree(layout.record(table.name))
         storage.delete_tree(layout.auxiliary(table.name))
         failpoint("prune.before_table")
-        if self._is_still_there(table):
+        if table.path and self._is_still_there(table):
             open_storage(table.path, self.store.spark).delete_tree(table.path)
         storage.delete_tree(layout.rebuilds(table.name))
         storage.delete_tree(layout.staged(table.name))
@@ -126,13 +129,15 @@ class LeftTables:
     def _marks(self) -> Iterator[LeftTable]:
         folder = self.store.storage.path("prunes")
         for name in self.store.storage.list_names(folder):
-            table = read_stored_json(self.store.storage, f"{folder}/{name}", _marked)
+            table = read_stored_json(self.store.storage, f"{folder}/{name}", partial(_marked, self.store.storage))
             if table is not None:
-                yield replace(table, path=present_path(self.store.storage, table.path, table.name))
+                yield table
 
     def _mark(self, name: QualifiedName) -> str:
         return self.store.storage.path("prunes", f"{name}.json")
 
 
-def _marked(mark: dict[str, Any]) -> LeftTable:
-    return LeftTable(name=QualifiedName(**mark["dataset"]), path=mark["path"], table_id=mark.get("table_id"))
+def _marked(storage: Storage, mark: dict[str, Any]) -> LeftTable:
+    path = present_path(storage, mark["path"], mark.get("storage") or storage.root)
+    # Nothing is at an empty path: only the rest of the dataset is deleted.
+    return LeftTable(name=QualifiedName(**mark["dataset"]), path=path or "", table_id=mark.get("table_id"))

@@ -14,6 +14,7 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
 from framework.foundation.storage_port import present_path, read_stored_json
 from framework.graph.graph import GraphDataset
+from framework.sources.delta.log import read_tip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,8 @@ class TableRecord:
         pipeline: the pipeline that created it; None in records of older versions.
         table_id: Delta's id of the table; None if it was unknown.
         partition_columns: the partition columns, which can't change without a rebuild.
+        is_foreign: whether it was written in another storage, of which this one is a copy or to which it was moved,
+            for a table outside of that.
     """
 
     dataset: QualifiedName
@@ -37,6 +40,7 @@ class TableRecord:
     pipeline: str | None = None
     table_id: str | None = None
     partition_columns: tuple[str, ...] = ()
+    is_foreign: bool = False
 
 
 def definition_of(dataset: GraphDataset) -> str:
@@ -79,7 +83,8 @@ def read_records(
 
 def write_record(storage: Storage, layout: StorageLayout, record: TableRecord) -> None:
     """Replace the record. It is written after the table, so a missing record only costs another read of the table."""
-    storage.write_text(layout.record(record.dataset), json.dumps(asdict(record), indent=1))
+    content = {**asdict(record), "storage": storage.root}
+    storage.write_text(layout.record(record.dataset), json.dumps(content, indent=1))
 
 
 def _named(file: str) -> QualifiedName:
@@ -90,15 +95,31 @@ def _named(file: str) -> QualifiedName:
 
 def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) -> TableRecord:
     json.loads(found["schema"])  # an invalid schema is damage too
+    stored = found.get("path") or layout.table(name)
+    path = present_path(layout.storage, stored, found.get("storage") or _root_of(layout, stored, name, found))
     return TableRecord(
         dataset=QualifiedName(**found["dataset"]) if "dataset" in found else name,
-        path=present_path(layout.storage, found.get("path") or layout.table(name), name),
+        path=path or stored,
         definition=found["definition"],
         schema=found["schema"],
         pipeline=found.get("pipeline"),
         table_id=found.get("table_id"),
         partition_columns=tuple(found["partition_columns"]),
+        is_foreign=path is None,
     )
+
+
+def _root_of(layout: StorageLayout, path: str, name: QualifiedName, found: dict[str, Any]) -> str:
+    """Return the root of the storage in which a record of an older version was written, which does not have it."""
+    root = layout.storage.root
+    for own in (layout.table(name), layout.table(name, private=True)):
+        tail = own.removeprefix(root)
+        if path == own or not path.endswith(tail):
+            continue
+        tip = read_tip(layout.storage, own)
+        if tip is not None and tip.table_id is not None and tip.table_id == found.get("table_id"):
+            return path.removesuffix(tail)
+    return root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

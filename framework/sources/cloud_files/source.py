@@ -35,6 +35,7 @@ MARK = "sluice.cloudfiles"
 """The option of a relation that has path, options and columns of its source as JSON."""
 
 _ZONE = "UTC"
+_SELECTING = ("pathGlobFilter", "modifiedAfter", "modifiedBefore")
 
 
 class CloudFilesSource:
@@ -51,10 +52,11 @@ class CloudFilesSource:
         if mark is None:
             return None
         found = json.loads(mark)
-        globs = [str(value) for name, value in found["options"].items() if name.lower().endswith("pathglobfilter")]
+        options = {name.lower().removeprefix("cloudfiles."): value for name, value in found["options"].items()}
+        selects = (f"{name}={options[name.lower()]}" for name in _SELECTING if name.lower() in options)
         return SourceReference(
             kind=self.kind, shape=SourceShape.FOLDER, location=found["path"], details=mark,
-            begins=_begin_of(found["options"]), selects="".join(f"pathGlobFilter={glob}" for glob in globs),
+            begins=_begin_of(found["options"]), selects=", ".join(selects),
         )  # fmt: skip
 
     def owns(self, offset: str) -> bool:
@@ -187,7 +189,7 @@ def check_columns(before: Sequence[SourceReference], query: Callable[[], Sequenc
 
 def _begin_of(options: Mapping[str, Any]) -> str:
     """The start that the options of a reader give; empty for all files."""
-    given = {name.lower(): str(value) for name, value in options.items()}
+    given = {name.lower(): str(value).strip() for name, value in options.items()}
     if given.get("cloudfiles.includeexistingfiles", "true").lower() == "false":
         return "cloudFiles.includeExistingFiles=false"
     after = given.get("modifiedafter", given.get("cloudfiles.modifiedafter"))

@@ -292,7 +292,7 @@ def test_an_append_is_not_rolled_back_past_a_full_refresh(store: GenerationStore
         (("c", "b"), None),
         (("a", "c"), None),
         (("b", "c"), ("b", "a")),
-        (("a", "a"), ("a", "b")),
+        (("a", "a"), None),
         (("x", "y"), None),
         ((), None),
     ],
@@ -312,4 +312,33 @@ def test_a_rewind_keeps_the_order_of_the_sources(store: GenerationStore) -> None
     store.begin(ORDERS, LOAD, reason="first run")
     store.started(ORDERS, LOAD, 1, "id", sources=("a", "b"))
     store.adopt(ORDERS, LOAD, 2, reason="rewind", start=None, after_batch=0, rewound_to=1)
-    assert store.read(ORDERS, LOAD)[-1].sources == ("a", "b")
+    assert store.read(ORDERS, LOAD)[-1].sources == (("a",), ("b",))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "misplaced"),
+    [
+        (("/a (files)", "/b (files)"), ("/b (files, g=1)", "/a (files, g=1)"), ("/b (files, g=1)", "/a (files)")),
+        (("/a (files)", "/b (files)"), ("/a (files, g=1)", "/b (files)"), None),
+        (("/a (f, g=1)", "/a (f, g=2)"), ("/a (f, g=3)", "/a (f, g=1)"), ("/a (f, g=1)", "/a (f, g=2)")),
+        (("/a (files)",), ("/a (cloud_files)",), ("/a (cloud_files)", "/a (files)")),
+        (("/a (old) (files)", "t"), ("/a (old) (files, x)", "t"), None),
+    ],
+)  # fmt: skip
+def test_sources_are_the_same_with_other_options_but_not_of_another_kind(
+    store: GenerationStore, before: tuple[str, ...], now: tuple[str, ...], misplaced: tuple[str, str] | None
+) -> None:
+    """A folder that gets a glob has its place, and one that is read by another kind of source has other offsets."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.started(ORDERS, LOAD, 1, "id", sources=before)
+    assert store.read(ORDERS, LOAD)[0].misplaced(now) == misplaced
+
+
+def test_a_source_keeps_a_place_that_it_has_left(store: GenerationStore) -> None:
+    """The list of its files is still there."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    for sources in (("a", "b"), ("z", "b")):
+        store.started(ORDERS, LOAD, 1, "id", sources=sources)
+    assert store.read(ORDERS, LOAD)[0].sources == (("a", "z"), ("b",))
+    assert store.read(ORDERS, LOAD)[0].misplaced(("z", "a")) == ("a", "b")
+    assert store.read(ORDERS, LOAD)[0].misplaced(("a", "b")) is None

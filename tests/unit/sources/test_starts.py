@@ -93,6 +93,9 @@ def test_a_start_of_files_replaces_both_spellings_of_the_option_of_the_code() ->
         ("database_changes", "earliest", "START_NOT_SUPPORTED"),
         ("opaque", "startingVersion=1", "START_NOT_SUPPORTED"),
         ("delta", "startingVersion=", "START_INVALID"),
+        ("delta", "startingTimestamp=20250409", "START_INVALID"),
+        ("cloud_files", "modifiedAfter=1712120912345", "START_INVALID"),
+        ("cloud_files", "modifiedAfter=9999-12-31T23:59:59-12:00", "START_INVALID"),
         ("delta", "noon", "START_INVALID"),
     ],
 )
@@ -132,6 +135,7 @@ def test_a_start_of_files_counts_for_the_plan_too() -> None:
     assert options["modifiedafter"] == "2025-01-01"
     assert "cloudfiles.modifiedafter" not in options
     assert (started(ORDERS, start), start_of(starts, "/other")) == (ORDERS, None)
+    assert start_of(parse_starts('{"landing": "modifiedAfter=2025-01-01"}'), "./landing/") is not None
 
 
 def test_the_starts_of_a_generation_survive_their_text() -> None:
