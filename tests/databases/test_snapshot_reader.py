@@ -508,6 +508,35 @@ def test_a_change_to_a_type_of_the_same_spark_type_is_read_by_the_new_one_unless
     assert sorted(row[0] for row in world.rows("SELECT concat(label) FROM t")) == sorted(labels)
 
 
+@pytest.mark.parametrize(
+    ("alteration", "row_filter"),
+    [
+        ("ALTER id TYPE bigint USING 51 - id", None),
+        ("DROP id; ALTER TABLE t ADD id bigint; UPDATE t SET id = n; ALTER TABLE t ADD PRIMARY KEY (id)", None),
+        ("ALTER n TYPE bigint USING 51 - n", "n <= 20"),
+    ],
+)
+def test_columns_that_choose_the_rows_of_a_chunk_are_checked_although_they_are_not_read(
+    database: str, folder: Path, alteration: str, row_filter: str | None
+) -> None:
+    """Chunks before and after would have rows twice, or lack some."""
+    world = World(database)
+    world.run(
+        "CREATE TABLE t (id bigint PRIMARY KEY, n bigint, label text)",
+        "INSERT INTO t SELECT i, i, i FROM generate_series(1, 50) i",
+    )
+    options = {"connection": "bank", "table": "t", "connectionsFolder": str(folder), "columns": "label"}
+    options |= {} if row_filter is None else {"rowFilter": row_filter}
+    reader = SnapshotStreamReader(snapshot_request(options), ("label",))
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    (part,) = reader.partitions(reader.initialOffset(), end)
+    assert sum(batch.num_rows for batch in reader.read(part)) == (50 if row_filter is None else 20)
+    world.run(f"ALTER TABLE t {alteration}")
+    with pytest.raises(SourceError) as caught:
+        list(reader.read(part))
+    assert caught.value.condition == "SNAPSHOT_PLAN_INVALID"
+
+
 def test_a_user_without_rights_is_named(database: str, server: PostgresServer) -> None:
     """With the statement that grants them."""
     world = World(database)

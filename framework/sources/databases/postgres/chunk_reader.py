@@ -156,20 +156,28 @@ class ChunkReader:
 
     def _columns_of(self, storage: TableStorage) -> list[ColumnType]:
         """Return how the columns are read by the types that the table has now; a missing one fails in its SELECT."""
-        types, begun = storage.types, dict(self._basis.columns)
+        types = storage.types
+        self._check_chosen(storage)
         columns = []
         for planned in self._columns:
             name = planned.name
-            if name in types and storage.numbers[name] != begun.get(name, storage.numbers[name]):
-                raise plan_fault(self._table, f"the column {name} is another one than that of the chunks before")
-            if name in types:
-                refuse_rewritten_column(self._table, self._basis, storage.storage_id, name, storage.stamps[name])
             now = SourceColumn(name=name, type_name=types[name], nullable=True) if name in types else None
             column = planned if now is None else column_type(self._table, now, as_text=name in self._text_columns)
             if column.spark_type != planned.spark_type:
                 raise column_fault(self._table, name, found=column.spark_type, expected=planned.spark_type)
             columns.append(column)
         return columns
+
+    def _check_chosen(self, storage: TableStorage) -> None:
+        """Check the columns that are read, and those that choose the rows of a chunk: the key, and any in a filter."""
+        begun, key = dict(self._basis.columns), {column.name for column in self._basis.key}
+        chosen = key | {column.name for column in self._columns}
+        for name, number in storage.numbers.items():
+            if name not in chosen and self._row_filter is None:
+                continue
+            if number != begun.get(name, number):
+                raise plan_fault(self._table, f"the column {name} is another one than that of the chunks before")
+            refuse_rewritten_column(self._table, self._basis, storage.storage_id, name, storage.stamps[name])
 
     def _select(self, relation: str, columns: Sequence[ColumnType], chunk: Chunk) -> str:
         selected = ", ".join(
