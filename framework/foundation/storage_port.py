@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -118,10 +119,15 @@ def present_path(storage: Storage, path: str, root: str) -> str | None:
         path: the folder, as it was stored.
         root: the root of the storage in which the file was written.
     """
-    if _spelled(root) == _spelled(storage.root):
+    if root == storage.root or _real(root) == _real(storage.root):
         return path
     begin = f"{_spelled(root)}/"
     return storage.path(*_spelled(path).removeprefix(begin).split("/")) if _spelled(path).startswith(begin) else None
+
+
+def _real(root: str) -> str:
+    """Return a root without the links on its way, if it is a local one."""
+    return os.path.realpath(_spelled(root)) if _spelled(root).startswith("/") else _spelled(root)
 
 
 def _spelled(path: str) -> str:
