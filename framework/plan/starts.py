@@ -73,6 +73,16 @@ def resolve_starts(graph: DataflowGraph, flow: GraphFlow, starts: Sequence[Sourc
     return found
 
 
+def as_started(source: SourceReference, start: SourceStart) -> SourceReference:
+    """Return a source from its start on; the source as it is, if its options contradict the start: its flow fails."""
+    try:
+        found = started(source, start)
+        check_options(found)
+    except UserError:
+        return source
+    return found
+
+
 def _check(source: SourceReference, start: SourceStart, location: SourceLocation | None) -> None:
     try:
         check_options(started(source, start))

@@ -192,3 +192,38 @@ def test_a_roll_back_of_a_reset_repeats_rows_only_if_that_is_allowed(begun: Engi
     assert roll_back_checkpoint(pipeline.storage, world.name, "appended", 1, allow_repeats=True)[1].number == 1
     assert pipeline.run().state is UpdateState.COMPLETED
     assert world.rows("appended") == [(0,), (1,), (2,), (2,), (3,), (3,), (4,), (4,)]
+
+
+def test_code_that_begins_at_the_latest_version_passes_over_no_row_that_comes_after_its_first_update(
+    world: EngineWorld,
+) -> None:
+    """An update that finds nothing stores no position; a table of the pipeline is read in the same way as a path."""
+
+    def declare_latest() -> None:
+        @dp.table
+        def copy() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        @dp.table
+        def late() -> DataFrame:
+            reader = world.spark.readStream.format("delta").option("startingVersion", "latest")
+            return reader.load(world.source("other"))
+
+        @dp.table
+        def later() -> DataFrame:
+            return world.spark.readStream.option("startingVersion", "latest").table("copy")
+
+    names = ("copy", "late", "later")
+    world.run(declare_latest, refresh=["copy"])
+    pipeline = world.pipeline(declare_latest)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert {name: world.rows(name) for name in names} == {"copy": [(0,), (1,), (2,)], "late": [], "later": []}
+    for number in (3, 4):
+        world.feed([(number,)], "id INT")
+        world.feed([(number,)], "id INT", "other")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    new = [(3,), (4,)]
+    assert {name: world.rows(name) for name in names[1:]} == {"late": new, "later": new}
+    world.feed([(5,)], "id INT", "other")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert world.rows("late") == [*new, (5,)]

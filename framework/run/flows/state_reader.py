@@ -22,7 +22,7 @@ from framework.foundation.storage import Storage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.rules import did_you_mean
 from framework.ingest.holds import held_flows
-from framework.plan.starts import flow_sources, resolve_starts
+from framework.plan.starts import as_started, flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
 from framework.run.flows.ahead import begins_late, is_ahead, sink_folder
 from framework.run.flows.application import application_id
@@ -31,7 +31,6 @@ from framework.run.flows.sink_types import sink_place
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
-from framework.sources.cloud_files.source import check_options
 from framework.sources.delta.history import CommitHistory, batches_in
 from framework.sources.delta.log import LogTip, last_user_metadata, latest_version, read_tip
 from framework.sources.delta.source import REPLACED, begin_of, table_source
@@ -44,9 +43,10 @@ from framework.sources.starts import (
     parse_starts,
     pin_start,
     start_of,
-    started,
     starts_text,
 )
+
+_LATEST = "startingVersion=latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -264,6 +264,35 @@ class StateReader:
         resolved = resolve_starts(self.graph, found, [parse_start(start) for start in starts])
         return self.pinned_starts(flow, starts_text(resolved))
 
+    def pinned_start(self, flow: QualifiedName, start: str | None) -> str | None:
+        """Return the starts of a generation that begins, with those of its code that would move from update to update.
+
+        A stream that begins at the latest version of a table and finds nothing has no position, and would begin at what
+        is the latest version in the next update.
+
+        Args:
+            flow: the flow's full name.
+            start: as the manifest stores them; None if only the code says where it begins.
+
+        Raises:
+            UserError: START_NOT_AVAILABLE if a table has not the version.
+        """
+        found = self.graph.flow(flow)
+        if start is not None or found is None or not found.streaming:
+            return start if start is None else self.pinned_starts(flow, start)
+        moving = {
+            str(read.dataset or read.text): parse_start(_LATEST)
+            for read in found.reads
+            if read.streaming and (read.begins or begin_of(dict(read.options))).lower() == _LATEST.lower()
+        }
+        pinned = {
+            name: pin_start(self.storage, source, moving[name])
+            for name, source in self._named_sources(found).items()
+            if name in moving
+        }
+        fixed = {name: each for name, each in pinned.items() if each.text != _LATEST}
+        return starts_text(fixed) if fixed else None
+
     def pinned_starts(self, flow: QualifiedName, starts: str) -> str:
         """Return the starts of a flow, as a manifest stores them, with `latest` versions of Delta tables as numbers.
 
@@ -360,7 +389,7 @@ class StateReader:
         starts = parse_starts(None if current is None else current.start)
         for source in flow.sources:
             start = start_of(starts, source.location or source.kind)
-            yield source if start is None else _started(source, start)
+            yield source if start is None else as_started(source, start)
 
     def compared_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
         """Return the tables that a view or a snapshot flow reads; None for other reads or nondeterministic results."""
@@ -404,16 +433,6 @@ class StateReader:
         if dataset is None:
             return path
         return self.store.path(dataset.spec) if dataset.is_table else None
-
-
-def _started(source: SourceReference, start: SourceStart) -> SourceReference:
-    """Return a source from its start on; the source as it is, if its options contradict the start: its flow fails."""
-    try:
-        found = started(source, start)
-        check_options(found)
-    except UserError:
-        return source
-    return found
 
 
 def building_of(manifest: Manifest, rebuild: Rebuild | None) -> int | None:
