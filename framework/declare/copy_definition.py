@@ -12,8 +12,10 @@ class CopiedColumn:
     Args:
         name: its name at the source.
         type: the Spark type.
+        source_type: the name of the type at the source.
         number: never given to another column of the table.
         stamp: changes with each statement that alters the column.
+        type_id: what identifies the type at the source; 0 if an earlier release recorded the column.
         is_filled: whether rows that are older than the column have a value in it.
         labels: the values of the enums that its type is made of.
         fields: the fields of the composite types that its type is made of.
@@ -23,6 +25,8 @@ class CopiedColumn:
     type: str
     number: int
     stamp: str
+    source_type: str = ""
+    type_id: int = 0
     is_filled: bool = False
     labels: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
@@ -41,6 +45,9 @@ class CopyDefinition:
         selection: the lists of columns in the configuration, as one text.
         columns: the columns that are read.
         most_columns: how many columns the source ever had; a later one has a greater number.
+        key_id: what tells the key from an earlier one of the same columns; 0 if an earlier release recorded the copy.
+        is_full: whether the replica identity of the source, or of one of its partitions, is FULL: its rows may then be
+            changed while it has no key.
         gone: the numbers of the columns that were dropped before a row of the copy was made.
         storage: changes when the database rewrites the rows of the source.
         log_version: the version of the columns in the log.
@@ -58,5 +65,7 @@ class CopyDefinition:
     most_columns: int
     storage: str
     log_version: int
+    key_id: int = 0
+    is_full: bool = False
     gone: tuple[int, ...] = ()
     earlier_versions: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from framework.sources.databases.postgres.types import ColumnType
     from framework.sources.databases.tables import ColumnIdentity, SourceTable
 
-_UNIDENTIFIED = "DATABASE_REPLICA_IDENTITY"
+_OF_IDENTITY = frozenset({"DATABASE_REPLICA_IDENTITY", "DATABASE_KEY_NOT_LOGGED"})
+"""Each partition has a replica identity of its own, which may change when the table is published."""
 _SLOT_IN_USE = "DATABASE_SLOT_IN_USE"
 """Of a table: its partitions can't be compared before the other reader of the log has ended."""
 
@@ -200,7 +201,7 @@ class CopyFinder:
             self._check_continuity(session, source, membership.tables.get(source.name, 0), target)
         refuse_filtered(membership, publication_name(self.spec), [source.name])
         is_member = source.name in membership.tables
-        if is_member and not source.is_unidentified:
+        if is_member and not source.is_unidentified and not source.is_partitioned:
             return
         role = session.rows("SELECT current_user::text")[0][0]
         # The table is added to it; one that the role may not add would stop the changes of all tables.
@@ -209,7 +210,7 @@ class CopyFinder:
         )
         for finding in check_table(session, source.name, role=role, publication=publication).findings:
             # A table that is published already is read with the rights that it needs now, if it is read.
-            if finding.severity is Severity.ERROR and (not is_member or finding.condition == _UNIDENTIFIED):
+            if finding.severity is Severity.ERROR and (not is_member or finding.condition in _OF_IDENTITY):
                 raise RemoteError(finding.condition, what=finding.what, remedy=finding.remedy)
 
     def _check_continuity(self, session: Session, source: SourceTable, member: int, target: QualifiedName) -> None:
@@ -309,7 +310,7 @@ def definition_of(
         read: the columns that are read.
     """
     lists = (configuration.include_columns, configuration.exclude_columns, configuration.text_columns)
-    identities = {column.name: column.identity for column in source.columns}
+    found = {column.name: column for column in source.columns}
     return CopyDefinition(
         gateway=gateway,
         source=str(source.name),
@@ -318,11 +319,19 @@ def definition_of(
         row_filter=configuration.row_filter,
         selection=repr([sorted(names) for names in lists]),
         columns=tuple(
-            CopiedColumn(name=each.name, type=each.spark_type, **_fields(identities[each.name])) for each in read
+            CopiedColumn(
+                name=each.name,
+                type=each.spark_type,
+                source_type=found[each.name].type_name,
+                **_fields(found[each.name].identity),
+            )
+            for each in read
         ),
         most_columns=source.most_columns,
         gone=source.gone,
         storage=source.storage_id,
+        key_id=source.key_id,
+        is_full=source.has_full_part,
         log_version=source.log_version,
         earlier_versions=source.earlier_versions,
     )

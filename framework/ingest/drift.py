@@ -7,10 +7,14 @@ table gets, a stamp that changes when it is altered, and the file of the table, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 from framework.foundation.errors import UserError
+
+_TEXTS = re.compile(r"text|character varying(\(\d+\))?|(.+\.)?citext")
+"""Types of the source that print a value alike. A change of an array's type rewrites the rows."""
 
 
 def drift_error(before: CopyDefinition, now: CopyDefinition) -> UserError | None:
@@ -61,6 +65,8 @@ def _filter_text(definition: CopyDefinition) -> str:
 def _alterations(before: CopyDefinition, now: CopyDefinition) -> Iterator[str]:
     if {*before.keys} != {*now.keys}:
         yield f"the key was {', '.join(before.keys)}, and is {', '.join(now.keys)}"
+    elif before.key_id not in (0, now.key_id) and (before.is_full or now.is_full):
+        yield f"the key ({', '.join(now.keys)}) was dropped and made again, and rows may have changed theirs without it"
     present = {column.name: column for column in now.columns}
     known = {column.name: column for column in before.columns}
     is_rewritten = before.storage != now.storage
@@ -88,9 +94,18 @@ def _column_alterations(before: CopiedColumn, now: CopiedColumn, *, is_rewritten
         yield f"`{name}` is another column of the same name"
     elif before.type != now.type:
         yield f"`{name}` was {before.type}, and is {now.type}"
+    elif not _prints_alike(before, now):
+        yield f"`{name}` was {before.source_type}, and is {now.source_type}"
     elif before.stamp != now.stamp and is_rewritten:
         yield f"`{name}` was altered, and the rows were rewritten"
     elif not {*before.labels} <= {*now.labels}:
         yield f"a value of the enum of `{name}` was renamed or removed"
     elif before.fields != now.fields:
         yield f"a composite type of `{name}` has other fields"
+
+
+def _prints_alike(before: CopiedColumn, now: CopiedColumn) -> bool:
+    """Whether a value that was not rewritten has the same text in both types."""
+    if before.type_id in (0, now.type_id):
+        return True
+    return all(_TEXTS.fullmatch(each.source_type) for each in (before, now))

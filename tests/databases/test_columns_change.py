@@ -58,6 +58,16 @@ ALTERED: dict[str, tuple[str, bool]] = {
     "unbounded": ("ALTER TABLE {t} ALTER b TYPE TEXT", True),
     "computed": ("ALTER TABLE {t} ALTER b TYPE VARCHAR(10) USING upper(b)", False),
     "rekeyed": ("ALTER TABLE {t} DROP CONSTRAINT {t}_pkey; ALTER TABLE {t} ADD PRIMARY KEY (a)", False),
+    "key_made_again": ("ALTER TABLE {t} DROP CONSTRAINT {t}_pkey; ALTER TABLE {t} ADD PRIMARY KEY (id)", True),
+    "key_away": (  # rows may change their keys while there is none
+        (
+            "ALTER TABLE {t} REPLICA IDENTITY FULL; ALTER TABLE {t} DROP CONSTRAINT {t}_pkey; "
+            "UPDATE {t} SET id = id + 1; ALTER TABLE {t} ADD PRIMARY KEY (id)"
+        ),
+        False,
+    ),
+    "key_reindexed": ("ALTER TABLE {t} REPLICA IDENTITY FULL; REINDEX TABLE CONCURRENTLY {t}", True),
+    "type_renamed": ("ALTER TYPE mood_{t} RENAME TO temper", True),
     "relabelled": ("ALTER TYPE mood_{t} RENAME VALUE 'sad' TO 'blue'", False),
     "more_labels": ("ALTER TYPE mood_{t} ADD VALUE 'ok'", True),
     "rewritten": ("VACUUM FULL {t}", True),

@@ -84,8 +84,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INGESTION_CHANGE_UNREADABLE": Condition(
         "A change of the table {table} can't be applied: {cause}",
-        "Correct the value at the source, or name its column in `text_columns`. Then read the table again, without "
-        "--where: `sluice ingest resync {table}` passes this change over.",
+        "If a value is the cause, correct it at the source, or name its column in `text_columns`. Then read the table "
+        "again, without --where: `sluice ingest resync {table}` passes this change over.",
     ),
     "INGESTION_COLUMNS_CHANGED": Condition(
         "The columns of the table {table} changed at the source: {change}. Rows of the copy that have no change in the "
@@ -364,6 +364,11 @@ CONDITIONS: dict[str, Condition] = {
         "A partition of the table {table} was truncated (oid {oid}) while its publication was without "
         "publish_via_partition_root.",
         _READ_AGAIN,
+    ),
+    "DATABASE_CHANGE_WITHOUT_KEY": Condition(
+        "A change of the table {table} does not say which row it is of: it has no value of the key ({columns}). The "
+        "replica identity was another one at that time, or the key had NULL.",
+        f"Compare the replica identities of the table and of its partitions: `sluice ingest preflight`. {_READ_AGAIN}",
     ),
     "DATABASE_PARTITION_GONE": Condition(
         "Rows of the table {table} were in its partition {partition}, which is detached or dropped by now. Which rows "

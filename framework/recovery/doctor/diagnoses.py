@@ -271,6 +271,7 @@ DIAGNOSES = (
             Fault(condition="SNAPSHOT_TABLE_REPLACED"),
             Fault(condition="DATABASE_PARTITION_TRUNCATED"),
             Fault(condition="DATABASE_PARTITION_GONE"),
+            Fault(condition="DATABASE_CHANGE_WITHOUT_KEY"),
             Fault(condition="DATABASE_TABLE_REPLACED"),
             Fault(condition="INGESTION_HISTORY_TRUNCATED"),
             Fault(condition="SNAPSHOT_PLAN_INVALID"),

@@ -56,6 +56,8 @@ class ColumnIdentity:
     Args:
         number: never given to another column of the table (PostgreSQL: attnum).
         stamp: changes with each statement that alters the column (PostgreSQL: xmin of its row in pg_attribute).
+        type_id: identifies its type, or that of its elements, whatever its name (PostgreSQL: oid of the type, which is
+            never a domain).
         is_filled: whether rows that are older than the column have a value in it, that of its default.
         labels: the values of the enums that its type is made of, each with its identifier.
         fields: the fields of the composite types that its type is made of.
@@ -63,6 +65,7 @@ class ColumnIdentity:
 
     number: int = 0
     stamp: str = ""
+    type_id: int = 0
     is_filled: bool = False
     labels: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
@@ -101,6 +104,7 @@ class SourceTable:
         estimated_rows: from the statistics of the database; 0 if it has none.
         estimated_bytes: size of the rows on disk, without indexes.
         full_before_image: whether the log has all columns of the old row (PostgreSQL: REPLICA IDENTITY FULL).
+        has_full_part: whether that is so for the table or for any of its partitions.
         is_unidentified: whether the log has nothing that identifies an old row, so that the database refuses to change
             or delete rows of a published table (PostgreSQL: REPLICA IDENTITY NOTHING).
         is_partitioned: whether the rows are in partitions. Any other table must be read with `FROM ONLY`: tables that
@@ -109,6 +113,8 @@ class SourceTable:
         relation: what identifies the table in the database, whatever its name (PostgreSQL: oid); 0 if unknown.
         most_columns: how many columns it ever had; a later one has a greater number.
         gone: the numbers of the columns that were dropped.
+        key_id: what tells its key from an earlier one of the same columns (PostgreSQL: oid of the constraint, or of an
+            index without one); 0 if it has none.
         log_version: the version of the columns that its changes in the log have now.
         earlier_versions: the versions that they had while only some of its last columns existed, each with the greatest
             number of those columns.
@@ -122,12 +128,14 @@ class SourceTable:
     estimated_rows: int
     estimated_bytes: int
     full_before_image: bool = False
+    has_full_part: bool = False
     is_unidentified: bool = False
     is_partitioned: bool = False
     generated: tuple[str, ...] = ()
     relation: int = 0
     most_columns: int = field(default=0, compare=False, repr=False)
     gone: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    key_id: int = field(default=0, compare=False, repr=False)
     log_version: int = field(default=0, compare=False, repr=False)
     earlier_versions: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
 

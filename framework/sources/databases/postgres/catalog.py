@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from framework.foundation.errors import SourceError
 from framework.foundation.nearest import nearest_hint
@@ -40,7 +40,7 @@ _LEAVES = """
 _TABLE = f"""
     SELECT n.nspname, c.relname, c.oid, c.relkind,
            CASE c.relkind WHEN 'p' THEN 'partitions:' || leaves.digest ELSE leaves.storage END,
-           leaves.rows, leaves.bytes, leaves.is_full, c.relnatts, leaves.is_unidentified,
+           leaves.rows, leaves.bytes, leaves.is_full, leaves.has_full, c.relnatts, leaves.is_unidentified,
            ARRAY(SELECT a.attnum FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attisdropped ORDER BY a.attnum)
     FROM unnest(%s::text[], %s::text[]) AS given(schema, name)
     JOIN pg_namespace AS n ON n.nspname = given.schema
@@ -49,6 +49,7 @@ _TABLE = f"""
         SELECT coalesce(sum(greatest(leaf.reltuples, 0)), 0)::bigint AS rows,
                coalesce(sum(pg_table_size(leaf.oid)), 0)::bigint AS bytes,
                coalesce(bool_and(leaf.relreplident = 'f'), false) AS is_full,
+               coalesce(bool_or(leaf.relreplident = 'f'), false) AS has_full,
                coalesce(bool_or(leaf.relreplident <> 'f' AND NOT EXISTS (
                    SELECT FROM pg_index AS i
                    WHERE i.indrelid = leaf.oid AND i.indisvalid
@@ -102,7 +103,7 @@ _COLUMNS = """
                JOIN pg_attribute AS leaf ON leaf.attrelid = part.relid AND leaf.attname = a.attname
                WHERE leaf.atthasmissing AND NOT leaf.attisdropped
            ),
-           contents.labels, contents.fields
+           contents.labels, contents.fields, t.oid::bigint
     :from_final
     CROSS JOIN LATERAL (:contents) AS contents
     ORDER BY a.attrelid, a.attnum
@@ -121,10 +122,13 @@ _COLUMNS = (
 #   4. the narrowest unique index.
 # An index that is partial, invalid, deferrable or on an expression or a generated column is no key: with a deferrable
 # one, two rows of a transaction may exchange their keys, and the events of the first would delete the second.
+# REINDEX CONCURRENTLY makes another index for the same constraint.
 _KEY = """
     SELECT DISTINCT ON (i.indrelid)
-           i.indrelid, array_agg(a.attname::text ORDER BY key.place), bool_and(a.attnotnull), i.indisprimary
+           i.indrelid, array_agg(a.attname::text ORDER BY key.place), bool_and(a.attnotnull), i.indisprimary,
+           coalesce(min(k.oid::bigint), i.indexrelid::bigint)
     FROM pg_index AS i
+    LEFT JOIN pg_constraint AS k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid AND k.contype IN ('p', 'u')
     JOIN pg_class AS c ON c.oid = i.indrelid
     CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS key (attnum, place)
     JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = key.attnum
@@ -215,7 +219,7 @@ def read_tables(session: Session, names: Sequence[TableName]) -> dict[TableName,
     columns: dict[int, list[tuple[Any, ...]]] = {oid: [] for oid in oids}
     for oid, *column in session.rows(_COLUMNS, {"tables": oids}, table=only):
         columns[oid].append(tuple(column))
-    keys = {oid: _key(row) for oid, *row in session.rows(_KEY, {"tables": oids}, table=only)}
+    keys = {oid: _key(*row) for oid, *row in session.rows(_KEY, {"tables": oids}, table=only)}
     found: dict[TableName, SourceTable | SourceError] = {}
     for name in names:
         row = described.get(name)
@@ -224,24 +228,24 @@ def read_tables(session: Session, names: Sequence[TableName]) -> dict[TableName,
         elif row[1] not in _TABLE_KINDS:
             found[name] = SourceError("DATABASE_NOT_A_TABLE", table=name, kind=_KINDS.get(row[1], "not a table"))
         else:
-            found[name] = _table(name, row, columns[row[0]], keys.get(row[0], ((), KeyKind.NONE)))
+            found[name] = _table(name, row, columns[row[0]], keys.get(row[0], _NO_KEY))
     return found
 
 
-def _table(
-    name: TableName, row: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], key: tuple[tuple[str, ...], KeyKind]
-) -> SourceTable:
-    oid, kind, storage, rows, size, is_full, most_columns, is_unidentified, gone = row
+def _table(name: TableName, row: tuple[Any, ...], columns: Sequence[tuple[Any, ...]], key: _Key) -> SourceTable:
+    oid, kind, storage, rows, size, is_full, has_full, most_columns, is_unidentified, gone = row
     logged = [column for column in columns if not column[4]]
     return SourceTable(
         name=name,
         columns=tuple(_column(column, full=is_full) for column in logged),
-        key=key[0],
-        key_kind=key[1],
+        key=key.columns,
+        key_kind=key.kind,
+        key_id=key.id,
         storage_id=storage,
         estimated_rows=rows,
         estimated_bytes=size,
         full_before_image=is_full,
+        has_full_part=has_full,
         is_unidentified=is_unidentified,
         is_partitioned=kind == "p",
         generated=tuple(column[0] for column in columns if column[4]),
@@ -313,22 +317,30 @@ def _identity_from_replication(session: Session) -> SourceIdentity:
 
 def _column(row: tuple[Any, ...], *, full: bool) -> SourceColumn:
     name, type_name, nullable, toastable, *_ = row[:5]
-    number, stamp, is_filled, labels, fields = row[7:]
+    number, stamp, is_filled, labels, fields, type_id = row[7:]
     return SourceColumn(
         name=name,
         type_name=type_name,
         nullable=nullable,
         may_be_omitted=toastable and not full,
         identity=ColumnIdentity(
-            number=number, stamp=stamp, is_filled=is_filled, labels=tuple(labels), fields=tuple(fields)
+            number=number, stamp=stamp, type_id=type_id, is_filled=is_filled, labels=tuple(labels), fields=tuple(fields)
         ),
     )
 
 
-def _key(row: Sequence[Any]) -> tuple[tuple[str, ...], KeyKind]:
-    columns, not_null, is_primary = row
+class _Key(NamedTuple):
+    columns: tuple[str, ...]
+    kind: KeyKind
+    id: int
+
+
+_NO_KEY = _Key((), KeyKind.NONE, 0)
+
+
+def _key(columns: list[str], not_null: bool, is_primary: bool, number: int) -> _Key:  # noqa: FBT001 - a row of SQL
     kind = KeyKind.UNIQUE if not_null else KeyKind.NULLABLE_UNIQUE
-    return tuple(columns), KeyKind.PRIMARY if is_primary else kind
+    return _Key(tuple(columns), KeyKind.PRIMARY if is_primary else kind, number)
 
 
 def _missing(session: Session, name: TableName) -> SourceError:

@@ -84,12 +84,22 @@ class RowEncoder:
 
     Args:
         relation: the table at this time.
-        key: the columns that identify a row, if the replica identity does not say so (REPLICA IDENTITY FULL).
+        key: the columns that identify a row.
         fragments: encodes values.
         first_kind: index of the first of its kinds, which are in the order of the operations.
+        needs_key: whether every row must have a value of the key. Otherwise the columns of the replica identity are the
+            key, except with REPLICA IDENTITY FULL.
     """
 
-    def __init__(self, relation: Relation, key: tuple[str, ...], fragments: FragmentFactory, first_kind: int) -> None:
+    def __init__(
+        self,
+        relation: Relation,
+        key: tuple[str, ...],
+        fragments: FragmentFactory,
+        first_kind: int,
+        *,
+        needs_key: bool = False,
+    ) -> None:
         self.relation = relation
         kinds = range(first_kind, first_kind + len(_OPERATIONS))
         self.insert, self.update, self.delete, self.truncate, self.unreadable = kinds
@@ -99,15 +109,29 @@ class RowEncoder:
         ]
         names = [column.name for column in relation.columns]
         flagged = tuple(index for index, column in enumerate(relation.columns) if column.is_key)
-        known = bool(key) and set(key) <= set(names)
-        self.key = flagged if not relation.is_full else tuple(names.index(name) for name in key) if known else ()
+        places = tuple(names.index(name) for name in key) if set(key) <= set(names) else ()
+        self.key = places if relation.is_full or (needs_key and places) else flagged
+        self._key_names = key
+        self._needed = places if needs_key else ()
+        self._is_keyless = needs_key and bool(key) and not places
+        self.has_old_key = not self._is_keyless and (relation.is_full or {*self._needed} <= {*flagged})
 
     def payload(self, values: Row) -> str:
         """Return the JSON object of a row."""
         return _json_object(self._columns, values)
 
+    def lacks_key(self, values: Row) -> bool:
+        """Whether a row, new or old, has no value of the key that it needs."""
+        return self._is_keyless or any(values[index] is None for index in self._needed)
+
     def payloads(self, columns: Sequence[Sequence[str | None]]) -> list[str]:
-        """Return the JSON objects of many rows, whose values are given by column."""
+        """Return the JSON objects of many rows, whose values are given by column.
+
+        Raises:
+            SourceError: DATABASE_CHANGE_WITHOUT_KEY, or that of a value.
+        """
+        if self._is_keyless or any(None in columns[index] for index in self._needed):
+            raise self.key_fault()
         parts: list[Iterable[str]] = []
         separator = "{"
         for (name, fragment), values in zip(self._columns, columns, strict=True):
@@ -126,6 +150,10 @@ class RowEncoder:
         """Return the JSON object of the key of a row."""
         return _json_object([self._columns[index] for index in self.key], [old[index] for index in self.key])
 
+    def key_fault(self) -> SourceError:
+        """Return the fault of a row that no value of the key identifies."""
+        return SourceError("DATABASE_CHANGE_WITHOUT_KEY", table=self.relation.table, columns=", ".join(self._key_names))
+
     def moves(self, old: Row, new: Row) -> bool:
         """Whether an update is a deletion and an insertion: its key differs, or nothing identifies the row.
 
@@ -140,10 +168,11 @@ class ChangeEncoder:
 
     Args:
         fragments: encodes values as JSON.
-        keys: the columns that identify rows, for tables with REPLICA IDENTITY FULL.
+        keys: the columns that identify rows.
         buffer: receives the rows.
-        keeps_unreadable: whether a row that can't be encoded becomes one with the operation UNREADABLE. Otherwise it is
-            an error, which ends the changes of all tables.
+        keeps_unreadable: whether a row that can't be encoded, or that has no value of its key, becomes one with the
+            operation UNREADABLE. Otherwise the first is an error, which ends the changes of all tables, and the second
+            has the columns that the replica identity had at that time.
         tables: oids of tables with their names; the last name of an oid is that of its changes. A change of another
             table that has one of these names has the operation REPLACED. A table without an oid and a name here has the
             name that it had at the time.
@@ -191,7 +220,8 @@ class ChangeEncoder:
         encoder = self._known.get(relation)
         if encoder is None:
             key = self._keys.get(relation.table, ())
-            encoder = RowEncoder(relation, key, self._fragments, len(self.kinds))
+            first_kind, needs_key = len(self.kinds), self._keeps_unreadable
+            encoder = RowEncoder(relation, key, self._fragments, first_kind, needs_key=needs_key)
             self.kinds += [ChangeKind(relation, REPLACED if is_other else operation) for operation in _OPERATIONS]
             self._known[relation] = encoder
         self._encoders[relation.oid] = encoder
@@ -200,7 +230,10 @@ class ChangeEncoder:
         """Add the row of an Insert, whose oid is at this index."""
         encoder = self._encoder(read_oid(data, at))
         try:
-            payload = encoder.payload(read_row(data, at + 5)[0])
+            row = read_row(data, at + 5)[0]
+            if encoder.lacks_key(row):
+                raise encoder.key_fault()
+            payload = encoder.payload(row)
         except _FAULTS as fault:
             self._add_unreadable(encoder, fault)
         else:
@@ -226,11 +259,17 @@ class ChangeEncoder:
         except UnicodeDecodeError as fault:
             self._add_unreadable(encoder, fault)
             return
+        if not encoder.has_old_key:  # the update may have changed the key
+            self._add_unreadable(encoder, encoder.key_fault())
+            return
         if old is not None:
-            # The log has what it left out of the new row if the old row is complete, or the key is.
-            values = zip(old, new, range(len(new)), strict=True)
-            held = range(len(new)) if encoder.relation.is_full else encoder.key
-            new = [before if after is OMITTED and index in held else after for before, after, index in values]
+            if encoder.lacks_key(old):
+                self._add_unreadable(encoder, encoder.key_fault())
+                return
+            # A value that was left out is not NULL, and the old row has NULL in the columns that it lacks. Which these
+            # are is not in the relation: it has the replica identity of the table, and the row that of its partition.
+            values = zip(old, new, strict=True)
+            new = [before if after is OMITTED and before is not None else after for before, after in values]
             if encoder.moves(old, new):
                 self._add_old(encoder, old)
                 self._add_row(encoder, encoder.insert, new)
@@ -244,6 +283,9 @@ class ChangeEncoder:
             old = read_row(data, at + 5)[0]
         except UnicodeDecodeError as fault:
             self._add_unreadable(encoder, fault)
+            return
+        if not encoder.has_old_key or encoder.lacks_key(old):
+            self._add_unreadable(encoder, encoder.key_fault())
         else:
             self._add_old(encoder, old)
 
@@ -291,6 +333,9 @@ class ChangeEncoder:
             raise InternalError("POSTGRES_LOG_MESSAGE_UNKNOWN", kind=f"change of relation {oid}") from None
 
     def _add_row(self, encoder: RowEncoder, kind: int, values: Row) -> None:
+        if encoder.lacks_key(values):
+            self._add_unreadable(encoder, encoder.key_fault())
+            return
         if OMITTED in values:
             self._buffer.pending.append(PendingRow(len(self._buffer.kinds), encoder, values, self.xid))
             self._add_payload(None)

@@ -1,0 +1,199 @@
+"""Changes that do not say which row they are of: their table is held by name until it is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework.declare.specs import TableConfiguration
+from framework.ingest.copies import definition_of
+from framework.ingest.drift import drift_error
+from framework.run.update.results import UpdateState
+from framework.sources.databases.connections import Connection
+from framework.sources.databases.postgres.catalog import read_table
+from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.types import column_types
+from framework.sources.databases.tables import TableName
+from tests.databases.test_source_replacements import (
+    all_at_source,
+    all_copied,
+    failures,
+    of_both_flows,
+    pipeline_of,
+    resync,
+)
+from tests.support.postgres_log import name, position, reader, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from framework.declare.copy_definition import CopyDefinition
+
+Run = Callable[..., list[tuple[Any, ...]]]
+_LARGE = "x" * 5000
+_TABLE = "CREATE TABLE {t} (id INT PRIMARY KEY, code INT NOT NULL UNIQUE, n INT, big TEXT)"
+_PARTITIONED = (
+    "CREATE TABLE {t} (id INT PRIMARY KEY, code INT NOT NULL, n INT, big TEXT) PARTITION BY RANGE (id)",
+    "CREATE TABLE {t}_1 PARTITION OF {t} FOR VALUES FROM (0) TO (100)",
+    "CREATE TABLE {t}_2 PARTITION OF {t} FOR VALUES FROM (100) TO (200)",
+    "CREATE UNIQUE INDEX {t}_1_code ON {t}_1 (code)",
+)
+_ROWS = f"INSERT INTO {{t}} VALUES (1, 1, 0, '{_LARGE}'), (2, 2, 0, 'b'), (3, 3, 0, 'c'), (101, 4, 0, 'd')"
+_BY_CODE, _BY_KEY = "REPLICA IDENTITY USING INDEX {t}_code", "REPLICA IDENTITY DEFAULT"
+
+
+def _changes(
+    database: str, run: Run, folder: Path, *statements: str, keeps_unreadable: bool = True
+) -> list[tuple[str, str]]:
+    """Operations and payloads of the changes of these statements, in a table `t` whose key is `id`."""
+    start = position(database, "t")
+    for statement in statements:
+        run(statement.format(t="t"))
+    keys = {name("t"): ("id",)}
+    with closing(reader(database, start, folder, keys=keys, keeps_unreadable=keeps_unreadable)) as log:
+        rows = rows_of(log.read_transactions(start.lsn))
+    return [(row["operation"], row["payload"].replace(_LARGE, "large")) for row in rows]
+
+
+def _create(run: Run, *statements: str, table: str = "t") -> None:
+    for statement in (*statements, _ROWS):
+        run(statement.format(t=table))
+
+
+_WITHOUT_KEY = (
+    "UNREADABLE",
+    (
+        "A change of the table public.t does not say which row it is of: it has no value of the key (id). The replica "
+        "identity was another one at that time, or the key had NULL."
+    ),
+)
+
+
+def test_a_change_under_another_replica_identity_is_no_change_of_another_row(
+    database: str, run: Run, folder: Path
+) -> None:
+    """An update without an old row may have changed the key, and a deletion has none; an insertion has its key."""
+    _create(run, _TABLE, "CREATE UNIQUE INDEX t_code ON t (code)")
+    statements = (
+        f"ALTER TABLE t {_BY_CODE}", "UPDATE t SET id = 7 WHERE id = 2", "DELETE FROM t WHERE id = 3",
+        "INSERT INTO t VALUES (8, 8)", f"ALTER TABLE t {_BY_KEY}", "UPDATE t SET n = 1 WHERE id = 7",
+    )  # fmt: skip
+    assert _changes(database, run, folder, *statements) == [
+        _WITHOUT_KEY,
+        _WITHOUT_KEY,
+        ("INSERT", '{"id":8,"code":8,"n":null,"big":null}'),
+        ("UPDATE", '{"id":7,"code":2,"n":1,"big":"b"}'),
+    ]
+
+
+def test_a_reader_without_an_ingestion_has_the_columns_that_the_log_had(database: str, run: Run, folder: Path) -> None:
+    """No table holds its changes, so they end no stream of all tables."""
+    _create(run, _TABLE, "CREATE UNIQUE INDEX t_code ON t (code)")
+    statements = (f"ALTER TABLE t {_BY_CODE}", "DELETE FROM t WHERE id = 3")
+    assert _changes(database, run, folder, *statements, keeps_unreadable=False) == [("DELETE", '{"code":3}')]
+
+
+def test_a_replica_identity_that_contains_the_key_is_more_than_a_key(database: str, run: Run, folder: Path) -> None:
+    """An update of its other columns is one row of changes, and a deletion has the key of the table only."""
+    _create(run, _TABLE, "CREATE UNIQUE INDEX t_code ON t (code, id)")
+    statements = (
+        f"ALTER TABLE t {_BY_CODE}", "UPDATE t SET code = 9 WHERE id = 2", "UPDATE t SET id = 7 WHERE id = 2",
+        "DELETE FROM t WHERE id = 3",
+    )  # fmt: skip
+    assert _changes(database, run, folder, *statements) == [
+        ("UPDATE", '{"id":2,"code":9,"n":0,"big":"b"}'),
+        ("DELETE", '{"id":2}'),
+        ("INSERT", '{"id":7,"code":9,"n":0,"big":"b"}'),
+        ("DELETE", '{"id":3}'),
+    ]
+
+
+def test_old_rows_of_a_partition_have_the_columns_of_its_own_replica_identity(
+    database: str, run: Run, folder: Path
+) -> None:
+    """The log describes the partitioned table, also where a partition logs less than the table says."""
+    _create(run, *_PARTITIONED)
+    statements = (
+        f"ALTER TABLE t_1 {_BY_CODE}".replace("{t}", "t_1"), "UPDATE t SET code = 9 WHERE id = 2",
+        "DELETE FROM t WHERE id = 3", "DELETE FROM t WHERE id = 101",
+    )  # fmt: skip
+    assert _changes(database, run, folder, *statements) == [_WITHOUT_KEY, _WITHOUT_KEY, ("DELETE", '{"id":101}')]
+
+
+@pytest.mark.parametrize("alteration", ["ALTER TABLE t REPLICA IDENTITY FULL", "ALTER TABLE t_1 REPLICA IDENTITY FULL"])
+def test_a_large_value_that_the_log_left_out_is_never_null(
+    database: str, run: Run, folder: Path, alteration: str
+) -> None:
+    """Also if only the partitioned table is FULL, and its partitions log their keys: or the other way round."""
+    _create(run, *_PARTITIONED, "ALTER TABLE t ALTER big SET STORAGE EXTERNAL")
+    run("ALTER TABLE t_1 ALTER big SET STORAGE EXTERNAL")
+    run(f"UPDATE t SET big = '{_LARGE}' || '' WHERE id = 1")
+    found = _changes(database, run, folder, alteration, "UPDATE t SET id = 7 WHERE id = 1")
+    assert [operation for operation, _ in found] == ["DELETE", "INSERT"]
+    assert found[1] == ("INSERT", '{"id":7,"code":1,"n":0,"big":"large"}')
+
+
+def _defined(database: str, text_columns: tuple[str, ...]) -> CopyDefinition:
+    with Session(Connection(name="bank", uri=database)) as session:
+        source = read_table(session, TableName(schema="public", table="t"))
+    types = column_types(source, text_columns)
+    return definition_of("shop", source, TableConfiguration(text_columns=text_columns), source.key, types)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_held"),
+    [
+        ("CIDR", "INET", True),
+        ("OID", "REGCLASS", True),
+        ("INT", "OID", True),
+        ("TIMESTAMP", "TIMESTAMPTZ", True),
+        ("VARCHAR(3)", "VARCHAR(9)", False),
+        ("TEXT", "VARCHAR", False),
+        ("TIMESTAMP(3)", "TIMESTAMP(6)", False),
+        ("INTERVAL DAY", "INTERVAL", False),
+        ("NUMERIC(50,2)", "NUMERIC(60,2)", False),
+        ("VARBIT(9)", "VARBIT", False),
+    ],
+)
+def test_a_type_that_prints_a_value_in_another_way_holds_the_table(
+    database: str, run: Run, before: str, now: str, *, is_held: bool
+) -> None:
+    """PostgreSQL rewrites no row then, so that the copy would keep the text of before."""
+    run(f"SET timezone TO 'UTC'; CREATE TABLE t (id INT PRIMARY KEY, v {before})")
+    defined = _defined(database, ("v",))
+    run(f"SET timezone TO 'UTC'; ALTER TABLE t ALTER v TYPE {now}")
+    error = drift_error(defined, _defined(database, ("v",)))
+    assert ("INGESTION_COLUMNS_CHANGED" if is_held else None) == (error and error.condition)
+
+
+def test_rows_that_get_other_keys_unseen_are_never_left_in_a_copy(
+    interpreting: SparkSession, folder: Path, run: Run
+) -> None:
+    """Each way ends by name at the next update, and with exact rows when the tables are read again."""
+    for table in ("kept", "no_key", "by_code"):
+        _create(run, _TABLE, "CREATE UNIQUE INDEX {t}_code ON {t} (code)", table=table)
+    _create(run, *_PARTITIONED, table="parts")
+    run("ALTER TABLE no_key REPLICA IDENTITY FULL")
+    pipeline = pipeline_of(interpreting, folder)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    run("ALTER TABLE no_key DROP CONSTRAINT no_key_pkey; UPDATE no_key SET id = id + 1")
+    run("ALTER TABLE no_key ADD PRIMARY KEY (id)")
+    run("ALTER TABLE by_code REPLICA IDENTITY USING INDEX by_code_code; UPDATE by_code SET id = id + 10 WHERE id < 3")
+    run("ALTER TABLE by_code REPLICA IDENTITY DEFAULT; DELETE FROM by_code WHERE id = 3")
+    run("ALTER TABLE parts_1 REPLICA IDENTITY USING INDEX parts_1_code; UPDATE parts SET id = 50 WHERE id = 3")
+    run("UPDATE kept SET id = 50 WHERE id = 3")
+    pipeline = pipeline_of(interpreting, folder)
+    assert failures(pipeline.run()) == {
+        **of_both_flows(no_key="INGESTION_COLUMNS_CHANGED", parts="DATABASE_KEY_NOT_LOGGED"),
+        "by_code_cdc_flow": "INGESTION_CHANGE_UNREADABLE",
+    }
+    run("ALTER TABLE parts_1 REPLICA IDENTITY DEFAULT; UPDATE by_code SET n = 5 WHERE id = 11")
+    resync(pipeline, "no_key", "by_code", "parts")
+    pipeline = pipeline_of(interpreting, folder)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    tables = ("kept", "no_key", "by_code", "parts")
+    assert all_copied(pipeline, *tables) == all_at_source(run, *tables)
