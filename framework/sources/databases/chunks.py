@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -78,7 +78,8 @@ class PlanBasis:
         columns: the number of each column of the table, which no other column gets; () in plans of earlier releases.
         stamps: of each column, which changes when it is altered; () in plans of earlier releases.
         horizon: all transactions below it had ended when the plan began; empty in plans of earlier releases.
-        partitions: each partition with the transaction that attached it, when the last chunks were planned.
+        partitions: each partition with the transaction that attached it, when the last chunks were planned; a plan
+            goes on with new ones.
     """
 
     kind: ChunkKind
@@ -92,7 +93,7 @@ class PlanBasis:
     columns: tuple[tuple[str, int], ...] = ()
     stamps: tuple[tuple[str, str], ...] = ()
     horizon: str = ""
-    partitions: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def has_null_chunk(self) -> bool:

@@ -156,9 +156,7 @@ class _Truncates:
         """Return those of rewritten partitions that were empty before, or made since."""
         writers = {each: self._rewritten(each) for each in rewritten}
         emptied = {
-            each: by
-            for each, by in writers.items()
-            if not self._has_rows(each, f"age('{by}'::xid) < age(t.xmin)")
+            each: by for each, by in writers.items() if not self._has_rows(each, f"age('{by}'::xid) < age(t.xmin)")
         }
         return [each for each, by in emptied.items() if self._had_changes(each, by)]
 
