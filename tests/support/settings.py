@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 INTERPRETED = {
-    "spark.sql.shuffle.partitions": "2", "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
