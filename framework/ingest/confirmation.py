@@ -21,7 +21,7 @@ from framework.foundation.storage_port import Storage
 from framework.ingest.connections import gateway_connection
 from framework.ingest.copy_state import CopyState
 from framework.ingest.names import change_flow_name, snapshot_flow_name
-from framework.ingest.state import GatewayState, GatewayStore, SnapshotGeneration, TableState
+from framework.ingest.state import GatewayState, GatewayStore, Request, SnapshotGeneration, TableState
 from framework.sources.databases.chunks import read_offset
 from framework.sources.databases.tables import TableName
 
@@ -101,15 +101,22 @@ def snapshot_filter(state: TableState, storage: Storage) -> str | None:
     return wanted.where if begun is not None and begun.number == wanted.checkpoint and building is None else None
 
 
-def is_pending(storage: Storage, gateway: str, target: QualifiedName) -> bool:
-    """Return whether a snapshot of a copy was asked for that has not begun."""
+def pending_request(storage: Storage, gateway: str, target: QualifiedName) -> Request | None:
+    """Return what was asked for if it is a snapshot of a copy that has not begun; None without one."""
     store = GatewayStore(storage)
     state = store.read(gateway)
     known = [] if state is None else [each for each in state.tables if each.table.target == target and each.is_declared]
     if state is None or not known:
-        return False
-    slot_is_wanted = store.request(gateway).generation > state.slot_generation
-    return slot_is_wanted or store.request(gateway, known[0].table.source).generation > known[0].number
+        return None
+    of_slot, of_table = store.request(gateway), store.request(gateway, known[0].table.source)
+    if of_slot.generation > state.slot_generation:  # reads all rows of each table
+        return of_slot
+    return of_table if of_table.generation > known[0].number else None
+
+
+def is_pending(storage: Storage, gateway: str, target: QualifiedName) -> bool:
+    """Return whether a snapshot of a copy was asked for that has not begun."""
+    return pending_request(storage, gateway, target) is not None
 
 
 def has_rows(storage: Storage, target: QualifiedName) -> bool:

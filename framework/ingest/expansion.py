@@ -32,6 +32,7 @@ from framework.ingest.confirmation import (
     has_rows,
     is_pending,
     is_rebuild_open,
+    pending_request,
     snapshot_filter,
 )
 from framework.ingest.copies import Copy, CopyFinder, FailedCopy, KnownTable
@@ -161,9 +162,11 @@ class _Expansion:
     def _known(self, table: TableName, target: QualifiedName) -> KnownTable | None:
         """What is known of the table of a copy.
 
-        None if an operator asked for another snapshot: that publishes the table again before it reads a chunk.
+        None if an operator asked for another snapshot of all rows: that publishes the table again before it reads a
+        chunk. One of some rows ends no gap, except that of partitions whose rows its condition selects.
         """
-        if is_pending(self.storage, self.spec.name, target):
+        pending = pending_request(self.storage, self.spec.name, target)
+        if pending is not None and pending.where is None:
             return None
         state = GatewayStore(self.storage).read(self.spec.name)
         found = None if state is None else state.table(str(table))
@@ -180,7 +183,7 @@ class _Expansion:
             is_begun=planned is not None,
             relation=found.relation,
             membership=membership,
-            partitions=found.partitions,
+            partitions="" if pending is not None and pending.selects_partitions else found.partitions,
             position=next(iter(staged or ()), ""),
         )
 

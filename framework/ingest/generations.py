@@ -108,6 +108,8 @@ class _Beginning:
         for table in state.tables:
             request = requests.get(table.table.source)
             if request is not None and table.is_declared and request.generation > table.number:
+                if request.where is not None and not table.table.relation:
+                    continue  # the table has a fault, perhaps one that needs all rows
                 state = self._with_generation(state, table, request)
         state = self._published(self._identified(state, requests), requests)
         for declared in self._gateway.tables:
@@ -292,13 +294,11 @@ class _Beginning:
             return read_membership(session, gateway.slot, gateway.publication).tables.get(name, 0)
 
     def _filter(self, state: TableState, request: Request) -> str | None:
-        """Return the condition of the new snapshot; None if it replaces one that is not complete, or another table.
+        """Return the condition of the new snapshot; None if it replaces one that is not complete.
 
         The rows that the condition leaves out would never be read then.
         """
         table = state.table
-        if state.relation and table.relation != state.relation:
-            return None
         current = self._checkpoints.current(table.target, table.snapshot_flow)
         return request.where if current is not None and current.completed else None
 

@@ -10,6 +10,7 @@ from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import is_named, nearest_qualified, plain_name
 from framework.foundation.storage_port import Storage
+from framework.ingest.partial_resync import check_condition, selects_partitions
 from framework.ingest.state import GatewayStore, Mode, Request
 
 
@@ -97,16 +98,22 @@ class Operations:
         self._check_open(table)
         self._set_mode(gateway, table, Mode.SKIPPED)
 
-    def resync(self, gateway: IngestedGateway, table: IngestedTable, where: str | None) -> None:
+    def resync(self, gateway: IngestedGateway, table: IngestedTable, where: str | None) -> Request:
         """Read a table again; rows that are gone at the source are deleted at the end.
+
+        A request that has not begun yet stays: the next snapshot reads the rows of both.
 
         Args:
             gateway: the gateway.
             table: the table.
             where: a condition at the source that selects the rows; None for all.
 
+        Returns:
+            What is asked for now.
+
         Raises:
-            UserError: INGESTION_NOT_STARTED.
+            UserError: INGESTION_NOT_STARTED, INGESTION_RESYNC_NEEDS_ALL_ROWS.
+            SourceError: SNAPSHOT_ROW_FILTER_INVALID, or the database can't be read; with a condition only.
         """
         store = GatewayStore(self.storage)
         state = store.read(gateway.name)
@@ -114,9 +121,20 @@ class Operations:
         if known is None:
             raise UserError("INGESTION_NOT_STARTED", name=table.source)
         before = store.request(gateway.name, table.source)
+        if where is not None:
+            check_condition(gateway, table, where)
+            if before.generation > known.number:
+                where = _either(before.where, where)
         # A snapshot that was cancelled or skipped is wanted now.
         mode = Mode.PAUSED if before.mode is Mode.PAUSED else Mode.ACTIVE
-        store.ask(Request(mode=mode, generation=known.number + 1, where=where), gateway.name, table.source)
+        request = Request(
+            mode=mode,
+            generation=known.number + 1,
+            where=where,
+            selects_partitions=where is not None and selects_partitions(self.storage, gateway, table),
+        )
+        store.ask(request, gateway.name, table.source)
+        return request
 
     def replace_slot(self, gateway: IngestedGateway) -> None:
         """Create a new replication slot, and read all tables of the gateway again, also those without a snapshot.
@@ -142,6 +160,13 @@ class Operations:
         current = GenerationStore(self.storage).current(table.target, table.snapshot_flow)
         if current is not None and current.completed:
             raise UserError("INGESTION_SNAPSHOT_COMPLETE", table=table.source)
+
+
+def _either(first: str | None, second: str) -> str | None:
+    """Return the condition of the rows of two requests; None for all rows."""
+    if first is None or first == second:
+        return first
+    return f"({first}\n) OR ({second}\n)"  # each may end in a comment
 
 
 def _is_copy(table: IngestedTable, name: str) -> bool:

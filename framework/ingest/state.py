@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -170,11 +170,18 @@ class Request:
         mode: what to run.
         generation: the generation of the snapshot that is wanted; for a gateway, of the slot.
         where: a condition at the source that selects the rows to read again; None for all.
+        selects_partitions: whether the operator knows of rows that came or went with partitions: `where` selects them.
     """
 
     mode: Mode = Mode.ACTIVE
     generation: int = 0
     where: str | None = None
+    selects_partitions: bool = False
+
+    @property
+    def ends_gaps(self) -> bool:
+        """Whether the snapshot reads every row that lost changes may be about."""
+        return self.where is None or self.selects_partitions
 
 
 class GatewayStore:
@@ -234,8 +241,7 @@ class GatewayStore:
 
     def ask(self, request: Request, gateway: str, source: str | None = None) -> None:
         """Replace what is asked for a source table; None for the whole gateway."""
-        value = {"source": source, "mode": request.mode.value, "generation": request.generation, "where": request.where}
-        self._write(gateway, _request_file(source), value)
+        self._write(gateway, _request_file(source), {"source": source, **asdict(request)})
 
     def _read(self, gateway: str, name: str) -> str | None:
         return self._storage.read_text(self._path(gateway, name))
@@ -326,7 +332,12 @@ def _request_file(source: str | None) -> str:
 def _table_request(text: str) -> tuple[str | None, Request]:
     """Return a source table, None for the whole gateway, and what is asked for it."""
     value = _versioned(text)
-    request = Request(mode=Mode(value["mode"]), generation=int(value["generation"]), where=value["where"])
+    request = Request(
+        mode=Mode(value["mode"]),
+        generation=int(value["generation"]),
+        where=value["where"],
+        selects_partitions=bool(value.get("selects_partitions")),  # an earlier release did not record it
+    )
     return value["source"], request
 
 

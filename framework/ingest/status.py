@@ -30,11 +30,13 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
 _ENDED_WELL = frozenset({"COMPLETED", "IDLE"})
 _ROWS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
 _GAP = "DATABASE_POSITION_LOST."
+PARTITIONS_CHANGED = "INGESTION_PARTITIONS_CHANGED"
+"""The only gap of which the rows are known: those of the partitions that the error names."""
 _TABLE_GAPS = frozenset(
     {
         "INGESTION_TABLE_REPLACED",
         "INGESTION_TABLE_UNPUBLISHED",
-        "INGESTION_PARTITIONS_CHANGED",
+        PARTITIONS_CHANGED,
         "DATABASE_PARTITION_TRUNCATED",
         "SNAPSHOT_TABLE_REPLACED",
     }
@@ -93,9 +95,7 @@ class TableStatus:
     @property
     def way_out(self) -> str | None:
         """The command that ends a gap; None without one."""
-        if self.state is not IngestedState.GAP:
-            return None
-        return NEW_SLOT if _gap_of(self.error) else f"sluice ingest resync {self.source}"
+        return way_out_of(self.error, self.source) if self.state is IngestedState.GAP else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +148,40 @@ def read_status(storage: Storage, now: datetime, gateway: str | None = None) -> 
     return tuple(_gateway_status(each, storage, now, failures) for each in states)
 
 
+def gap_of_table(storage: Storage, gateway: str, source: str) -> str | None:
+    """Return the condition of the gap of a table or of its gateway, also if a snapshot is asked for; None without one.
+
+    Args:
+        storage: the pipeline's storage.
+        gateway: name of the gateway.
+        source: name of the table at the source.
+    """
+    state = GatewayStore(storage).read(gateway)
+    table = None if state is None else state.table(source)
+    if state is None or table is None:
+        return None
+    failures, answer = _last_failures(storage, _open_flows([state], storage)), _ask(state, storage)
+    is_read = staged_position(state, storage) is not None or snapshot_progress(table.table, storage, None).chunks > 0
+    error = _error_of(table, answer, failures, is_read=is_read)
+    return _gateway_gap(state, answer, failures) or (error if error in _TABLE_GAPS else None)
+
+
+def way_out_of(gap: str | None, source: str) -> str:
+    """Return the command that ends a gap of a table."""
+    return NEW_SLOT if _gap_of(gap) else f"sluice ingest resync {source}"
+
+
+def _gateway_gap(state: GatewayState, answer: _Answer, failures: Mapping[str, str]) -> str | None:
+    return answer.gap or _gap_of(failures.get(str(state.gateway.changes)))
+
+
+def _error_of(state: TableState, answer: _Answer, failures: Mapping[str, str], *, is_read: bool) -> str | None:
+    """Return the condition of a fault of a table; before anything is read, whatever has its name is the table."""
+    table = state.table
+    gap = answer.table_gaps.get(table.source) if is_read else None
+    return gap or failures.get(str(table.snapshot_flow)) or failures.get(str(table.cdc_flow))
+
+
 def _open_flows(states: Sequence[GatewayState], storage: Storage) -> set[str]:
     """Return the flows that may have failed in their last run: not the snapshots that are complete."""
     generations = GenerationStore(storage)
@@ -168,15 +202,13 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
     requests = store.table_requests(gateway.name)
     lag_bytes = None if staged is None or answer.log_end is None else max(answer.log_end - staged[1], 0)
     lag_seconds = 0.0 if lag_bytes == 0 else _seconds_since_staged(state, storage, now)
-    gap = answer.gap or _gap_of(failures.get(str(gateway.changes)))
+    gap = _gateway_gap(state, answer, failures)
     tables = []
     for each in (each for each in state.tables if each.is_declared):
         table, request = each.table, requests.get(each.table.source, Request())
         size = answer.sizes.get(TableName(schema=table.source_schema, table=table.source_table))
         progress = snapshot_progress(table, storage, size[0] if size else None)
-        error = failures.get(str(table.snapshot_flow)) or failures.get(str(table.cdc_flow))
-        if staged is not None or progress.chunks:  # before, whatever has the name is the table
-            error = answer.table_gaps.get(table.source) or error
+        error = _error_of(each, answer, failures, is_read=staged is not None or progress.chunks > 0)
         tables.append(
             TableStatus(
                 source=table.source,
@@ -204,12 +236,13 @@ def _state_of(
     gap: str | None,
     error: str | None,
 ) -> IngestedState:
+    is_asked = request.generation > state.number
     by_priority = (
         (gap is not None, IngestedState.GAP),
         (is_paused or request.mode is Mode.PAUSED, IngestedState.PAUSED),
-        (error in _TABLE_GAPS and request.generation <= state.number, IngestedState.GAP),
+        (error in _TABLE_GAPS and not (is_asked and request.ends_gaps), IngestedState.GAP),
         (error is not None and error not in _TABLE_GAPS, IngestedState.FAILED),
-        (request.generation > state.number, IngestedState.RESYNC),
+        (is_asked, IngestedState.RESYNC),
         (progress.completed or request.mode is Mode.SKIPPED, IngestedState.FOLLOWING),
         (request.mode is Mode.CANCELLED, IngestedState.CANCELLED),
         (progress.is_read and state.current is not None, IngestedState.CONFIRMING),

@@ -38,6 +38,11 @@ _NEW = "CREATE TABLE p3 (id INT PRIMARY KEY, n INT)"
 _ATTACH = "ALTER TABLE sales ATTACH PARTITION p3 FOR VALUES FROM (200) TO (300)"
 _CREATE_P3 = "CREATE TABLE p3 PARTITION OF sales FOR VALUES FROM (200) TO (300)"
 _FILL_P3, _FILL_P0 = "INSERT INTO p3 VALUES (250, 1)", "INSERT INTO p0 VALUES (-1, 1)"
+_CREATE_P4 = (
+    "CREATE TABLE p4 (id INT PRIMARY KEY, n INT) PARTITION BY RANGE (id);"
+    "CREATE TABLE p4a PARTITION OF p4 FOR VALUES FROM (300) TO (350)"
+)
+_ATTACH_P4 = "ALTER TABLE sales ATTACH PARTITION p4 FOR VALUES FROM (300) TO (400)"
 READ = "the log is read"
 """In place of a statement."""
 
@@ -47,6 +52,7 @@ IN_THE_LOG: dict[str, tuple[str, ...]] = {
     "an empty table": (f"{_NEW}; {_ATTACH}",),
     "a table that is filled later": (f"{_NEW}", f"{_ATTACH}", "INSERT INTO sales VALUES (250, 1)"),
     "another place": ("VACUUM FULL p2a", "CLUSTER p1 USING p1_pkey"),
+    "partitions of a partition that are filled later": (_CREATE_P4, _ATTACH_P4, "INSERT INTO sales VALUES (300, 1)"),
     "a truncated table": ("TRUNCATE sales", "INSERT INTO sales VALUES (7, 7)"),
     "a rewritten table": ("ALTER TABLE sales ALTER COLUMN n TYPE BIGINT",),
     "another name": ("ALTER TABLE p1 RENAME TO first",),
@@ -65,6 +71,7 @@ EMPTIED = ("public.p1, public.p2a, public.p2b was truncated", (READ, "TRUNCATE p
 LOST: tuple[tuple[str, tuple[str, ...]], ...] = (
     (ATTACHED, (_NEW, "INSERT INTO p3 VALUES (250, 1)", _ATTACH)),
     (ATTACHED, (f"{_NEW}; INSERT INTO p3 VALUES (250, 1); {_ATTACH}",)),
+    (ATTACHED.replace("p3", "p4a"), (_CREATE_P4, "INSERT INTO p4 VALUES (300, 1)", _ATTACH_P4)),
     (DETACHED.format("p1"), ("ALTER TABLE sales DETACH PARTITION p1",)),
     (DETACHED.format("p2b"), ("DROP TABLE p2b",)),
     ("public.p2a was truncated", ("TRUNCATE p2a", "INSERT INTO sales VALUES (120, 1)")),

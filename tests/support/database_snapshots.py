@@ -114,3 +114,13 @@ class World:
                 f"SELECT label, array_remove(ARRAY[{', '.join(parts)}], NULL) FROM {self.name.quoted} AS chunked"
             )
             return dict(cursor.fetchall())
+
+
+def make_table(
+    world: World, rows: int = 500, columns: str = "id integer PRIMARY KEY, label integer, payload text"
+) -> None:
+    """Table t with keys 1 to `rows`."""
+    world.run(
+        f"CREATE TABLE {world.name.quoted} ({columns})",
+        f"INSERT INTO {world.name.quoted} SELECT i, i, repeat('x', 100) FROM generate_series(1, {rows}) i",
+    )

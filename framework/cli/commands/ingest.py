@@ -156,13 +156,14 @@ def resync(
 
     The copy stays readable. At the end, rows that are gone at the source are deleted, or closed for SCD type 2.
     """
-    if (table is None) != all_tables or (new_slot and not all_tables) or (where and all_tables):
+    if (table is None) != all_tables or (new_slot and not all_tables) or (where is not None and all_tables):
         raise UserError("INGESTION_RESYNC_OPTIONS")
     operating = _Operating(call)
     if table is not None:
         found, only = operating.tables.table(table, gateway)
-        operating.operations.resync(found, only, where)
-        call.output.text(f"{only.source} is read again. {_NEXT_UPDATE}")
+        request = operating.operations.resync(found, only, where)
+        rows = "All rows of " if where is not None and request.where is None else ""
+        call.output.text(f"{rows}{only.source} {'are' if rows else 'is'} read again. {_NEXT_UPDATE}")
         return
     found = operating.tables.gateway(gateway)
     if new_slot:

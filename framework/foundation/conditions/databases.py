@@ -71,7 +71,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INGESTION_PARTITIONS_CHANGED": Condition(
         "Rows of the table {table} came or went with a partition, which is not in the log: {change}.",
-        f"{_RESYNC} With --where, only the rows that the condition selects are compared.",
+        f"{_RESYNC} With --where, only the rows that the condition selects are compared: it must select all rows of "
+        "these partitions.",
     ),
     "INGESTION_TABLE_UNPUBLISHED": Condition(
         "The table {table} was taken out of the publication {publication}: changes from then on are not in the log, "
@@ -122,6 +123,10 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INGESTION_SNAPSHOT_COMPLETE": Condition(
         "The snapshot of {table} is complete.", "Nothing to do; `sluice ingest resync` reads the table again."
+    ),
+    "INGESTION_RESYNC_NEEDS_ALL_ROWS": Condition(
+        "The log lacks changes of the table {table} ({gap}), and no condition is known to select their rows.",
+        "Read all rows again, without --where: `{command}`.",
     ),
     "INGESTION_RESYNC_OPTIONS": Condition(
         "The options do not fit: `resync` takes a table or --all; --where needs a table, --new-slot needs --all.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -77,6 +77,9 @@ class PlanBasis:
         position: the position of the slot when the plan began, in its log; 0 without a slot.
         columns: the number of each column of the table, which no other column gets; () in plans of earlier releases.
         stamps: of each column, which changes when it is altered; () in plans of earlier releases.
+        horizon: all transactions below it had ended when the plan began; empty in plans of earlier releases.
+        partitions: each partition with the transaction that attached it, when the last chunks were planned; a plan
+            goes on with new ones.
     """
 
     kind: ChunkKind
@@ -89,6 +92,8 @@ class PlanBasis:
     position: int = 0
     columns: tuple[tuple[str, int], ...] = ()
     stamps: tuple[tuple[str, str], ...] = ()
+    horizon: str = ""
+    partitions: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def has_null_chunk(self) -> bool:
@@ -151,6 +156,8 @@ class SnapshotOffset:
                 "position": self.basis.position,
                 "columns": dict(self.basis.columns),
                 "stamps": dict(self.basis.stamps),
+                "horizon": self.basis.horizon,
+                "partitions": list(self.basis.partitions),
                 "key": [_key_to_json(column) for column in self.basis.key],
                 "chunks": self.chunks_planned,
                 "rows": self.rows_planned,
@@ -309,6 +316,8 @@ def _offset_from_json(value: Mapping[str, Any]) -> SnapshotOffset:
                 position=_typed({"position": 0, **value}, "position", int),
                 columns=tuple(_typed({"columns": {}, **value}, "columns", dict).items()),
                 stamps=tuple(_typed({"stamps": {}, **value}, "stamps", dict).items()),
+                horizon=_typed({"horizon": "", **value}, "horizon", str),
+                partitions=tuple(map(str, _typed({"partitions": [], **value}, "partitions", list))),
                 key=tuple(_key_from_json(column) for column in _typed(value, "key", list)),
             ),
             chunks_planned=_typed(value, "chunks", int),

@@ -59,7 +59,8 @@ class ChangesSource(UnseenSource):
         """Recognize the changes format of any database."""
         if relation.format not in _CHANGES:
             return None
-        place = f"{relation.options.get('connection', '')}: {relation.options.get('tables', '')}"
+        # A slot has the position of all its tables, so that the source stays the same when a table joins.
+        place = f"{relation.options.get('connection', '')}: {relation.options.get('slot', '')}"
         return SourceReference(kind=self.kind, shape=SourceShape.STREAM, location=place)
 
     def owns(self, offset: str) -> bool:

@@ -34,8 +34,9 @@ def recorded(pipeline: FakePipeline) -> GatewayStore:
     return store
 
 
-def test_commands_write_requests(sluice: Sluice, pipeline: FakePipeline) -> None:
+def test_commands_write_requests(sluice: Sluice, pipeline: FakePipeline, swap: pytest.MonkeyPatch) -> None:
     """Each command changes what is asked for its table, and says when it takes effect."""
+    swap.setattr("framework.ingest.operations.check_condition", lambda *_: None)
     store = recorded(pipeline)
     modes = {}
     for words in (["pause", "orders"], ["resume", "public.orders"], ["cancel", "orders"], ["skip-snapshot", "orders"]):
@@ -46,6 +47,12 @@ def test_commands_write_requests(sluice: Sluice, pipeline: FakePipeline) -> None
     assert "next update" in sluice("ingest", "resync", "orders", "--where", "id > 1").stdout
     request = store.request("bank", "public.orders")
     assert (request.mode.value, request.generation, request.where) == ("active", 1, "id > 1")
+    assert sluice("ingest", "resync", "orders").stdout.startswith("public.orders is read again.")
+    answer = sluice("ingest", "resync", "orders", "--where", "id > 1").stdout
+    assert (
+        answer.startswith("All rows of public.orders are read again."),
+        store.request("bank", "public.orders").where,
+    ) == (True, None)
     assert sluice("ingest", "pause").stdout.startswith("bank is paused.")
     assert sluice("ingest", "resync", "--all", "--new-slot").stdout.startswith("All 1 tables of bank are read again")
     assert (store.request("bank").mode.value, store.request("bank").generation) == ("paused", 1)
@@ -59,7 +66,13 @@ def test_wrong_calls_are_named(sluice: Sluice, pipeline: FakePipeline) -> None:
     recorded(pipeline)
     unknown = sluice("ingest", "pause", "ordres")
     assert (unknown.exit_code, "Did you mean `main.shop.orders`?" in unknown.stderr) == (2, True)
-    for words in ([], ["orders", "--all"], ["orders", "--new-slot"], ["--all", "--where", "x"]):
+    for words in (
+        [],
+        ["orders", "--all"],
+        ["orders", "--new-slot"],
+        ["--all", "--where", "x"],
+        ["--all", "--where", ""],
+    ):
         assert "[INGESTION_RESYNC_OPTIONS]" in sluice("ingest", "resync", *words).stderr
 
 
@@ -101,6 +114,9 @@ def test_a_table_whose_log_has_a_gap_names_its_way_out(
     (table,) = gateway["tables"]
     way_out = "sluice ingest resync public.orders" if state == "GAP" else None
     assert (table["state"], table["error"], table["way_out"]) == (state, condition, way_out)
+    store.ask(Request(generation=1, where="id > 1"), "bank", "public.orders")  # by an earlier release
+    (gateway,) = json.loads(sluice("ingest", "status", "-o", "json").stdout)
+    assert gateway["tables"][0]["state"] == state
     store.ask(Request(generation=1), "bank", "public.orders")
     (gateway,) = json.loads(sluice("ingest", "status", "-o", "json").stdout)
     assert gateway["tables"][0]["state"] == ("RESYNC" if state == "GAP" else state)

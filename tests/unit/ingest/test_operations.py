@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.state import (
     GatewayState,
     GatewayStore,
+    Request,
     SnapshotGeneration,
     TableState,
     generation_sql,
     refreshed,
 )
-from framework.ingest.status import IngestedState, read_status
+from framework.ingest.status import NEW_SLOT, IngestedState, read_status
 from framework.record.drafts import flow_progress
 from framework.record.events import Origin, summarize_error
 from framework.record.log import EventLog
@@ -217,6 +219,50 @@ def test_another_snapshot_is_pending_until_it_begins(storage: LocalStorage) -> N
     with pytest.raises(SluiceError) as caught:
         operations.resync(gateway(orders, called="new"), orders, None)
     assert caught.value.condition == "INGESTION_NOT_STARTED"
+
+
+def test_a_request_that_has_not_begun_keeps_its_rows(storage: LocalStorage) -> None:
+    """Conditions are combined, and all rows stay all rows; once a snapshot has begun, the next request is a new one."""
+    orders, store = BANK.tables[0], GatewayStore(storage)
+    operations = Operations(storage=storage)
+    asked = [operations.resync(BANK, orders, where).where for where in ("a > 5 -- x", "a > 5 -- x", "b", None, "c")]
+    assert asked == ["a > 5 -- x", "a > 5 -- x", "(a > 5 -- x\n) OR (b\n)", None, None]
+    begun = SnapshotGeneration(number=1, slot_generation=0, lsn=3, checkpoint=4)
+    store.write(replace(refreshed(None, BANK), tables=(TableState(table=orders, generations=(begun,)),)))
+    assert operations.resync(BANK, orders, "c") == store.request("bank", "public.orders") == Request(
+        generation=2, where="c"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gap", "selects_partitions"),
+    [
+        ("INGESTION_TABLE_UNPUBLISHED", None),
+        ("INGESTION_TABLE_REPLACED", None),
+        ("DATABASE_POSITION_LOST.SLOT_MISSING", None),
+        ("INGESTION_PARTITIONS_CHANGED", True),
+        ("DATABASE_PERMISSION", False),
+    ],
+)
+def test_a_condition_does_not_end_a_gap(
+    storage: LocalStorage, swap: pytest.MonkeyPatch, gap: str, *, selects_partitions: bool | None
+) -> None:
+    """Nothing is recorded; only the rows of partitions that the error has named can be selected."""
+    orders, store = BANK.tables[0], GatewayStore(storage)
+    flow = BANK.changes if "." in gap else orders.cdc_flow
+    swap.setattr("framework.ingest.status._last_failures", lambda *_: {str(flow): gap})
+    operations = Operations(storage=storage)
+    if selects_partitions is None:
+        with pytest.raises(SluiceError) as caught:
+            operations.resync(BANK, orders, "id > 5")
+        assert caught.value.condition == "INGESTION_RESYNC_NEEDS_ALL_ROWS"
+        assert (NEW_SLOT in caught.value.render()) == ("." in gap)
+        assert store.request("bank", "public.orders") == Request()
+        operations.resync(BANK, orders, None)
+        return
+    operations.resync(BANK, orders, "id > 5")
+    wanted = Request(generation=1, where="id > 5", selects_partitions=selects_partitions)
+    assert store.request("bank", "public.orders") == wanted
 
 
 def test_status_reads_checkpoints_although_the_source_does_not_answer(storage: LocalStorage) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import psycopg2
 
@@ -29,7 +29,12 @@ from framework.sources.databases.postgres.chunk_sql import (
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.histogram import SEEDED_ROWS, known_bounds
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.snapshot_faults import filter_fault, plan_fault, refuse_other_table
+from framework.sources.databases.postgres.snapshot_faults import (
+    filter_fault,
+    plan_fault,
+    refuse_changed_partitions,
+    refuse_other_table,
+)
 from framework.sources.databases.postgres.table_storage import TableStorage, parse_storage, storage_sql
 from framework.sources.databases.tables import KeyKind, SourceTable
 
@@ -158,7 +163,9 @@ class BoundaryWalker:
             basis = self._basis(storage)
             if offset is not None:
                 self._check_basis(offset.basis, basis)
-                basis = offset.basis  # a plan by key goes on after a rewrite, as it began
+                self._check_partitions(cursor, offset.basis, storage)
+                # A plan by key goes on after a rewrite, as it began, and with partitions that are new.
+                basis = replace(offset.basis, partitions=basis.partitions)
             table_rows = self._rows(cursor, storage)
             after = offset.upper_bounds[-1] if offset else None
             chunk_bytes = self._chunk_bytes or default_chunk_bytes(storage.bytes)
@@ -185,6 +192,7 @@ class BoundaryWalker:
             storage = self._storage(cursor)
             refuse_other_table(self._table.name, self._relation, storage.relation)
             self._check_basis(offset.basis, self._basis(storage))
+            self._check_partitions(cursor, offset.basis, storage)
 
     def check_table(self) -> None:
         """Check that the table is the one that was asked for.
@@ -245,7 +253,16 @@ class BoundaryWalker:
             position=self._position,
             columns=tuple((column.name, column.identity.number) for column in self._table.columns),
             stamps=tuple((column.name, column.identity.stamp) for column in self._table.columns),
+            horizon=storage.horizon,
+            partitions=storage.partitions,
         )
+
+    def _check_partitions(self, cursor: Cursor, planned: PlanBasis, storage: TableStorage) -> None:
+        def query(text: str) -> list[tuple[Any, ...]]:
+            cursor.execute(text)
+            return list(cursor.fetchall())
+
+        refuse_changed_partitions(self._table.name, planned, storage, query)
 
     def _check_basis(self, planned: PlanBasis, now: PlanBasis) -> None:
         table = self._table.name

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from adbc_driver_manager import Error as ArrowError
@@ -29,13 +29,15 @@ from framework.sources.databases.postgres.chunk_sql import (
     settings_sql,
 )
 from framework.sources.databases.postgres.faults import named_errors
+from framework.sources.databases.postgres.partitions import Query
 from framework.sources.databases.postgres.session import arrow_connection
 from framework.sources.databases.postgres.snapshot_faults import (
     column_fault,
     filter_fault,
     plan_fault,
+    refuse_changed_partitions,
     refuse_other_table,
-    refuse_rewritten_column,
+    refuse_rewritten_columns,
 )
 from framework.sources.databases.postgres.staged_files import StagedFile, write_staged_file
 from framework.sources.databases.postgres.table_storage import TableStorage, parse_storage, storage_sql
@@ -157,7 +159,6 @@ class ChunkReader:
     def _columns_of(self, storage: TableStorage) -> list[ColumnType]:
         """Return how the columns are read by the types that the table has now; a missing one fails in its SELECT."""
         types = storage.types
-        self._check_chosen(storage)
         columns = []
         for planned in self._columns:
             name = planned.name
@@ -168,16 +169,21 @@ class ChunkReader:
             columns.append(column)
         return columns
 
-    def _check_chosen(self, storage: TableStorage) -> None:
+    def _check_chosen(self, storage: TableStorage, query: Query) -> None:
         """Check the columns that are read, and those that choose the rows of a chunk: the key, and any in a filter."""
         begun, key = dict(self._basis.columns), {column.name for column in self._basis.key}
         chosen = key | {column.name for column in self._columns}
+        stamps = {}
         for name, number in storage.numbers.items():
             if name not in chosen and self._row_filter is None:
                 continue
             if number != begun.get(name, number):
                 raise plan_fault(self._table, f"the column {name} is another one than that of the chunks before")
-            refuse_rewritten_column(self._table, self._basis, storage.storage_id, name, storage.stamps[name])
+            stamps[name] = storage.stamps[name]
+        refuse_rewritten_columns(
+            self._table, self._basis, stamps, storage_id=storage.storage_id, partitioned=storage.partitioned,
+            query=query,
+        )  # fmt: skip
 
     def _select(self, relation: str, columns: Sequence[ColumnType], chunk: Chunk) -> str:
         selected = ", ".join(
@@ -215,7 +221,14 @@ class ChunkReader:
         storage = parse_storage(row[0]) if row else None
         if storage is None:
             raise plan_fault(self._table, "the table no longer exists")
+
+        def query(text: str) -> list[tuple[Any, ...]]:
+            cursor.execute(text)
+            return list(cursor.fetchall())
+
         self._check_storage(storage)
+        refuse_changed_partitions(self._table, basis, storage, query)
+        self._check_chosen(storage, query)
         return storage
 
     def _check_storage(self, storage: TableStorage) -> None:

@@ -11,11 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import psycopg2
 
 from framework.sources.databases.postgres.faults import named_error
-from framework.sources.databases.postgres.partitions import Partition, Partitions, present_partitions
+from framework.sources.databases.postgres.partitions import (
+    Partition,
+    Partitions,
+    has_attached_rows,
+    has_rows,
+    present_partitions,
+)
 from framework.sources.databases.postgres.pgoutput import Relation, Truncate, decode
 from framework.sources.databases.postgres.position import slot_in_use
 from framework.sources.databases.postgres.seen_partitions import PartitionWatch, SeenPartitions, precedes
@@ -96,16 +103,17 @@ def lost_changes(session: Session, table: TableName, relation: int, before: Part
     Raises:
         SourceError: the database can't be read.
     """
-    found = present_partitions(session, relation)
-    links = {f"{each.oid}:{each.attached}" for each in found}
+    query = partial(session.rows, table=table)
+    found = present_partitions(query, relation)
+    links = {each.link for each in found}
     seen = log.seen.since({relation: before.oldest})
     gone = [name for link, name in before.links.items() if link not in links]
     known = {*map(int, before.files), *(each.oid for each in found)}
     gone += [each.name for oid, each in seen.partitions.items() if oid not in known]
     if gone:
         return f"{', '.join(gone)} was detached or dropped"
-    new = [each for each in found if each.is_leaf and f"{each.oid}:{each.attached}" not in before.links]
-    attached = [each.name for each in new if _has_rows(session, table, each, _attached_rows(each))]
+    new = [each for each in found if each.is_leaf and each.link not in before.links]
+    attached = [each.name for each in new if has_attached_rows(query, table, each)]
     if attached:
         return f"{', '.join(attached)} was attached with its rows"
     truncated = _Truncates(session=session, table=table, relation=relation, before=before, log=log)
@@ -132,7 +140,7 @@ class _Truncates:
         """Return those of the partitions that had rows before."""
         changed = [each for each in known if each.file != self.before.files[str(each.oid)]]
         older = f"age('{int(self.before.horizon)}'::xid8::xid) < age(t.xmin)"
-        emptied = [each for each in changed if not _has_rows(self.session, self.table, each, older)]
+        emptied = [each for each in changed if not self._has_rows(each, older)]
         if not emptied or len(emptied) < len(known):
             return emptied
         # A TRUNCATE of the table gives all of them new files in one transaction. So does one of all partitions.
@@ -148,11 +156,12 @@ class _Truncates:
         """Return those of rewritten partitions that were empty before, or made since."""
         writers = {each: self._rewritten(each) for each in rewritten}
         emptied = {
-            each: by
-            for each, by in writers.items()
-            if not _has_rows(self.session, self.table, each, f"age('{by}'::xid) < age(t.xmin)")
+            each: by for each, by in writers.items() if not self._has_rows(each, f"age('{by}'::xid) < age(t.xmin)")
         }
         return [each for each, by in emptied.items() if self._had_changes(each, by)]
+
+    def _has_rows(self, partition: Partition, condition: str) -> bool:
+        return has_rows(partial(self.session.rows, table=self.table), self.table, partition, condition)
 
     def _had_changes(self, partition: Partition, rewritten: int) -> bool:
         """Whether the log has changes of a partition from before it was rewritten, and no TRUNCATE after them."""
@@ -180,19 +189,3 @@ class _Truncates:
 
 def _is_between(first: int, xid: int, last: int) -> bool:
     return not precedes(xid, first) and not precedes(last, xid)
-
-
-def _attached_rows(partition: Partition) -> str:
-    """The condition of rows that were in a table when it became a partition, the same transaction included."""
-    same = f"t.xmin = '{int(partition.attached)}'::xid AND t.cmin::text::bigint < {partition.command}"
-    return f"(age('{int(partition.attached)}'::xid) < age(t.xmin) OR {same})"
-
-
-def _has_rows(session: Session, table: TableName, partition: Partition, condition: str) -> bool:
-    """Whether a partition has a row that meets a condition."""
-    # A role with rights on the partitioned table only reads through it.
-    source, only = f"ONLY {partition.name}", "true"
-    if not partition.is_readable:
-        source, only = table.quoted, f"tableoid = {partition.oid}"
-    query = f"SELECT EXISTS (SELECT FROM {source} AS t WHERE {only} AND {condition})"
-    return bool(session.rows(query, table=table)[0][0])

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.tables import TableName
 
+Query = Callable[[str], Sequence[Sequence[Any]]]
+"""Runs a query without arguments, and returns its rows."""
+
+# The rows of a partition came with the newest attachment between it and the table: an outer partition may bring it.
 _PARTITIONS = """
-    SELECT c.oid::bigint, i.xmin::text, i.cmin::text::bigint, format('%%I.%%I', n.nspname, c.relname), tree.isleaf,
+    SELECT c.oid::bigint, i.xmin::text, path.attached, path.command, format('%I.%I', n.nspname, c.relname), tree.isleaf,
            coalesce(pg_relation_filenode(c.oid), 0)::bigint, has_table_privilege(c.oid, 'SELECT'),
            coalesce(pg_relation_size(c.oid), 0) = 0
-    FROM pg_partition_tree(%s::oid::regclass) AS tree
+    FROM pg_partition_tree({relation}::oid::regclass) AS tree
     JOIN pg_class AS c ON c.oid = tree.relid
     JOIN pg_namespace AS n ON n.oid = c.relnamespace
     JOIN pg_inherits AS i ON i.inhrelid = c.oid
+    CROSS JOIN LATERAL (
+        SELECT outer_i.xmin::text AS attached, outer_i.cmin::text::bigint AS command
+        FROM pg_partition_ancestors(c.oid) AS ancestor JOIN pg_inherits AS outer_i ON outer_i.inhrelid = ancestor.relid
+        WHERE ancestor.relid <> ALL (ARRAY(SELECT relid FROM pg_partition_ancestors({relation}::oid::regclass)))
+        ORDER BY age(outer_i.xmin), outer_i.cmin::text::bigint DESC LIMIT 1
+    ) AS path
     WHERE tree.level > 0
     ORDER BY c.oid
 """
+_CONSTRAINT = "SELECT pg_get_partition_constraintdef({oid}::oid)"
 _HORIZON = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
 _IS_PARTITION = "SELECT EXISTS (SELECT FROM pg_partition_ancestors(%s::oid) AS root WHERE root.relid = %s)"
 
@@ -29,7 +42,8 @@ class Partition:
 
     Args:
         oid: what identifies it.
-        attached: the transaction that made it a partition.
+        linked: the transaction that made it a partition.
+        attached: the transaction that made it, or one that it is a part of, a partition of the table.
         command: the number of the command in that transaction.
         name: for SQL.
         is_leaf: whether it has rows of its own.
@@ -39,6 +53,7 @@ class Partition:
     """
 
     oid: int
+    linked: str
     attached: str
     command: int
     name: str
@@ -46,6 +61,11 @@ class Partition:
     file: int
     is_readable: bool
     is_empty: bool
+
+    @property
+    def link(self) -> str:
+        """What changes when it is detached and attached again."""
+        return f"{self.oid}:{self.linked}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +110,9 @@ def read_partitions(session: Session, relation: int) -> Partitions:
         SourceError: the database can't be read.
     """
     horizon = session.rows(_HORIZON)[0][0]
-    found = present_partitions(session, relation)
+    found = present_partitions(session.rows, relation)
     return Partitions(
-        links={f"{each.oid}:{each.attached}": each.name for each in found},
+        links={each.link: each.name for each in found},
         files={str(each.oid): each.file for each in found if each.is_leaf},
         horizon=horizon,
         empty=tuple(each.oid for each in found if each.is_leaf and each.is_empty),
@@ -108,11 +128,26 @@ def is_partition(session: Session, relation: int, table: int) -> bool:
     return bool(session.rows(_IS_PARTITION, [relation, table])[0][0])
 
 
-def present_partitions(session: Session, relation: int) -> list[Partition]:
-    """Return the partitions of a table at all levels, by its oid.
-
-    Raises:
-        SourceError: the database can't be read.
-    """
+def present_partitions(query: Query, relation: int) -> list[Partition]:
+    """Return the partitions of a table at all levels, by its oid."""
     fields = Partition.__dataclass_fields__
-    return [Partition(**dict(zip(fields, row, strict=True))) for row in session.rows(_PARTITIONS, [relation])]
+    rows = query(_PARTITIONS.format(relation=int(relation)))
+    return [Partition(**dict(zip(fields, row, strict=True))) for row in rows]
+
+
+def has_attached_rows(query: Query, table: TableName, partition: Partition) -> bool:
+    """Return whether a partition has rows that were in it when it was attached, by the same transaction included."""
+    same = f"t.xmin = '{int(partition.attached)}'::xid AND t.cmin::text::bigint < {partition.command}"
+    older = f"(age('{int(partition.attached)}'::xid) < age(t.xmin) OR {same})"
+    return has_rows(query, table, partition, older)
+
+
+def has_rows(query: Query, table: TableName, partition: Partition, condition: str) -> bool:
+    """Return whether a partition has a row, called `t`, that meets a condition."""
+    # The range of addresses makes the server read the blocks in their order, also where it prefers an index.
+    source, only = f"ONLY {partition.name}", "t.ctid >= '(0,0)'::tid"
+    if not partition.is_readable:
+        # A role with rights on the partitioned table only reads through it, if possible no other partition.
+        bounds = query(_CONSTRAINT.format(oid=partition.oid))[0][0]
+        source, only = table.quoted, f"tableoid = {partition.oid} AND {bounds or 'true'}"
+    return bool(query(f"SELECT EXISTS (SELECT FROM {source} AS t WHERE {only} AND {condition})")[0][0])

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
-from framework.sources.databases.chunks import PlanBasis
+from framework.sources.databases.chunks import ChunkKind, PlanBasis
+from framework.sources.databases.postgres.chunk_sql import relation_sql
+from framework.sources.databases.postgres.partitions import Query, has_attached_rows, present_partitions
+from framework.sources.databases.postgres.table_storage import TableStorage
 from framework.sources.databases.tables import TableName
+
+_FIRST_BLOCKS = "(100,0)"
+"""Where a row from before the plan is looked for: few blocks, because a rewritten table has none."""
 
 
 def plan_fault(table: TableName, reason: str) -> SourceError:
@@ -23,21 +31,70 @@ def refuse_other_table(table: TableName, planned: int, found: int) -> None:
         raise SourceError("SNAPSHOT_TABLE_REPLACED", table=table, planned=planned, found=found)
 
 
-def refuse_rewritten_column(table: TableName, basis: PlanBasis, storage_id: str, column: str, stamp: str) -> None:
-    """Refuse a column that was altered since the plan, if the rows were rewritten: its values may be computed anew.
+def refuse_rewritten_columns(
+    table: TableName,
+    basis: PlanBasis,
+    stamps: Mapping[str, str],
+    *,
+    storage_id: str,
+    partitioned: bool,
+    query: Query,
+) -> None:
+    """Refuse columns that were altered since the plan, if the rows were rewritten: their values may be computed anew.
+
+    No entry of the catalog distinguishes `SET STATISTICS` and VACUUM FULL from `ALTER COLUMN … TYPE … USING`. But the
+    latter gives all rows its own transaction, and VACUUM FULL leaves theirs.
 
     Args:
         table: of the plan.
         basis: of the plan.
+        stamps: of the columns that matter, now.
         storage_id: of the table now.
-        column: the name of the column.
-        stamp: of the column now.
+        partitioned: whether its rows are in partitions.
+        query: runs a query at the source.
 
     Raises:
         SourceError: SNAPSHOT_PLAN_INVALID.
     """
-    if storage_id != basis.storage_id and stamp != dict(basis.stamps).get(column, stamp):
-        raise plan_fault(table, f"the column {column} was altered by a statement that rewrote the rows")
+    planned = dict(basis.stamps)
+    altered = next((name for name, stamp in stamps.items() if stamp != planned.get(name, stamp)), None)
+    if altered is None or storage_id == basis.storage_id:
+        return
+    # Only tables that the database itself stores have an index of the key, and rows with transactions.
+    if basis.kind == ChunkKind.KEY and basis.horizon:
+        relation = relation_sql(table, partitioned=partitioned)
+        older = f"age('{int(basis.horizon)}'::xid8::xid) < age(t.xmin)"
+        rows = f"SELECT FROM {relation} AS t WHERE t.ctid < '{_FIRST_BLOCKS}'::tid AND {older}"
+        if query(f"SELECT EXISTS ({rows})")[0][0]:
+            return
+    raise plan_fault(
+        table, f"the column {altered} was altered and the rows were rewritten since, which may have changed its values"
+    )
+
+
+def refuse_changed_partitions(table: TableName, basis: PlanBasis, storage: TableStorage, query: Query) -> None:
+    """Refuse a table of which rows came or went with a partition since the last plan: the log does not have them.
+
+    A partition that was created as one, or attached without a row, is no fault.
+
+    Args:
+        table: of the plan.
+        basis: of the plan.
+        storage: of the table now.
+        query: runs a query at the source.
+
+    Raises:
+        SourceError: SNAPSHOT_PLAN_INVALID.
+    """
+    known, present = {*basis.partitions}, {*storage.partitions}
+    if not basis.horizon or known == present:
+        return
+    gone = next((link.partition(":")[0] for link in basis.partitions if link not in present), None)
+    if gone is not None:
+        raise plan_fault(table, f"its partition with the oid {gone} was detached or dropped")
+    for each in present_partitions(query, storage.relation):
+        if each.is_leaf and each.link not in known and has_attached_rows(query, table, each):
+            raise plan_fault(table, f"{each.name} was attached to it with its rows")
 
 
 def column_fault(table: TableName, column: str, *, found: str, expected: str) -> SourceError:

@@ -16,7 +16,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
-from framework.sources.databases.chunks import BEGINNING, Chunk, SnapshotOffset, chunks_between, read_offset
+from framework.sources.databases.chunks import (
+    BEGINNING,
+    Chunk,
+    PlanBasis,
+    SnapshotOffset,
+    chunks_between,
+    read_offset,
+)
 from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.boundaries import BATCH_CHUNKS, BoundaryWalker
 from framework.sources.databases.postgres.catalog import read_identity, read_table
@@ -24,7 +31,7 @@ from framework.sources.databases.postgres.chunk_reader import ChunkReader
 from framework.sources.databases.postgres.membership import read_membership, refuse_filtered
 from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.snapshot_faults import column_fault, refuse_rewritten_column
+from framework.sources.databases.postgres.snapshot_faults import column_fault, refuse_rewritten_columns
 from framework.sources.databases.postgres.types import ColumnType, check_text_columns, column_types
 
 if TYPE_CHECKING:
@@ -101,6 +108,22 @@ class SnapshotRequest:
                     "DATABASE_COLUMN_UNKNOWN", table=table.name, column=name, hint=nearest_hint(name, list(types))
                 )
         return table, tuple(types[name] for name in wanted)
+
+    def refuse_rewritten(self, table: SourceTable, columns: Sequence[ColumnType], basis: PlanBasis) -> None:
+        """Refuse columns whose values may be computed anew since the plan.
+
+        Raises:
+            SourceError: SNAPSHOT_PLAN_INVALID, or the database can't be read.
+        """
+
+        def query(text: str) -> list[tuple[Any, ...]]:
+            with Session(self.connection) as session:
+                return session.rows(text, table=table.name)
+
+        stamps = {each.name: table.column(each.name).identity.stamp for each in columns}
+        refuse_rewritten_columns(
+            table.name, basis, stamps, storage_id=table.storage_id, partitioned=table.is_partitioned, query=query
+        )
 
     def plan(self, start: SnapshotOffset | None, most_chunks: int | None) -> SnapshotOffset:
         """Return the offset after the next chunks.
@@ -209,9 +232,7 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ()
         # Asked for each batch, so that its tasks fail only by a type that changes now: see `ChunkReader`.
         table, described = self._request.describe(self._columns)
-        for each in described:
-            stamp = table.column(each.name).identity.stamp
-            refuse_rewritten_column(table.name, planned.basis, table.storage_id, each.name, stamp)
+        self._request.refuse_rewritten(table, described, planned.basis)
         types = self._checked(described)
         return [ChunkPartition(planned, chunk, types) for chunk in chunks]
 

@@ -49,6 +49,8 @@ class TableStorage:
         block_size: bytes of a block.
         leaves: () unless sizes were asked for.
         relation: the oid of the table.
+        horizon: all transactions below it have ended.
+        partitions: its partitions at all levels, as `Partition.link` has them.
         types: name and type of each column, as `SourceColumn` has them; {} unless they were asked for.
         numbers: name and number of each column; {} unless the types were asked for.
         stamps: name and stamp of each column, as `ColumnIdentity` has it; {} unless the types were asked for.
@@ -62,6 +64,8 @@ class TableStorage:
     block_size: int
     leaves: tuple[Leaf, ...] = ()
     relation: int = 0
+    horizon: str = ""
+    partitions: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     stamps: Mapping[str, str] = field(default_factory=dict)
@@ -125,6 +129,8 @@ def parse_storage(text: str) -> TableStorage | None:
         block_size=value["block_size"],
         leaves=tuple(Leaf(**leaf) for leaf in value["leaves"] or ()),
         relation=value["relation"],
+        horizon=value["horizon"],
+        partitions=tuple(value["partitions"] or ()),
         types={name: type_name for name, (type_name, _, _) in columns},
         numbers={name: number for name, (_, number, _) in columns},
         stamps={name: stamp for name, (_, _, stamp) in columns},
@@ -186,6 +192,11 @@ WITH RECURSIVE target AS (
 SELECT json_build_object(
     'kind', (SELECT relkind FROM target),
     'relation', (SELECT oid::bigint FROM target),
+    'horizon', pg_snapshot_xmin(pg_current_snapshot())::text,
+    'partitions', (
+        SELECT json_agg(i.inhrelid::text || ':' || i.xmin::text ORDER BY i.inhrelid)
+        FROM target, pg_partition_tree(target.oid) p JOIN pg_inherits i ON i.inhrelid = p.relid
+        WHERE target.relkind = 'p' AND p.level > 0),
     'storage', (
         SELECT CASE t.relkind WHEN 'p' THEN 'partitions:' || md5(coalesce(s.leaves, '')) ELSE s.leaves END
         FROM target t, (
