@@ -121,30 +121,40 @@ class StateReader:
         return TableState(path=place, other_owner=None if other is None else f"pipeline {other}")
 
     def _flow(self, dataset: GraphDataset, flow: GraphFlow) -> FlowState:
-        generations = GenerationStore(self.storage)
-        manifest = generations.manifest(dataset.name, flow.spec.name)
+        manifest = GenerationStore(self.storage).manifest(dataset.name, flow.spec.name)
         rebuild = RebuildStore(self.storage).read(dataset.name)
         building = building_of(manifest, rebuild)
         current = manifest.in_state(GenerationState.CURRENT)
         if rebuild is not None and not rebuild.is_building and building is not None:
             # Complete but not yet promoted: the rebuild's generation counts as current; an update promotes it first.
             current, building = manifest.find(building), None
-        latest = self._latest_number(dataset, flow)
-        removed = removed_data(self.storage, flow.sources)
         path = self.store.path(dataset.spec) if dataset.is_table else None
         folder = path or sink_folder(dataset.spec)
         tip = None if folder is None else read_tip(self.storage, folder)
-        if current is None:
-            begun = FlowState(building=building, latest=latest, removed=removed, begins_late=begins_late(flow))
-            if building:
-                return replace(begun, misplaced=self._misplaced(flow, manifest, None, building))
-            return self._before_first_run(dataset, flow, manifest, begun, tip)
-        checkpoint = generations.path(dataset.name, flow.spec.name, current.number)
+        begun = FlowState(
+            building=building,
+            latest=self._latest_number(dataset, flow, tip),
+            misplaced=self._misplaced(flow, manifest, current, building),
+            removed=removed_data(self.storage, flow.sources),
+            begins_late=begins_late(flow),
+        )
+        if current is not None:
+            return self._in_generation(dataset, flow, (manifest, current), begun, tip)
+        return begun if building else self._before_first_run(dataset, flow, manifest, begun, tip)
+
+    def _in_generation(
+        self, dataset: GraphDataset, flow: GraphFlow, after: tuple[Manifest, Generation], state: FlowState,
+        tip: LogTip | None,
+    ) -> FlowState:  # fmt: skip
+        """Return the state of a flow with a current generation: what its checkpoint and its target say."""
+        path = self.store.path(dataset.spec) if dataset.is_table else None
+        folder = path or sink_folder(dataset.spec)
+        manifest, current = after
+        checkpoint = GenerationStore(self.storage).path(dataset.name, flow.spec.name, current.number)
         # A flow that runs once and has run has nothing to continue, so nothing can be broken.
         is_over = flow.spec.once and current.completed
         query = read_query(self.storage, checkpoint) if flow.streaming and not is_over else None
         drained = not flow.spec.once and self.is_drained(flow, checkpoint)
-        after = (manifest, current)
         reads = not (drained or is_over)
         former = former_flows(self.storage, self.graph, dataset, path, tip=tip, after=after) if reads else ()
         progress = read_progress(self.storage, checkpoint)
@@ -153,19 +163,16 @@ class StateReader:
         changed = was_stream if not is_stream else current.completed and not was_stream
         appends, in_target = dataset.cdc is None, batches_in(self.storage, path)
         kept = last_kept(manifest, appends=appends, storage=self.storage)
-        return FlowState(
+        return replace(
+            state,
             generation=current.number,
             completed=current.completed,
-            building=building,
             drained=drained,
-            latest=latest,
             has_kept=kept is not None,
             repeats=appends and kept is not None and bool(written_since(self.storage, manifest, kept, in_target)),
             query=query,
-            misplaced=self._misplaced(flow, manifest, current, building),
             gaps=() if query is None else self.gaps(flow, checkpoint),
             resume=() if query is None else self.resume(flow, checkpoint),
-            removed=removed,
             former=former,
             changed_kind=changed and not is_over,
             deleted=is_stream and not is_over and folder is not None and tip is not None
@@ -173,7 +180,6 @@ class StateReader:
                 self.storage, folder, tip, pipeline=self.graph.pipeline, flow=flow, generation=current,
                 progress=progress,
             ),
-            begins_late=begins_late(flow),
             went_back=self._went_back(dataset, tip, flow, current),
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
@@ -221,7 +227,7 @@ class StateReader:
         present = latest_version(fresh(self.storage), self.store.path(dataset.spec))
         return (present, mark.version) if present is not None and present < mark.version else None
 
-    def _latest_number(self, dataset: GraphDataset, flow: GraphFlow) -> int:
+    def _latest_number(self, dataset: GraphDataset, flow: GraphFlow, tip: LogTip | None) -> int:
         """Return the highest number that a generation of a flow ever had.
 
         If checkpoint and manifest were deleted by hand, an AUTO CDC target still has the batches of the flow under the
@@ -233,7 +239,6 @@ class StateReader:
         history = CommitHistory(self.storage, self.store.path(dataset.spec))
         prefix = application_id(self.graph.pipeline, flow.spec.name, 0).removesuffix("0")
         taken = {name for version in history.versions for name in history.commit(version).batches}
-        tip = read_tip(self.storage, self.store.path(dataset.spec))
         taken.update({} if tip is None else tip.transactions or {})
         numbers = (name.removeprefix(prefix) for name in taken if name.startswith(prefix))
         return max((int(number) for number in numbers if number.isdecimal()), default=0)

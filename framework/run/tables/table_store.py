@@ -24,7 +24,7 @@ from framework.foundation.failpoints import failpoint
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
-from framework.foundation.table_address import TableAddress, normal_path
+from framework.foundation.table_address import TableAddress, normal_path, plain_path
 from framework.graph.graph import GraphDataset
 from framework.run.tables.table_record import (
     StorageLayout,
@@ -69,13 +69,8 @@ def unregister(spark: SparkSession, name: QualifiedName, path: str) -> None:
     if not session.catalog().tableExists(name.quoted):
         return
     location = session.sql(f"DESCRIBE DETAIL {name.quoted}").select("location", []).first().getString(0)
-    if _plain(location) == _plain(path):
+    if plain_path(location) == plain_path(path):
         session.sql(f"DROP TABLE IF EXISTS {name.quoted}")
-
-
-def _plain(location: str) -> str:
-    """Return a location without the scheme that Spark adds to local paths."""
-    return "/" + location.removeprefix("file:").strip("/") if location.startswith(("file:", "/")) else location
 
 
 def _escaped(text: str) -> str:

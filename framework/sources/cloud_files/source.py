@@ -52,11 +52,11 @@ class CloudFilesSource:
         if mark is None:
             return None
         found = json.loads(mark)
-        options = {name.lower().removeprefix("cloudfiles."): value for name, value in found["options"].items()}
+        options = {name.lower().removeprefix("cloudfiles."): str(each) for name, each in found["options"].items()}
         selects = (f"{name}={options[name.lower()]}" for name in _SELECTING if name.lower() in options)
         return SourceReference(
             kind=self.kind, shape=SourceShape.FOLDER, location=found["path"], details=mark,
-            begins=_begin_of(found["options"]), selects=", ".join(selects),
+            begins=_begin_of(options), selects=", ".join(selects),
         )  # fmt: skip
 
     def owns(self, offset: str) -> bool:
@@ -187,13 +187,12 @@ def check_columns(before: Sequence[SourceReference], query: Callable[[], Sequenc
             raise OperationError(condition, path=str(old.location), columns=", ".join(names or wider))
 
 
-def _begin_of(options: Mapping[str, Any]) -> str:
-    """The start that the options of a reader give; empty for all files."""
-    given = {name.lower(): str(value).strip() for name, value in options.items()}
-    if given.get("cloudfiles.includeexistingfiles", "true").lower() == "false":
+def _begin_of(options: Mapping[str, str]) -> str:
+    """The start that options give, in lower case and without their prefix; empty for all files."""
+    if options.get("includeexistingfiles", "true").strip().lower() == "false":
         return "cloudFiles.includeExistingFiles=false"
-    after = given.get("modifiedafter", given.get("cloudfiles.modifiedafter"))
-    return "" if after is None else f"modifiedAfter={after}"
+    after = options.get("modifiedafter")
+    return "" if after is None else f"modifiedAfter={after.strip()}"
 
 
 def _marked(sources: Sequence[SourceReference]) -> list[SourceReference]:
