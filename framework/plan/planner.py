@@ -272,7 +272,8 @@ class _Planning:
         is_there = dataset.is_sink or self.state.table(dataset.name).exists
         if is_there and state.unknown_rows and not is_reset:
             return ""
-        return f"{_FIRST_RUN}{_beside_former(dataset, state) if is_there else ''}"
+        late = "; its query begins with new rows only" if state.begins_late and not is_reset else ""
+        return f"{_FIRST_RUN}{late}{_beside_former(dataset, state) if is_there else ''}"
 
     def _reset_reason(self, name: QualifiedName, *, lost: bool) -> str:
         """Return the reason of a reset, with where the flow starts."""

@@ -35,7 +35,8 @@ class FlowState:
             way round: their positions, and the numbers of their batches, have nothing to do with each other.
         deleted: whether the checkpoint of the current generation, or a part of it, was deleted, or is an older copy:
             the table has batches of it that it does not have.
-        begins_late: whether its code begins with new rows only, so that it would pass over rows if it began again.
+        begins_late: whether it would pass over rows, or read earlier ones, if it began again: its code begins with new
+            rows only, or its generation has a start of its own.
         went_back: the table's version, and the higher one that it had when the generation last ended: an older copy of
             the table is in its place; None if it has not gone back.
         moved_sink: whether its sink has another path, table or topic than when the generation last ended.

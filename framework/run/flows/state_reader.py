@@ -24,7 +24,7 @@ from framework.graph.rules import did_you_mean
 from framework.ingest.holds import held_flows
 from framework.plan.starts import as_started, flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
-from framework.run.flows.ahead import begins_late, is_ahead, sink_folder
+from framework.run.flows.ahead import begins_late, has_lost_start, is_ahead, sink_folder
 from framework.run.flows.application import application_id
 from framework.run.flows.former_flows import former_flows, has_unknown_rows
 from framework.run.flows.sink_types import sink_place
@@ -166,6 +166,7 @@ class StateReader:
         return replace(
             state,
             generation=current.number,
+            begins_late=state.begins_late or bool(current.start),
             completed=current.completed,
             drained=drained,
             has_kept=kept is not None,
@@ -175,11 +176,11 @@ class StateReader:
             resume=() if query is None else self.resume(flow, checkpoint),
             former=former,
             changed_kind=changed and not is_over,
-            deleted=is_stream and not is_over and folder is not None and tip is not None
-            and is_ahead(
+            deleted=is_stream and not is_over
+            and (has_lost_start(flow, current, progress) or is_ahead(
                 self.storage, folder, tip, pipeline=self.graph.pipeline, flow=flow, generation=current,
                 progress=progress,
-            ),
+            )),
             went_back=self._went_back(dataset, tip, flow, current),
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
