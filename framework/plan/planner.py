@@ -84,6 +84,14 @@ class _Planning:
             self.moving.add(name)  # its readers wait for it, and are skipped if it fails
             yield RefuseTable(dataset=name, flows=flows, path=table.path, owner=table.other_owner, reason=reason)
             return
+        if table.original:
+            flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
+            self.moving.add(name)
+            reason = f"its table belongs to the storage {table.original}, of which this one is a copy"
+            yield RefuseTable(
+                dataset=name, flows=flows, path=table.path, owner=None, reason=reason, original=table.original
+            )
+            return
         if self._has_left(dataset, table):
             flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
             self.moving.add(name)

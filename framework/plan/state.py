@@ -76,6 +76,7 @@ class TableState:
         path: the table's folder, whether or not it exists.
         other_owner: the owner as text; None if it is this pipeline.
         elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
+        original: the root of the storage of which this one is a copy, if both have the table; empty otherwise.
         definition: hash of the table's last applied definition; None if it is unknown or has to be applied again.
         computed_from: for a materialized view, the fingerprint of code and inputs that its rows
             were computed from; None if unknown.
@@ -88,6 +89,7 @@ class TableState:
     path: str = ""
     other_owner: str | None = None
     elsewhere: str = ""
+    original: str = ""
     definition: str | None = None
     computed_from: str | None = None
     rebuilding: int | None = None

@@ -106,6 +106,7 @@ class StateReader:
             path=self.store.path(dataset.spec),
             other_owner=stored.other_owner if stored is not None else None,
             elsewhere=stored.elsewhere if stored is not None else "",
+            original=stored.original if stored is not None else "",
             definition=stored.definition if stored is not None else None,
             computed_from=computed_from,
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
