@@ -354,6 +354,23 @@ def test_a_union_with_a_folder_that_never_had_a_file_is_idle(tmp_path: Path) -> 
     assert is_drained(storage, checkpoint, sources[:1]) is False
 
 
+def test_a_snapshot_beside_a_folder_is_not_finished_before_it_has_begun(tmp_path: Path) -> None:
+    """Spark has no offset for it yet."""
+    storage, checkpoint = LocalStorage(str(tmp_path)), str(tmp_path / "checkpoint")
+    folder = reference(tmp_path, "in")
+    (tmp_path / "in" / "1.json").write_text("1")
+    log = FileLog(storage, f"{log_folder(checkpoint, 0)}/files").load()
+    log.begin([])
+    log.append(list_new(None, options(folder.location), log))
+    storage.write_text(f"{checkpoint}/commits/0", "v1\n{}")
+    snapshot = SourceReference(kind="database_snapshot", shape=SourceShape.TABLE)
+    planned = [json.dumps({"bounds": [], "chunks": 1, "finished": finished}) for finished in (False, True)]
+    for offset, expected in zip(("-", *planned), (False, False, True), strict=True):
+        storage.write_text(f"{checkpoint}/offsets/0", f"v1\n{{}}\n{offset_text(1, 0)}\n{offset}")
+        found = is_drained(storage, checkpoint, (folder, snapshot))
+        assert found is expected, offset
+
+
 def test_folders_that_differ_in_case_are_one_column() -> None:
     """Names of columns have no case."""
     files = [FoundFile(uri=f"file:/in/{each}=1/x.json", size=1, modified_ms=1) for each in ("date", "Date")]
