@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from framework.foundation.storage_port import Storage, lines_of
 
 _ORDERED, _NUMBERED = "v1", "v2"
+NO_OFFSET = "-"
+"""The line of a source without an offset."""
 _FIRST_SOURCE = 2
 """The line of the first source, after the version and the metadata."""
 
@@ -96,7 +98,7 @@ def _parse_offsets(text: str | None) -> tuple[str, ...]:
     lines = lines_of(text or "")
     found = {number: offset for number, _, offset in _sources(lines).values()}
     is_whole = [*range(len(lines) - _FIRST_SOURCE)] == sorted(found)
-    is_valid = all(offset == "-" or is_json(offset) for offset in found.values())
+    is_valid = all(offset == NO_OFFSET or is_json(offset) for offset in found.values())
     return tuple(found[number] for number in sorted(found)) if is_whole and is_valid else ()
 
 

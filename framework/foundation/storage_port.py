@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from framework.foundation.errors import OperationError
+from framework.foundation.table_address import plain_path, real_path
 from framework.foundation.wording import exception_text
 
 _Value = TypeVar("_Value")
@@ -119,20 +119,10 @@ def present_path(storage: Storage, path: str, root: str) -> str | None:
         path: the folder, as it was stored.
         root: the root of the storage in which the file was written.
     """
-    if root == storage.root or _real(root) == _real(storage.root):
+    if root == storage.root or real_path(root) == real_path(storage.root):
         return path
-    begin = f"{_spelled(root)}/"
-    return storage.path(*_spelled(path).removeprefix(begin).split("/")) if _spelled(path).startswith(begin) else None
-
-
-def _real(root: str) -> str:
-    """Return a root without the links on its way, if it is a local one."""
-    return os.path.realpath(_spelled(root)) if _spelled(root).startswith("/") else _spelled(root)
-
-
-def _spelled(path: str) -> str:
-    """Return a path or URI without what may be written otherwise: the scheme of local files, a slash at the end."""
-    return (f"/{path.removeprefix('file:').lstrip('/')}" if path.startswith("file:") else path).rstrip("/")
+    begin, folder = f"{plain_path(root)}/", plain_path(path)
+    return storage.path(*folder.removeprefix(begin).split("/")) if folder.startswith(begin) else None
 
 
 def read_stored_json(storage: Storage, path: str, make: Callable[[dict[str, Any]], _Value]) -> _Value | None:

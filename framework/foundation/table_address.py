@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from dataclasses import dataclass
@@ -48,3 +49,21 @@ def normal_path(path: str) -> str:
         return "/" + posixpath.abspath(path).lstrip("/")
     below = posixpath.normpath(f"/{parts['path'] or ''}").lstrip("/")
     return f"{parts['scheme']}{parts['authority'] or ''}/{below}"
+
+
+def plain_path(path: str) -> str:
+    """Return the one spelling of a path or URI in which two spellings are compared; links are not followed.
+
+    That is the normal path without the scheme of local files and without a slash at the end.
+
+    Examples:
+        >>> plain_path("file:///data/raw/../t/"), plain_path("/data//t"), plain_path("s3a://bucket/")
+        ('/data/t', '/data/t', 's3a://bucket')
+    """
+    return normal_path(path).removeprefix("file:").rstrip("/") or "/"
+
+
+def real_path(path: str) -> str:
+    """Return the plain path of what a local path leads to behind its links; of another file system the plain path."""
+    plain = plain_path(path)
+    return os.path.realpath(plain) if plain.startswith("/") else plain

@@ -12,7 +12,7 @@ from framework.graph.fingerprints import plan_fingerprint
 from framework.graph.graph import GraphFlow, Read
 from framework.graph.operators import count_sources, stateful_operators
 from framework.graph.relations import batch_paths
-from framework.graph.source_filters import with_conditions
+from framework.graph.source_filters import source_names, with_conditions
 from framework.sources.kinds import streamed_sources
 from framework.sources.port import SourceShape
 
@@ -63,6 +63,7 @@ class AnalysedQuery:
         by_name = (read for read in self.reads if not (read.streaming and read.text == read.path in tables))
         reads = (*by_name, *streamed)
         has_checkpoint = frame.isStreaming and not is_view
+        count = count_sources(frame) if has_checkpoint else None
         return GraphFlow(
             spec=self.flow,
             # The conditions in a view are those of the flows that read it.
@@ -73,8 +74,8 @@ class AnalysedQuery:
             sources=tuple(source for source in sources if source.shape is not SourceShape.TABLE),
             batch_paths=batch_paths(frame),
             operators=stateful_operators(frame) if has_checkpoint else None,
-            source_count=count_sources(frame) if has_checkpoint else None,
-            source_names=tuple(map(str, sources)) if has_checkpoint else (),
+            source_count=count,
+            source_names=source_names(frame, sources, specs, count) if has_checkpoint else (),
         )
 
     def _fingerprint(self, code_version: str | None, file_identity: Callable[[list[str]], str | None]) -> str | None:

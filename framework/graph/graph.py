@@ -51,8 +51,8 @@ class GraphFlow:
         batch_paths: the folders and files that it reads as batches, whether by path or by name.
         operators: the stateful operators of its streaming query; None if unknown.
         source_count: the number of streaming sources of its query, repeated reads included; None if unknown.
-        source_names: its streaming sources outside of the pipeline as text, repeated ones included, in the order of
-            its plan: a checkpoint knows each of them by its place.
+        source_names: its streaming sources as text, repeated ones included, in the order of its plan: a checkpoint
+            knows each of them by its place.
     """
 
     spec: FlowSpec

@@ -20,6 +20,7 @@ from framework.declare.specs import DatasetSpec
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import Read
 from framework.graph.relations import analysed_plan
+from framework.sources.delta.source import table_source
 from framework.sources.port import ColumnType, ColumnValues, SourceReference
 
 if TYPE_CHECKING:
@@ -80,6 +81,33 @@ def with_conditions(
     ):
         found.setdefault(place, []).append(only)
     return tuple(replace(read, only=_only(read, found, specs)) for read in reads)
+
+
+def source_names(
+    frame: DataFrame,
+    sources: tuple[SourceReference, ...],
+    specs: Mapping[QualifiedName, DatasetSpec],
+    count: int | None,
+) -> tuple[str, ...]:
+    """Return the streaming sources of a query as text, in the order of its plan, with the datasets that it reads.
+
+    Without the datasets if their order does not matter, because there is one source, or is unknown.
+
+    Args:
+        frame: the query.
+        sources: its streaming sources that are not stand-ins, in the order of its plan.
+        specs: the declared datasets.
+        count: the number of its streaming sources; None if it is unknown.
+    """
+    others = tuple(map(str, sources))
+    if count is None or count in {1, len(sources)}:
+        return others
+    places = {str(name): table_source(spec.path) if spec.path else f"{name} (table)" for name, spec in specs.items()}
+    datasets = [stream.dataset for stream in _streams(analysed_plan(frame))]
+    if datasets.count(None) != len(others) or not places.keys() >= {*filter(None, datasets)}:
+        return others
+    rest = iter(others)
+    return tuple(next(rest) if name is None else str(places[name]) for name in datasets)
 
 
 def _may_be_partitioned(read: Read, specs: Mapping[QualifiedName, DatasetSpec]) -> bool:

@@ -153,9 +153,10 @@ def _of_checkpoint(dataset: GraphDataset, state: FlowState) -> tuple[str, str] |
         )
     if not state.deleted:
         return None
-    problem = f"files of it are gone, and {dataset.name.table} has rows of batches that it does not have."
-    late = " Its query begins with new rows only, and would pass over unread ones." if state.begins_late else ""
-    return _NO_METADATA, f"{problem}{late}"
+    if state.begins_late:
+        would = "would pass over unread ones, or read earlier ones, if it began again"
+        return _NO_METADATA, f"files of it are gone. It did not begin with all rows, and {would}."
+    return _NO_METADATA, f"files of it are gone, and {dataset.name.table} has rows of batches that it does not have."
 
 
 def _of_operators(flow: GraphFlow, state: FlowState) -> tuple[str, str] | None:

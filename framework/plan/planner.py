@@ -84,6 +84,14 @@ class _Planning:
             self.moving.add(name)  # its readers wait for it, and are skipped if it fails
             yield RefuseTable(dataset=name, flows=flows, path=table.path, owner=table.other_owner, reason=reason)
             return
+        if table.original:
+            flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
+            self.moving.add(name)
+            reason = f"its table belongs to the storage {table.original}, of which this one is a copy"
+            yield RefuseTable(
+                dataset=name, flows=flows, path=table.path, owner=None, reason=reason, original=table.original
+            )
+            return
         if self._has_left(dataset, table):
             flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
             self.moving.add(name)
@@ -272,7 +280,8 @@ class _Planning:
         is_there = dataset.is_sink or self.state.table(dataset.name).exists
         if is_there and state.unknown_rows and not is_reset:
             return ""
-        return f"{_FIRST_RUN}{_beside_former(dataset, state) if is_there else ''}"
+        late = "; its query begins with new rows only" if state.begins_late and not is_reset else ""
+        return f"{_FIRST_RUN}{late}{_beside_former(dataset, state) if is_there else ''}"
 
     def _reset_reason(self, name: QualifiedName, *, lost: bool) -> str:
         """Return the reason of a reset, with where the flow starts."""

@@ -35,7 +35,8 @@ class FlowState:
             way round: their positions, and the numbers of their batches, have nothing to do with each other.
         deleted: whether the checkpoint of the current generation, or a part of it, was deleted, or is an older copy:
             the table has batches of it that it does not have.
-        begins_late: whether its code begins with new rows only, so that it would pass over rows if it began again.
+        begins_late: whether it would pass over rows, or read earlier ones, if it began again: its code begins with new
+            rows only, or its generation has a start of its own.
         went_back: the table's version, and the higher one that it had when the generation last ended: an older copy of
             the table is in its place; None if it has not gone back.
         moved_sink: whether its sink has another path, table or topic than when the generation last ended.
@@ -75,6 +76,7 @@ class TableState:
         path: the table's folder, whether or not it exists.
         other_owner: the owner as text; None if it is this pipeline.
         elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
+        original: the root of the storage of which this one is a copy, if both have the table; empty otherwise.
         definition: hash of the table's last applied definition; None if it is unknown or has to be applied again.
         computed_from: for a materialized view, the fingerprint of code and inputs that its rows
             were computed from; None if unknown.
@@ -87,6 +89,7 @@ class TableState:
     path: str = ""
     other_owner: str | None = None
     elsewhere: str = ""
+    original: str = ""
     definition: str | None = None
     computed_from: str | None = None
     rebuilding: int | None = None

@@ -144,6 +144,7 @@ class RefuseTable:
         path: the folder of the table.
         owner: the other owner as text; None if it is this pipeline.
         elsewhere: the folder of another table, to which the flows have written since; empty without one.
+        original: the root of the storage of which this one is a copy, if both have the table; empty otherwise.
     """
 
     dataset: QualifiedName
@@ -152,6 +153,7 @@ class RefuseTable:
     owner: str | None
     reason: str
     elsewhere: str = ""
+    original: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +179,11 @@ class Plan(Displayed):
 def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
     """Return the error of one refused table, at the declaration of its dataset."""
     dataset = graph.dataset(step.dataset)
+    if step.original:
+        return OperationError(
+            "TABLE_OF_ORIGINAL_STORAGE", location=dataset.spec.location if dataset is not None else None,
+            dataset=step.dataset, path=step.path, original=step.original,
+        )  # fmt: skip
     if dataset is not None and dataset.fault is not None and step.owner is None:
         return dataset.fault
     if step.elsewhere:

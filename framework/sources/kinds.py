@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from framework.checkpoints.offsets import CheckpointProgress, read_progress
+from framework.checkpoints.offsets import NO_OFFSET, CheckpointProgress, read_progress
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.source import CloudFilesSource
 from framework.sources.databases.source import ChangesSource, SnapshotSource
@@ -179,7 +179,10 @@ def flow_positions(
     progress = progress or read_progress(storage, checkpoint)
     if (settled and not progress.is_settled) or not progress.sources:
         return None
-    owners = [next(kind for kind in KINDS if kind.owns(offset)) for offset in progress.sources]
+    offsets = progress.sources
+    if len(offsets) == len(sources):  # each line is of one of them, and a source that never had data has no offset
+        offsets = tuple(offset for offset in offsets if offset != NO_OFFSET)
+    owners = [next(kind for kind in KINDS if kind.owns(offset)) for offset in offsets]
     used = [kind for kind in KINDS if kind in owners or any(source.kind == kind.kind for source in sources)]
     return tuple(
         (
@@ -188,7 +191,7 @@ def flow_positions(
                 storage=storage,
                 checkpoint=checkpoint,
                 sources=tuple(source for source in sources if source.kind == kind.kind),
-                offsets=tuple(offset for offset, owner in zip(progress.sources, owners, strict=True) if owner is kind),
+                offsets=tuple(offset for offset, owner in zip(offsets, owners, strict=True) if owner is kind),
                 source_count=len(progress.sources),
             ),
         )

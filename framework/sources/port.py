@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from framework.foundation.storage_port import Storage
-from framework.foundation.table_address import normal_path
+from framework.foundation.table_address import plain_path
 
 
 class SourceShape(StrEnum):
@@ -97,7 +97,7 @@ class SourceReference:
         """The source as a manifest and messages name it, such as `/landing/orders (cloud_files)`."""
         location = self.location or "-"
         is_path = self.shape is SourceShape.FOLDER or location.startswith(("/", "file:"))
-        return f"{_plain(location) if is_path else location} ({', '.join(filter(None, (self.kind, self.selects)))})"
+        return f"{plain_path(location) if is_path else location} ({', '.join(filter(None, (self.kind, self.selects)))})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,11 +312,7 @@ def is_same_location(one: str, other: str) -> bool:
         >>> is_same_location("file:/in/a/", "/in//a"), is_same_location("./in", "in"), is_same_location("a", "b")
         (True, True, False)
     """
-    return one == other or ("/" in f"{one}{other}" and _plain(one) == _plain(other))
-
-
-def _plain(path: str) -> str:
-    return normal_path(path).removeprefix("file:")
+    return one == other or ("/" in f"{one}{other}" and plain_path(one) == plain_path(other))
 
 
 def offset_object(offset: str) -> dict[str, Any]:

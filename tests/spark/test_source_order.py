@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from framework import pipelines as dp
-from framework.plan.steps import RunFlow, SkipStep
+from framework.plan.steps import Breakage, RunFlow, SkipStep
 from framework.sources.port import NO_LAG
 from tests.support.engine_world import EngineWorld
 
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHANGED = "STREAMING_SOURCES_CHANGED"
-LISTED, NATIVE, GLOBS, BY_PATH, BY_NAME = NAMES = ("listed", "native", "globs", "by_path", "by_name")
-"""Two folders of `cloudFiles`, two of Spark's own source, two globs of it, and two Delta tables by path and by name."""
+LISTED, NATIVE, GLOBS, BY_PATH, BY_NAME, MIXED = NAMES = (
+    "listed", "native", "globs", "by_path", "by_name", "mixed",
+)  # fmt: skip
+"""Two folders of `cloudFiles`, two of Spark's own source, two globs of it, two Delta tables by path and by name, and a
+table by name with a folder."""
 
 
 class Unions:
@@ -61,7 +64,7 @@ class Unions:
 
     def _read(self, kind: str, each: str) -> DataFrame:
         stream = self.world.spark.readStream
-        if kind == BY_NAME:
+        if kind == BY_NAME or (kind, each) == (MIXED, "a"):
             return stream.table(f"copy_{each}")
         if kind == BY_PATH:
             return stream.format("delta").load(self.world.source(each))
@@ -77,10 +80,10 @@ class Unions:
         result = self.world.run(self.declare, **request)
         return {flow.flow.table: flow.error.condition for flow in result.flows if flow.error is not None}
 
-    def foretold(self) -> dict[str, str]:
-        """The conditions of the flows that would fail."""
+    def foretold(self) -> dict[str, Breakage]:
+        """The flows that would fail."""
         steps = self.world.pipeline(self.declare).plan().steps
-        return {step.flow.table: step.broken.condition for step in steps if isinstance(step, RunFlow) and step.broken}
+        return {step.flow.table: step.broken for step in steps if isinstance(step, RunFlow) and step.broken}
 
     def rows(self) -> dict[str, list[int]]:
         """The rows of all unions."""
@@ -99,10 +102,11 @@ def test_sources_that_change_places_are_foretold_and_a_reset_names_them(
     unions.order.reverse()
     unions.more["pathGlobFilter"] = "*.json"
     unions.feed(3, 4)
-    broken = dict.fromkeys((LISTED, NATIVE, GLOBS, BY_PATH), CHANGED)
-    assert unions.foretold() == broken
-    # Delta itself compares the identity of tables of the pipeline.
-    assert unions.run() == {**broken, BY_NAME: "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"}
+    broken = dict.fromkeys(NAMES, CHANGED)
+    foretold = unions.foretold()
+    assert {name: each.condition for name, each in foretold.items()} == broken
+    assert "main.s.copy_b (table) at the position of main.s.copy_a (table)" in foretold[BY_NAME].problem
+    assert unions.run() == broken
     assert unions.rows() == {name: [1, 2] for name in NAMES}
     assert world.rows("common") == [(1,), (11,), (13,), (3,)]
     unions.order.reverse()

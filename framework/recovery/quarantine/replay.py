@@ -85,13 +85,14 @@ def replay_rows(graph: DataflowGraph, store: TableStore, flow: str, *, reason: s
 
     Raises:
         UserError: QUARANTINE_FLOW_NOT_DECLARED, FULL_REFRESH_UNFINISHED.
-        OperationError: DATASET_NOT_MATERIALIZED, TABLE_NOT_OWNED.
+        OperationError: DATASET_NOT_MATERIALIZED, TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE.
     """
     found = next((each for each in graph.flows if str(each.spec.name) == flow), None)
     dataset = None if found is None else graph.dataset(found.spec.target)
     if found is None or dataset is None or not dataset.is_table or found.spec.from_snapshots:
         raise UserError("QUARANTINE_FLOW_NOT_DECLARED", flow=flow)
     store.check_readable(dataset.spec)
+    store.check_owner(dataset.spec, store.address(dataset.spec))
     RebuildStore(store.storage).check_finished(dataset.name)
     session = session_for(store.spark, graph.settings(found))
     work = _Work(

@@ -46,7 +46,7 @@ class Decision:
 
         Raises:
             UserError: see `Rewinder.plan`.
-            OperationError: TABLE_NOT_OWNED.
+            OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE.
         """
         named = self._tables(chosen)
         check_began(named.values(), self.moment)
@@ -80,7 +80,7 @@ class Decision:
         """Read the logs of tables; those that do not exist are left out.
 
         Raises:
-            OperationError: TABLE_NOT_OWNED.
+            OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE.
         """
         found = {}
         for name in names:

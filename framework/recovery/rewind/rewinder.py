@@ -47,7 +47,7 @@ class Rewinder:
         Raises:
             UserError: the time or a name is invalid; REWIND_TOO_EARLY, REWIND_NOT_CONSISTENT, REWIND_REACHES_SINK,
                 REWIND_NOT_A_STREAMING_TABLE; what the rewind needs is gone; several as RequestErrors.
-            OperationError: TABLE_NOT_OWNED; REWIND_UNFINISHED.
+            OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE; REWIND_UNFINISHED.
         """
         RewindStore(self.store.storage).check_none()
         moment = parse_moment(to, self.store.storage, self.clock)

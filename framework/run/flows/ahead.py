@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from framework.checkpoints.manifest import Generation
 from framework.checkpoints.offsets import CheckpointProgress
 from framework.declare.specs import DatasetSpec
@@ -11,7 +13,7 @@ from framework.run.flows.application import application_id
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import LogTip
 from framework.sources.delta.source import begin_of
-from framework.sources.starts import is_at_end
+from framework.sources.starts import SourceStart, is_at_end, parse_starts, start_of
 
 
 def sink_folder(spec: DatasetSpec) -> str | None:
@@ -22,15 +24,15 @@ def sink_folder(spec: DatasetSpec) -> str | None:
 
 
 def is_ahead(
-    storage: Storage, path: str, tip: LogTip, *, pipeline: str, flow: GraphFlow, generation: Generation,
+    storage: Storage, path: str | None, tip: LogTip | None, *, pipeline: str, flow: GraphFlow, generation: Generation,
     progress: CheckpointProgress,
 ) -> bool:  # fmt: skip
     """Return whether a table has batches of a generation that are not in its checkpoint.
 
     Args:
         storage: reads the log.
-        path: the folder of the table.
-        tip: the end of its log.
+        path: the folder of the table; None of a target that is no table.
+        tip: the end of its log; None if there is no table.
         pipeline: the pipeline's name.
         flow: the flow.
         generation: the generation.
@@ -40,7 +42,7 @@ def is_ahead(
     if flow.spec.cdc is not None:
         ids = {application_id(pipeline, flow.spec.name, generation.number)}
     planned = -1 if progress.last_offset_batch is None else progress.last_offset_batch
-    if not ids:
+    if path is None or tip is None or not ids:
         return False
     if tip.transactions:
         return any(tip.transactions.get(each, (-1, 0))[0] > planned for each in ids)
@@ -52,8 +54,27 @@ def is_ahead(
     return planned < 0 and bool(generation.query) and history.versions[:1] != [0]
 
 
-def begins_late(flow: GraphFlow) -> bool:
-    """Return whether a stream without a position leaves out rows that are there, also those that have come last."""
-    begins = [read.begins or begin_of(dict(read.options)) for read in flow.reads if read.streaming]
-    begins += [source.begins for source in flow.sources]
-    return any(map(is_at_end, begins))
+def has_lost_start(flow: GraphFlow, generation: Generation, progress: CheckpointProgress) -> bool:
+    """Return whether the checkpoint of a stream is gone that began with new rows only, and may not have had a batch.
+
+    Where it began was in the checkpoint alone: it would begin at the present end, and pass over what has come since.
+    """
+    is_gone = bool(generation.query) and progress.query_id is None
+    return is_gone and begins_late(flow, parse_starts(generation.start))
+
+
+def begins_late(flow: GraphFlow, starts: Mapping[str, SourceStart] | None = None) -> bool:
+    """Return whether a stream without a position leaves out rows that are there, also those that have come last.
+
+    Args:
+        flow: the flow.
+        starts: where its generation starts by the names of sources, in place of what the code says.
+    """
+    begins = [
+        (str(read.dataset or read.text), read.begins or begin_of(dict(read.options)))
+        for read in flow.reads
+        if read.streaming
+    ]
+    begins += [(source.location or source.kind, source.begins) for source in flow.sources]
+    found = [(begin, start_of(starts or {}, name)) for name, begin in begins]
+    return any(is_at_end(begin if start is None else start.text) for begin, start in found)

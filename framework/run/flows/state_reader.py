@@ -24,7 +24,7 @@ from framework.graph.rules import did_you_mean
 from framework.ingest.holds import held_flows
 from framework.plan.starts import as_started, flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
-from framework.run.flows.ahead import begins_late, is_ahead, sink_folder
+from framework.run.flows.ahead import begins_late, has_lost_start, is_ahead, sink_folder
 from framework.run.flows.application import application_id
 from framework.run.flows.former_flows import former_flows, has_unknown_rows
 from framework.run.flows.sink_types import sink_place
@@ -106,6 +106,7 @@ class StateReader:
             path=self.store.path(dataset.spec),
             other_owner=stored.other_owner if stored is not None else None,
             elsewhere=stored.elsewhere if stored is not None else "",
+            original=stored.original if stored is not None else "",
             definition=stored.definition if stored is not None else None,
             computed_from=computed_from,
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
@@ -121,30 +122,40 @@ class StateReader:
         return TableState(path=place, other_owner=None if other is None else f"pipeline {other}")
 
     def _flow(self, dataset: GraphDataset, flow: GraphFlow) -> FlowState:
-        generations = GenerationStore(self.storage)
-        manifest = generations.manifest(dataset.name, flow.spec.name)
+        manifest = GenerationStore(self.storage).manifest(dataset.name, flow.spec.name)
         rebuild = RebuildStore(self.storage).read(dataset.name)
         building = building_of(manifest, rebuild)
         current = manifest.in_state(GenerationState.CURRENT)
         if rebuild is not None and not rebuild.is_building and building is not None:
             # Complete but not yet promoted: the rebuild's generation counts as current; an update promotes it first.
             current, building = manifest.find(building), None
-        latest = self._latest_number(dataset, flow)
-        removed = removed_data(self.storage, flow.sources)
         path = self.store.path(dataset.spec) if dataset.is_table else None
         folder = path or sink_folder(dataset.spec)
         tip = None if folder is None else read_tip(self.storage, folder)
-        if current is None:
-            begun = FlowState(building=building, latest=latest, removed=removed, begins_late=begins_late(flow))
-            if building:
-                return replace(begun, misplaced=self._misplaced(flow, manifest, None, building))
-            return self._before_first_run(dataset, flow, manifest, begun, tip)
-        checkpoint = generations.path(dataset.name, flow.spec.name, current.number)
+        begun = FlowState(
+            building=building,
+            latest=self._latest_number(dataset, flow, tip),
+            misplaced=self._misplaced(flow, manifest, current, building),
+            removed=removed_data(self.storage, flow.sources),
+            begins_late=begins_late(flow),
+        )
+        if current is not None:
+            return self._in_generation(dataset, flow, (manifest, current), begun, tip)
+        return begun if building else self._before_first_run(dataset, flow, manifest, begun, tip)
+
+    def _in_generation(
+        self, dataset: GraphDataset, flow: GraphFlow, after: tuple[Manifest, Generation], state: FlowState,
+        tip: LogTip | None,
+    ) -> FlowState:  # fmt: skip
+        """Return the state of a flow with a current generation: what its checkpoint and its target say."""
+        path = self.store.path(dataset.spec) if dataset.is_table else None
+        folder = path or sink_folder(dataset.spec)
+        manifest, current = after
+        checkpoint = GenerationStore(self.storage).path(dataset.name, flow.spec.name, current.number)
         # A flow that runs once and has run has nothing to continue, so nothing can be broken.
         is_over = flow.spec.once and current.completed
         query = read_query(self.storage, checkpoint) if flow.streaming and not is_over else None
         drained = not flow.spec.once and self.is_drained(flow, checkpoint)
-        after = (manifest, current)
         reads = not (drained or is_over)
         former = former_flows(self.storage, self.graph, dataset, path, tip=tip, after=after) if reads else ()
         progress = read_progress(self.storage, checkpoint)
@@ -153,27 +164,24 @@ class StateReader:
         changed = was_stream if not is_stream else current.completed and not was_stream
         appends, in_target = dataset.cdc is None, batches_in(self.storage, path)
         kept = last_kept(manifest, appends=appends, storage=self.storage)
-        return FlowState(
+        return replace(
+            state,
             generation=current.number,
+            begins_late=state.begins_late or bool(current.start),
             completed=current.completed,
-            building=building,
             drained=drained,
-            latest=latest,
             has_kept=kept is not None,
             repeats=appends and kept is not None and bool(written_since(self.storage, manifest, kept, in_target)),
             query=query,
-            misplaced=self._misplaced(flow, manifest, current, building),
             gaps=() if query is None else self.gaps(flow, checkpoint),
             resume=() if query is None else self.resume(flow, checkpoint),
-            removed=removed,
             former=former,
             changed_kind=changed and not is_over,
-            deleted=is_stream and not is_over and folder is not None and tip is not None
-            and is_ahead(
+            deleted=is_stream and not is_over
+            and (has_lost_start(flow, current, progress) or is_ahead(
                 self.storage, folder, tip, pipeline=self.graph.pipeline, flow=flow, generation=current,
                 progress=progress,
-            ),
-            begins_late=begins_late(flow),
+            )),
             went_back=self._went_back(dataset, tip, flow, current),
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
@@ -221,7 +229,7 @@ class StateReader:
         present = latest_version(fresh(self.storage), self.store.path(dataset.spec))
         return (present, mark.version) if present is not None and present < mark.version else None
 
-    def _latest_number(self, dataset: GraphDataset, flow: GraphFlow) -> int:
+    def _latest_number(self, dataset: GraphDataset, flow: GraphFlow, tip: LogTip | None) -> int:
         """Return the highest number that a generation of a flow ever had.
 
         If checkpoint and manifest were deleted by hand, an AUTO CDC target still has the batches of the flow under the
@@ -233,7 +241,6 @@ class StateReader:
         history = CommitHistory(self.storage, self.store.path(dataset.spec))
         prefix = application_id(self.graph.pipeline, flow.spec.name, 0).removesuffix("0")
         taken = {name for version in history.versions for name in history.commit(version).batches}
-        tip = read_tip(self.storage, self.store.path(dataset.spec))
         taken.update({} if tip is None else tip.transactions or {})
         numbers = (name.removeprefix(prefix) for name in taken if name.startswith(prefix))
         return max((int(number) for number in numbers if number.isdecimal()), default=0)

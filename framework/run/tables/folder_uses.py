@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from framework.declare.specs import DatasetKind
-from framework.foundation.storage import Storage, is_local, open_storage
-from framework.foundation.table_address import normal_path
+from framework.foundation.storage import Storage, open_storage
+from framework.foundation.table_address import real_path
 from framework.graph.graph import DataflowGraph
 from framework.run.tables.table_record import TableRecord
 from framework.run.tables.table_store import TableStore
@@ -72,11 +71,8 @@ class FolderUses:
 
 
 def _real(path: str) -> PurePosixPath:
-    """Return a folder in comparable form: a local one without scheme and links."""
-    if not is_local(path):
-        return PurePosixPath(normal_path(path))
-    plain = "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
-    return PurePosixPath(os.path.realpath(plain))
+    """Return a folder in comparable form."""
+    return PurePosixPath(real_path(path))
 
 
 def _prefix_length(storage: Storage, table: TableRecord) -> int | None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.checkpoints.generations import folder_name
+from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import Storage
+from framework.foundation.storage import Storage, open_storage
 from framework.foundation.storage_port import present_path, read_stored_json
 from framework.graph.graph import GraphDataset
 from framework.sources.delta.log import read_tip
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +34,8 @@ class TableRecord:
         pipeline: the pipeline that created it; None in records of older versions.
         table_id: Delta's id of the table; None if it was unknown.
         partition_columns: the partition columns, which can't change without a rebuild.
-        is_foreign: whether it was written in another storage, of which this one is a copy or to which it was moved,
-            for a table outside of that.
+        foreign_root: the root of another storage, which was moved or copied here, if the table is outside of it; empty
+            for any other table.
     """
 
     dataset: QualifiedName
@@ -40,7 +45,7 @@ class TableRecord:
     pipeline: str | None = None
     table_id: str | None = None
     partition_columns: tuple[str, ...] = ()
-    is_foreign: bool = False
+    foreign_root: str = ""
 
 
 def definition_of(dataset: GraphDataset) -> str:
@@ -65,6 +70,19 @@ def read_record(storage: Storage, layout: StorageLayout, name: QualifiedName) ->
         OperationError: STORED_FILE_DAMAGED.
     """
     return read_stored_json(storage, layout.record(name), lambda found: _parse(found, name, layout))
+
+
+def original_root(record: TableRecord, spark: SparkSession) -> str:
+    """Return the root of the storage of which the one with a record is a copy, if both have its table; else "".
+
+    A storage that was moved has left nothing at its root, and one that can't be read counts as moved.
+    """
+    if not record.foreign_root:
+        return ""
+    layout = StorageLayout(storage=open_storage(record.foreign_root, spark))
+    with suppress(OperationError):
+        return record.foreign_root if layout.storage.exists(layout.record(record.dataset)) else ""
+    return ""
 
 
 def read_records(
@@ -96,7 +114,8 @@ def _named(file: str) -> QualifiedName:
 def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) -> TableRecord:
     json.loads(found["schema"])  # an invalid schema is damage too
     stored = found.get("path") or layout.table(name)
-    path = present_path(layout.storage, stored, found.get("storage") or _root_of(layout, stored, name, found))
+    root = found.get("storage") or _root_of(layout, stored, name, found)
+    path = present_path(layout.storage, stored, root)
     return TableRecord(
         dataset=QualifiedName(**found["dataset"]) if "dataset" in found else name,
         path=path or stored,
@@ -105,7 +124,7 @@ def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) ->
         pipeline=found.get("pipeline"),
         table_id=found.get("table_id"),
         partition_columns=tuple(found["partition_columns"]),
-        is_foreign=path is None,
+        foreign_root=root if path is None else "",
     )
 
 

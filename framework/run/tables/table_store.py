@@ -24,12 +24,13 @@ from framework.foundation.failpoints import failpoint
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
-from framework.foundation.table_address import TableAddress, normal_path
+from framework.foundation.table_address import TableAddress, normal_path, plain_path
 from framework.graph.graph import GraphDataset
 from framework.run.tables.table_record import (
     StorageLayout,
     TableRecord,
     definition_of,
+    original_root,
     read_record,
     read_records,
     write_record,
@@ -69,13 +70,8 @@ def unregister(spark: SparkSession, name: QualifiedName, path: str) -> None:
     if not session.catalog().tableExists(name.quoted):
         return
     location = session.sql(f"DESCRIBE DETAIL {name.quoted}").select("location", []).first().getString(0)
-    if _plain(location) == _plain(path):
+    if plain_path(location) == plain_path(path):
         session.sql(f"DROP TABLE IF EXISTS {name.quoted}")
-
-
-def _plain(location: str) -> str:
-    """Return a location without the scheme that Spark adds to local paths."""
-    return "/" + location.removeprefix("file:").strip("/") if location.startswith(("file:", "/")) else location
 
 
 def _escaped(text: str) -> str:
@@ -94,11 +90,13 @@ class StoredTable:
             since (RESTORE to an earlier version, ALTER TABLE), so that the definition has to be applied again.
         other_owner: the owner as text; None if it is this pipeline.
         elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
+        original: the root of the storage of which this one is a copy, if both have the table; empty otherwise.
     """
 
     definition: str | None
     other_owner: str | None
     elsewhere: str = ""
+    original: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -180,12 +178,20 @@ class TableStore:
                 other_owner=None if owner == self.pipeline else _owner_text(owner),
                 # A storage that was moved as a whole has the same tables at other paths.
                 elsewhere=record.path if record is not None and is_another and record.path != address.path else "",
+                original=self.original(record, address.path),
             )
         # A view is replaced with the columns of its query, which may be fewer than the declared ones.
         is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW
         is_complete = is_view or tip.schema is None or _has_columns(json.loads(tip.schema), json.loads(record.schema))
         is_complete = is_complete and self._has_wide_auxiliary(dataset)
-        return StoredTable(definition=record.definition if is_complete else None, other_owner=None)
+        return StoredTable(
+            definition=record.definition if is_complete else None, other_owner=None,
+            original=self.original(record, address.path),
+        )  # fmt: skip
+
+    def original(self, record: TableRecord | None, path: str | None) -> str:
+        """Return the root of the storage of which this one is a copy, if it has the table at a path too; else ""."""
+        return "" if record is None or record.path != path else original_root(record, self.spark)
 
     def _has_wide_auxiliary(self, dataset: GraphDataset) -> bool:
         """Whether the auxiliary table, if there is one, has the wider types: a rewind takes it back on its own."""
@@ -268,11 +274,20 @@ class TableStore:
         builder.execute()
 
     def check_owner(self, dataset: DatasetSpec, address: TableAddress) -> None:
-        """Check that a table belongs to this pipeline before its rows are replaced.
+        """Check that a table belongs to this pipeline, and not to a copied storage, before its rows are replaced.
 
         Raises:
-            OperationError: TABLE_NOT_OWNED.
+            OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE.
         """
+        self._check_pipeline(dataset, address)
+        original = self.original(self.record(dataset.name), address.path)
+        if original:
+            raise OperationError(
+                "TABLE_OF_ORIGINAL_STORAGE", location=dataset.location, dataset=dataset.name, path=address.path,
+                original=original,
+            )  # fmt: skip
+
+    def _check_pipeline(self, dataset: DatasetSpec, address: TableAddress) -> None:
         if self.exists(address) and not self._is_recorded(self.record(dataset.name), address):
             self.check_ours(dataset.name, str(address.path), dataset.location)
 
@@ -374,7 +389,7 @@ class TableStore:
         address = self.address(dataset)
         if not self.exists(address):
             raise OperationError("DATASET_NOT_MATERIALIZED", dataset=dataset.name, location=dataset.location)
-        self.check_owner(dataset, address)
+        self._check_pipeline(dataset, address)
 
     def frame(self, spec: DatasetSpec) -> DataFrame:
         """Return the rows of a dataset's table without hidden columns."""

@@ -33,6 +33,7 @@ from framework.checkpoints.offsets import read_offsets
 from framework.checkpoints.rewinds import RewindStore, RewoundFlow, RewoundTable, StoredRewind
 from framework.checkpoints.truncation import copy_until
 from framework.foundation.clock import Clock
+from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.record.drafts import user_action
 from framework.record.events import Origin
@@ -61,11 +62,28 @@ class Rewinds:
         return RewindStore(self.store.storage)
 
     def finish_begun(self) -> StoredRewind | None:
-        """Finish the rewind that a crash interrupted; return it, None if there is none."""
+        """Finish the rewind that a crash interrupted; return it, None if there is none.
+
+        Raises:
+            OperationError: REWIND_OF_ORIGINAL_STORAGE.
+        """
         rewind = self._stored.read()
         if rewind is not None:
+            self._check_original(rewind)
             self._finish(rewind)
         return rewind
+
+    def _check_original(self, rewind: StoredRewind) -> None:
+        for table in rewind.tables:
+            original = self.store.original(self.store.record(table.dataset), table.path)
+            if original:
+                raise OperationError(
+                    "REWIND_OF_ORIGINAL_STORAGE",
+                    to=rewind.to,
+                    dataset=table.dataset,
+                    path=table.path,
+                    original=original,
+                )
 
     def execute(self, rewind: StoredRewind) -> None:
         """Execute a rewind whose tables, files and checkpoints were checked; none is in progress."""

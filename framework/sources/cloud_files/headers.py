@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from framework.foundation.table_address import plain_path
 from framework.sources.cloud_files.listing import FoundFile, decoded
 from framework.sources.cloud_files.manifest import manifest_reader
 from framework.sources.cloud_files.options import CloudFilesOptions
@@ -33,7 +34,7 @@ def header_groups(
     lines = _first_lines(spark, options, folder)
     groups: dict[Header, list[FoundFile]] = {}
     for file in files:
-        line = lines.get(_plain(file.uri))
+        line = lines.get(plain_path(decoded(file.uri)))
         if line is not None:
             groups.setdefault(_names(options, line), []).append(file)
     return list(groups.items())
@@ -49,12 +50,7 @@ def _first_lines(spark: SparkSession, options: CloudFilesOptions, folder: str) -
             reader = reader.option(name, given[name])
     lines = reader.load(folder).where("_metadata.file_block_start = 0").where("trim(line) <> ''")
     first = lines.groupBy(F.col("_metadata.file_path").alias("path")).agg(F.first("line").alias("line"))
-    return {_plain(row["path"]): row["line"] for row in first.collect()}
-
-
-def _plain(uri: str) -> str:
-    scheme, _, path = decoded(uri).partition(":")
-    return f"{scheme}:/{path.lstrip('/')}" if scheme == "file" else decoded(uri)
+    return {plain_path(decoded(row["path"])): row["line"] for row in first.collect()}
 
 
 def _names(options: CloudFilesOptions, line: str) -> Header:

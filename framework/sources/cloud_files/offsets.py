@@ -6,14 +6,17 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from framework.checkpoints.offsets import NO_OFFSET
+
 KEY = "cloudFiles"
+FOLDER = "cloud_files"
+"""The folder in a checkpoint that has one folder for each source."""
 _SOURCE = "source"
-_NONE = "-"
 
 
 def log_folder(checkpoint: str, number: int) -> str:
     """The folder of a source in a checkpoint; sources are numbered from 0 in the order of the query."""
-    return f"{checkpoint}/cloud_files/{number}"
+    return f"{checkpoint}/{FOLDER}/{number}"
 
 
 def offset_text(last: int, source: int) -> str:
@@ -36,7 +39,12 @@ def committed_files(offsets: Sequence[str]) -> dict[int, int]:
     found = [each for each in map(_parsed, offsets) if each is not None]
     if all(_SOURCE in each for each in found):
         return {each[_SOURCE]: each[KEY] for each in found}
-    return {} if _NONE in offsets else {number: each[KEY] for number, each in enumerate(found)}
+    return {} if NO_OFFSET in offsets else {number: each[KEY] for number, each in enumerate(found)}
+
+
+def are_numbered(offsets: Sequence[str]) -> bool:
+    """Whether all offsets have the number of their source, so that a source that is missing has read nothing."""
+    return all(_SOURCE in (_parsed(each) or ()) for each in offsets)
 
 
 def _parsed(text: str) -> dict[str, Any] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from urllib.parse import unquote
 
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
+from framework.foundation.table_address import plain_path, real_path
 from framework.foundation.time_zones import zone_of
 from framework.sources.cloud_files.globs import glob_pattern
 
@@ -319,7 +319,7 @@ class _Given:
             return None
         if not found:
             raise UserError("CLOUD_FILES_OPTION_MISSING", option="cloudFiles.cleanSource.moveDestination")
-        if f"{_plain(found)}/".startswith(f"{_plain(folder_before_glob(folder))}/"):
+        if f"{_real(found)}/".startswith(f"{_real(folder_before_glob(folder))}/"):
             why = "files that are moved into the folder would be read again"
             _refuse_both("cloudFiles.cleanSource.moveDestination", "path", why)
         return found
@@ -426,14 +426,9 @@ def folder_before_glob(path: str) -> str:
 
 def local_path(path: str) -> str | None:
     """The path of a local folder, without its scheme; None for another file system."""
-    if path.startswith("file:"):
-        path = "/" + (unquote(path) if "%" in path else path).removeprefix("file:").lstrip("/")
-    elif path.startswith("dbfs:") or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
-        return None
-    return str(os.path.abspath(path))  # noqa: PTH100 - `Path.absolute` keeps `..`, and `resolve` follows links
+    plain = plain_path(unquote(path) if path.startswith("file:") else path)
+    return plain if plain.startswith("/") else None
 
 
-def _plain(path: str) -> str:
-    """The path of a folder behind its symbolic links."""
-    local = local_path(path)
-    return (path if local is None else os.path.realpath(local)).rstrip("/")
+def _real(path: str) -> str:
+    return real_path(local_path(path) or path)

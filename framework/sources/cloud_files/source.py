@@ -15,7 +15,7 @@ from framework.sources.cloud_files.cleaning import Cleaner, forget_commits, remo
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import has_changed
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, has_new, list_new
-from framework.sources.cloud_files.offsets import committed_files, log_folder, offset_number
+from framework.sources.cloud_files.offsets import FOLDER, are_numbered, committed_files, log_folder, offset_number
 from framework.sources.cloud_files.options import CloudFilesOptions, local_path, parse_options
 from framework.sources.cloud_files.schemas import FileSchema
 from framework.sources.files.source import FileSource
@@ -52,11 +52,11 @@ class CloudFilesSource:
         if mark is None:
             return None
         found = json.loads(mark)
-        options = {name.lower().removeprefix("cloudfiles."): value for name, value in found["options"].items()}
+        options = {name.lower().removeprefix("cloudfiles."): str(each) for name, each in found["options"].items()}
         selects = (f"{name}={options[name.lower()]}" for name in _SELECTING if name.lower() in options)
         return SourceReference(
             kind=self.kind, shape=SourceShape.FOLDER, location=found["path"], details=mark,
-            begins=_begin_of(found["options"]), selects=", ".join(selects),
+            begins=_begin_of(options), selects=", ".join(selects),
         )  # fmt: skip
 
     def owns(self, offset: str) -> bool:
@@ -74,7 +74,7 @@ class CloudFilesSource:
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Whether every file that is there is in a list, every file of a list is read, and none is to be cleaned."""
         sources = _sources(position)
-        if len(_committed(position)) != len(sources):
+        if not _is_of(position, sources):
             return False
         if any(_has_cleaning(position, number) for number in range(len(sources))):
             return False
@@ -93,7 +93,7 @@ class CloudFilesSource:
     def lag(self, position: SourcePosition, *, now: float) -> Lag:
         """Bytes and age of the unread files; the number of rows is unknown if there are any."""
         sources = _sources(position)
-        if len(_committed(position)) != len(sources):
+        if not _is_of(position, sources):
             return UNKNOWN_LAG
         found = [unread_files(position, number) for number in range(len(sources))]
         if None in found:
@@ -187,13 +187,12 @@ def check_columns(before: Sequence[SourceReference], query: Callable[[], Sequenc
             raise OperationError(condition, path=str(old.location), columns=", ".join(names or wider))
 
 
-def _begin_of(options: Mapping[str, Any]) -> str:
-    """The start that the options of a reader give; empty for all files."""
-    given = {name.lower(): str(value).strip() for name, value in options.items()}
-    if given.get("cloudfiles.includeexistingfiles", "true").lower() == "false":
+def _begin_of(options: Mapping[str, str]) -> str:
+    """The start that options give, in lower case and without their prefix; empty for all files."""
+    if options.get("includeexistingfiles", "true").strip().lower() == "false":
         return "cloudFiles.includeExistingFiles=false"
-    after = given.get("modifiedafter", given.get("cloudfiles.modifiedafter"))
-    return "" if after is None else f"modifiedAfter={after}"
+    after = options.get("modifiedafter")
+    return "" if after is None else f"modifiedAfter={after.strip()}"
 
 
 def _marked(sources: Sequence[SourceReference]) -> list[SourceReference]:
@@ -209,7 +208,19 @@ def _committed(position: SourcePosition | RewindPosition) -> dict[int, int]:
 def _sources(position: SourcePosition) -> tuple[SourceReference, ...]:
     """The sources by their numbers: a view that a query reads twice is one."""
     found = position.sources
-    return found if len(found) == len(_committed(position)) else tuple(dict.fromkeys(found))
+    return found if len(found) == len(_numbers(position)) else tuple(dict.fromkeys(found))
+
+
+def _numbers(position: SourcePosition) -> set[int]:
+    """The numbers of the sources that have started; one that never had a file has a list, but no offset."""
+    started = position.storage.list_names(f"{position.checkpoint}/{FOLDER}")
+    return {*_committed(position), *(int(name) for name in started if name.isdecimal())}
+
+
+def _is_of(position: SourcePosition, sources: Sequence[SourceReference]) -> bool:
+    """Whether a position is of these sources, and each offset of a known one."""
+    known = len(_committed(position)) == len(sources) or are_numbered(position.offsets)
+    return known and len(_numbers(position)) == len(sources)
 
 
 def _after(position: RewindPosition, number: int, last: int) -> list[FoundFile]:

@@ -41,7 +41,8 @@ class SnapshotSource(UnseenSource):
 
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Whether every snapshot is read to its end: Spark has committed the offset of the last chunks."""
-        return all(offset_object(offset).get("finished") is True for offset in position.offsets)
+        is_begun = len(position.offsets) >= len(position.sources)
+        return is_begun and all(offset_object(offset).get("finished") is True for offset in position.offsets)
 
     def lag(self, position: SourcePosition, *, now: float) -> Lag:
         """Nothing after the last chunks, unknown before: offsets have no size of the table."""

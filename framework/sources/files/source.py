@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from framework.foundation.storage_port import FileStatus, Storage
+from framework.foundation.table_address import plain_path
 from framework.sources.files.names import is_hidden
 from framework.sources.port import (
     UNKNOWN_LAG,
@@ -57,7 +58,7 @@ class FileSource:
         known: dict[str, str] = json.loads(previous) if previous else {}
         if known and all(storage.folder_token(folder) == token for folder, token in known.items()):
             return previous
-        folders = _folders(storage, _plain(str(source.location)))
+        folders = _folders(storage, plain_path(str(source.location)))
         return json.dumps({folder: storage.folder_token(folder) for folder in folders})
 
     def is_drained(self, position: SourcePosition) -> bool | None:
@@ -166,7 +167,7 @@ def _entries(storage: Storage, folder: str) -> list[_Entry]:
         for line in (storage.read_text(f"{folder}/{name}") or "").splitlines():
             if line.startswith("{"):
                 value = json.loads(line)
-                path = _plain(unquote(str(value["path"])))
+                path = plain_path(unquote(str(value["path"])))
                 found[line] = _Entry(batch=int(value["batchId"]), path=path, line=line)
     return sorted(found.values(), key=lambda entry: entry.batch)
 
@@ -198,7 +199,7 @@ def _present_files(storage: Storage, folders: Sequence[str]) -> dict[str, FileSt
     """All files below the folders by path; None if there are more than 20,000."""
     present: dict[str, FileStatus] = {}
     for folder in folders:
-        for path, file in _files_below(storage, _plain(folder)):
+        for path, file in _files_below(storage, plain_path(folder)):
             present[path] = file
             if len(present) > _MOST_FILES:
                 return None
@@ -221,18 +222,11 @@ def _recorded(storage: Storage, log: str) -> Iterator[str]:
     for name in storage.list_names(log):
         for line in (storage.read_text(f"{log}/{name}") or "").splitlines():
             if line.startswith("{"):
-                yield _plain(unquote(str(json.loads(line)["path"])))
-
-
-def _plain(path: str) -> str:
-    """A local path without its scheme, a URI as it is; no slash at the end."""
-    if path.startswith("file:"):
-        path = "/" + path.removeprefix("file:").lstrip("/")
-    return path.rstrip("/")
+                yield plain_path(unquote(str(json.loads(line)["path"])))
 
 
 def _overlap(folders: Sequence[str]) -> bool:
-    plain = [f"{_plain(folder)}/" for folder in folders]
+    plain = [f"{plain_path(folder)}/" for folder in folders]
     return any(
         first.startswith(second)
         for index, first in enumerate(plain)

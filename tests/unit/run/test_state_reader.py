@@ -170,6 +170,52 @@ def test_an_auto_cdc_flow_that_begins_with_new_rows_only_does_not_begin_again_by
     assert planned(replace(flow, reads=(everything,))) == ("first run", False)
 
 
+def test_a_flow_that_began_with_new_rows_only_does_not_lose_its_start(tmp_path: Path) -> None:
+    """Without a batch, its place was in the checkpoint, or is in the manifest. A first run says what it reads."""
+    world = World(tmp_path, "t", cdc=True)
+    (flow,) = world.graph.flows
+    table = Read(text="/in", streaming=True, options=(("startingVersion", "latest"),))
+    changes = replace(flow, spec=replace(flow.spec, cdc=cast("AutoCdcSpec", object())))
+
+    def planned(flow: GraphFlow, *, everything: bool = False) -> tuple[str, bool]:
+        reads = (replace(table, options=()) if everything else table,)
+        world.graph = replace(world.graph, flows=(replace(flow, reads=reads),))
+        step = run_of(world)
+        return step.reason, step.broken is not None
+
+    checkpoint = world.generations.path(name("t"), name("t"), 1)
+    new, gone = "its sources may have new rows", "its checkpoint does not fit its query"
+    assert planned(changes) == (new, False)  # it has not started
+    world.generations.started(name("t"), name("t"), 1, "t 1")
+    assert planned(changes) == (new, False)
+    world.storage.delete_tree(checkpoint)
+    for each in (changes, flow):
+        assert (planned(each), planned(each, everything=True)) == ((gone, True), (new, False))
+    world.storage.delete_tree(world.storage.path("checkpoints"))  # with the manifest: as for a flow that is new
+    late = "first run; its query begins with new rows only"
+    assert (planned(changes), planned(changes, everything=True)) == ((late, False), ("first run", False))
+    for number, start in ((1, "startingVersion=3"), (2, "latest")):
+        world.generations.begin(name("t"), name("t"), reason="", start=json.dumps({"/in": start}))
+        world.generations.started(name("t"), name("t"), number, "t")
+        expected = (gone, True) if start == "latest" else (new, False)
+        assert (planned(changes), planned(changes, everything=True)) == (expected, expected)
+
+
+def test_a_reset_to_a_start_is_not_forgotten_with_its_checkpoint(tmp_path: Path) -> None:
+    """An AUTO CDC flow would read the events from before its start, which nobody asked for."""
+    world = World(tmp_path, "t", cdc=True)
+    (flow,) = world.graph.flows
+    reads = (Read(text="/in", streaming=True),)
+    changes = replace(flow, reads=reads, spec=replace(flow.spec, cdc=cast("AutoCdcSpec", object())))
+    world.graph = replace(world.graph, flows=(changes,))
+    world.generations.begin(name("t"), name("t"), reason="", start='{"/in": "startingVersion=3"}')
+    world.commit("t", {"txn": {"appId": f"sluice:shop:{name('t')}:2", "version": 0}})
+    step = run_of(world)
+    assert step.broken is not None
+    assert "or read earlier ones" in step.broken.problem
+    assert run_of(world, name("t")).broken is None
+
+
 def test_a_first_run_into_a_table_with_rows_of_an_unknown_stream_is_foretold(tmp_path: Path) -> None:
     """Its checkpoint was deleted with the manifest, or has another name or storage: a reset appends the rows again."""
     world = World(tmp_path, "t")

@@ -29,7 +29,8 @@ from framework.sources.cloud_files.listing import (
 from framework.sources.cloud_files.offsets import log_folder, offset_text
 from framework.sources.cloud_files.options import CloudFilesOptions, EvolutionMode, local_path, parse_options
 from framework.sources.cloud_files.source import CloudFilesSource, unread_files
-from framework.sources.port import SourcePosition, SourceReference, SourceShape
+from framework.sources.kinds import flow_lag, is_drained
+from framework.sources.port import NO_LAG, UNKNOWN_LAG, Lag, SourcePosition, SourceReference, SourceShape
 
 
 def options(path: object = "/in", *, has_schema: bool = False, **given: object) -> CloudFilesOptions:
@@ -41,6 +42,14 @@ def options(path: object = "/in", *, has_schema: bool = False, **given: object) 
 def names(found: list[FoundFile]) -> list[str]:
     """The names of files, in their order."""
     return [decoded(file.uri).rpartition("/")[2] for file in found]
+
+
+def reference(root: Path, name: str) -> SourceReference:
+    """A source of JSON files, with its folder."""
+    folder = root / name
+    folder.mkdir(exist_ok=True)
+    mark = {"path": str(folder), "options": {"cloudfiles.format": "json"}, "has_schema": False}
+    return SourceReference(kind="cloud_files", shape=SourceShape.FOLDER, location=str(folder), details=json.dumps(mark))
 
 
 def retained(text: str) -> dict[str, str]:
@@ -265,13 +274,10 @@ def test_a_folder_with_many_known_files_is_not_listed_to_learn_that_it_has_chang
     assert set(times) == {str(folder), str(folder / "deep")}
     os.utime(folder / "deep", ns=(1, times[str(folder / "deep")]))
     keep_times(storage, log_folder(checkpoint, 0), times)
-    mark = {"path": str(folder), "options": {"cloudfiles.format": "json"}, "has_schema": False}
-    reference = SourceReference(
-        kind="cloud_files", shape=SourceShape.FOLDER, location=str(folder), details=json.dumps(mark)
-    )
     position = SourcePosition(
-        storage=storage, checkpoint=checkpoint, sources=(reference,), source_count=1, offsets=(offset_text(1, 0),)
-    )
+        storage=storage, checkpoint=checkpoint, sources=(reference(tmp_path, "in"),), source_count=1,
+        offsets=(offset_text(1, 0),),
+    )  # fmt: skip
     source = CloudFilesSource()
     assert source.is_drained(position) is True
     (folder / "deep" / "2.json").write_text("2")
@@ -302,20 +308,12 @@ def test_what_is_hidden_or_not_selected_can_not_stop_a_listing(tmp_path: Path) -
 def test_positions_of_sources_are_theirs_in_any_query(tmp_path: Path) -> None:
     """A view that is read twice is one source with two offsets; files that no listing has found yet are unread."""
     storage, checkpoint = LocalStorage(str(tmp_path)), str(tmp_path / "checkpoint")
-    references = []
-    for number, name in enumerate(("a", "b")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "1.json").write_text("1")
+    a, b = references = [reference(tmp_path, name) for name in ("a", "b")]
+    for number, each in enumerate(references):
+        Path(str(each.location), "1.json").write_text("1")
         log = FileLog(storage, f"{log_folder(checkpoint, number)}/files").load()
         log.begin([])
-        log.append(list_new(None, options(tmp_path / name), log))
-        mark = {"path": str(tmp_path / name), "options": {"cloudfiles.format": "json"}, "has_schema": False}
-        references.append(
-            SourceReference(
-                kind="cloud_files", shape=SourceShape.FOLDER, location=str(tmp_path / name), details=json.dumps(mark)
-            )
-        )
-    a, b = references
+        log.append(list_new(None, options(each.location), log))
     position = SourcePosition(
         storage=storage, checkpoint=checkpoint, sources=(a, a, b), source_count=3,
         offsets=(offset_text(1, 0), offset_text(1, 0), offset_text(1, 1)),
@@ -330,6 +328,47 @@ def test_positions_of_sources_are_theirs_in_any_query(tmp_path: Path) -> None:
     assert [(gap.condition, gap.location) for gap in source.gaps(lost)] == [
         ("CLOUD_FILES_POSITION_LOST", str(tmp_path / "b"))
     ]
+
+
+def test_a_union_with_a_folder_that_never_had_a_file_is_idle(tmp_path: Path) -> None:
+    """Its lag is that of the other folders; the first file in the empty one is unread."""
+    storage, checkpoint = LocalStorage(str(tmp_path)), str(tmp_path / "checkpoint")
+    sources = tuple(reference(tmp_path, name) for name in ("full", "empty"))
+    (tmp_path / "full" / "1.json").write_text("1")
+    for number, each in enumerate(sources):
+        log = FileLog(storage, f"{log_folder(checkpoint, number)}/files").load()
+        log.begin([])
+        log.append(list_new(None, options(each.location), log))
+
+    def state(offsets: str) -> tuple[bool | None, Lag]:
+        storage.write_text(f"{checkpoint}/offsets/0", f"v1\n{{}}\n{offsets}")
+        storage.write_text(f"{checkpoint}/commits/0", "v1\n{}")
+        return is_drained(storage, checkpoint, sources), flow_lag(storage, checkpoint, sources, now=0.0)
+
+    assert state(f"{offset_text(1, 0)}\n-") == (True, NO_LAG)
+    # An offset of an earlier version does not have the number of its source.
+    assert state('{"cloudFiles": 1}\n-') == (False, UNKNOWN_LAG)
+    (tmp_path / "empty" / "1.json").write_text("22")
+    assert state(f"{offset_text(1, 0)}\n-") == (False, Lag(records=None, bytes=2, seconds=0.0))
+    # A query that had two sources, of which the code has one left.
+    assert is_drained(storage, checkpoint, sources[:1]) is False
+
+
+def test_a_snapshot_beside_a_folder_is_not_finished_before_it_has_begun(tmp_path: Path) -> None:
+    """Spark has no offset for it yet."""
+    storage, checkpoint = LocalStorage(str(tmp_path)), str(tmp_path / "checkpoint")
+    folder = reference(tmp_path, "in")
+    (tmp_path / "in" / "1.json").write_text("1")
+    log = FileLog(storage, f"{log_folder(checkpoint, 0)}/files").load()
+    log.begin([])
+    log.append(list_new(None, options(folder.location), log))
+    storage.write_text(f"{checkpoint}/commits/0", "v1\n{}")
+    snapshot = SourceReference(kind="database_snapshot", shape=SourceShape.TABLE)
+    planned = [json.dumps({"bounds": [], "chunks": 1, "finished": finished}) for finished in (False, True)]
+    for offset, expected in zip(("-", *planned), (False, False, True), strict=True):
+        storage.write_text(f"{checkpoint}/offsets/0", f"v1\n{{}}\n{offset_text(1, 0)}\n{offset}")
+        found = is_drained(storage, checkpoint, (folder, snapshot))
+        assert found is expected, offset
 
 
 def test_folders_that_differ_in_case_are_one_column() -> None:
