@@ -45,7 +45,7 @@ class CopyDefinition:
         selection: the lists of columns in the configuration, as one text.
         columns: the columns that are read.
         most_columns: how many columns the source ever had; a later one has a greater number.
-        key_id: what tells the key from an earlier one of the same columns; 0 if an earlier release recorded the copy.
+        key_ids: what keeps the key unique at the source; () if an earlier release recorded the copy.
         is_full: whether the replica identity of the source, or of one of its partitions, is FULL: its rows may then be
             changed while it has no key.
         gone: the numbers of the columns that were dropped before a row of the copy was made.
@@ -65,7 +65,7 @@ class CopyDefinition:
     most_columns: int
     storage: str
     log_version: int
-    key_id: int = 0
+    key_ids: tuple[str, ...] = ()
     is_full: bool = False
     gone: tuple[int, ...] = ()
     earlier_versions: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)

@@ -121,14 +121,20 @@ def is_pending(storage: Storage, gateway: str, target: QualifiedName) -> bool:
 
 def has_rows(storage: Storage, target: QualifiedName) -> bool:
     """Return whether a flow of a copy has planned a batch, so that the copy may have rows."""
+    return any(_has_planned(storage, target, flow) for flow in (snapshot_flow_name(target), change_flow_name(target)))
+
+
+def _has_planned(storage: Storage, target: QualifiedName, flow: QualifiedName) -> bool:
     generations = GenerationStore(storage)
-    for flow in (snapshot_flow_name(target), change_flow_name(target)):
-        current = generations.current(target, flow)
-        if current is None:
-            continue
-        if read_progress(storage, generations.path(target, flow, current.number)).last_offset_batch is not None:
-            return True
-    return False
+    current = generations.current(target, flow)
+    if current is None:
+        return False
+    return read_progress(storage, generations.path(target, flow, current.number)).last_offset_batch is not None
+
+
+def has_changes(storage: Storage, changes: QualifiedName) -> bool:
+    """Return whether changes may be staged that no copy has yet."""
+    return _has_planned(storage, changes, changes)
 
 
 def is_rebuild_open(storage: Storage, copy: CopyState) -> bool:

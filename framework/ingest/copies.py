@@ -22,14 +22,14 @@ from framework.foundation.nearest import nearest_hint
 from framework.ingest.names import publication_name, slot_name
 from framework.sources.databases.findings import Severity
 from framework.sources.databases.options import Options
-from framework.sources.databases.tables import KeyKind, TableName, quote_identifier
+from framework.sources.databases.tables import KeyKind, SourceTable, TableName, quote_identifier
 
 if TYPE_CHECKING:
     from framework.declare.specs import IngestedObject, IngestionSpec, TableConfiguration
     from framework.sources.databases.postgres.membership import Membership
     from framework.sources.databases.postgres.session import Session
     from framework.sources.databases.postgres.types import ColumnType
-    from framework.sources.databases.tables import ColumnIdentity, SourceTable
+    from framework.sources.databases.tables import ColumnIdentity
 
 _OF_IDENTITY = frozenset({"DATABASE_REPLICA_IDENTITY", "DATABASE_KEY_NOT_LOGGED"})
 """Each partition has a replica identity of its own, which may change when the table is published."""
@@ -138,7 +138,7 @@ class CopyFinder:
             UserError: the connection, a schema or any table of the ingestion is missing.
             SourceError: the database can't be read.
         """
-        from framework.sources.databases.postgres.catalog import read_tables
+        from framework.sources.databases.postgres.catalog import partitions_without_key, read_tables
         from framework.sources.databases.postgres.membership import read_membership
         from framework.sources.databases.postgres.session import Session
 
@@ -148,7 +148,12 @@ class CopyFinder:
                 membership = read_membership(session, slot_name(self.spec), publication_name(self.spec))
                 tables = [*declared_tables(session, self.spec)]
                 sources = read_tables(session, [name for _, name in tables])
-                found = [self._copy(session, membership, each, sources[name], name) for each, name in tables]
+                keys = {name: each.key for name, each in sources.items() if isinstance(each, SourceTable)}
+                unlogged = {name for name, lacking in partitions_without_key(session, keys).items() if lacking}
+                found = [
+                    self._copy(session, membership, each, sources[name], name, is_logged=name not in unlogged)
+                    for each, name in tables
+                ]
         except SluiceError as error:
             raise error.at(self.spec.location) from None
         if not found:
@@ -162,6 +167,8 @@ class CopyFinder:
         each: IngestedObject,
         source: SourceTable | SourceError,
         name: TableName,
+        *,
+        is_logged: bool,
     ) -> Copy | FailedCopy:
         """Return the copy of one table. Only a fault of the connection is raised, since it is not one of the table."""
         # Names of datasets are in lower case, as the query `copies.Orders` reads them.
@@ -182,7 +189,7 @@ class CopyFinder:
                 membership=membership.tables.get(source.name, 0),
                 partitions=partitions,
             )
-            self._check_log(session, membership, source, target)
+            self._check_log(session, membership, source, target, is_logged=is_logged)
             self.refuse_drift(copy)
         except SluiceError as error:
             if error.condition in RETRYABLE and error.condition != _SLOT_IN_USE:
@@ -192,7 +199,9 @@ class CopyFinder:
         else:
             return copy
 
-    def _check_log(self, session: Session, membership: Membership, source: SourceTable, target: QualifiedName) -> None:
+    def _check_log(
+        self, session: Session, membership: Membership, source: SourceTable, target: QualifiedName, *, is_logged: bool
+    ) -> None:
         """Refuse a table whose changes are not in the log, or that would break its writers when it is published."""
         from framework.sources.databases.postgres.membership import refuse_filtered
         from framework.sources.databases.postgres.table_checks import Publication, check_table
@@ -201,7 +210,7 @@ class CopyFinder:
             self._check_continuity(session, source, membership.tables.get(source.name, 0), target)
         refuse_filtered(membership, publication_name(self.spec), [source.name])
         is_member = source.name in membership.tables
-        if is_member and not source.is_unidentified and not source.is_partitioned:
+        if is_member and not source.is_unidentified and is_logged:
             return
         role = session.rows("SELECT current_user::text")[0][0]
         # The table is added to it; one that the role may not add would stop the changes of all tables.
@@ -330,7 +339,7 @@ def definition_of(
         most_columns=source.most_columns,
         gone=source.gone,
         storage=source.storage_id,
-        key_id=source.key_id,
+        key_ids=source.key_ids,
         is_full=source.has_full_part,
         log_version=source.log_version,
         earlier_versions=source.earlier_versions,

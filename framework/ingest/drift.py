@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 from framework.foundation.errors import UserError
 
-_TEXTS = re.compile(r"text|character varying(\(\d+\))?|(.+\.)?citext")
+_ALIKE = (re.compile(r"text|character varying(\(\d+\))?|(.+\.)?citext"), re.compile(r"bit( varying)?(\(\d+\))?"))
 """Types of the source that print a value alike. A change of an array's type rewrites the rows."""
 
 
@@ -65,7 +65,7 @@ def _filter_text(definition: CopyDefinition) -> str:
 def _alterations(before: CopyDefinition, now: CopyDefinition) -> Iterator[str]:
     if {*before.keys} != {*now.keys}:
         yield f"the key was {', '.join(before.keys)}, and is {', '.join(now.keys)}"
-    elif before.key_id not in (0, now.key_id) and (before.is_full or now.is_full):
+    elif before.key_ids and (before.is_full or now.is_full) and not {*before.key_ids} & {*now.key_ids}:
         yield f"the key ({', '.join(now.keys)}) was dropped and made again, and rows may have changed theirs without it"
     present = {column.name: column for column in now.columns}
     known = {column.name: column for column in before.columns}
@@ -108,4 +108,4 @@ def _prints_alike(before: CopiedColumn, now: CopiedColumn) -> bool:
     """Whether a value that was not rewritten has the same text in both types."""
     if before.type_id in (0, now.type_id):
         return True
-    return all(_TEXTS.fullmatch(each.source_type) for each in (before, now))
+    return any(all(kind.fullmatch(each.source_type) for each in (before, now)) for kind in _ALIKE)

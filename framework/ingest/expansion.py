@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from framework.foundation.errors import SourceError, UserError
 from framework.foundation.wording import exception_text
 from framework.ingest.confirmation import (
     awaits_rebuild,
+    has_changes,
     has_rows,
     is_pending,
     is_rebuild_open,
@@ -41,7 +42,7 @@ from framework.ingest.names import change_flow_name, changes_name, publication_n
 from framework.ingest.payloads import free_name, payload_options, quoted_column
 from framework.ingest.progress import planned_basis
 from framework.ingest.relations import log_relations
-from framework.ingest.state import GatewayState, GatewayStore, TableState, copy_elsewhere, generation_sql
+from framework.ingest.state import GatewayState, GatewayStore, Mode, TableState, copy_elsewhere, generation_sql
 from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
 from framework.sources.databases.tables import REPLACED, UNREADABLE, quote_identifier
 
@@ -218,7 +219,7 @@ class _Expansion:
         if before is None:
             return
         error = drift_error(before.definition, copy.definition)
-        is_outdated = error is not None and has_rows(storage, target)
+        is_outdated = error is not None and (has_rows(storage, target) or self._has_changes_only(copy))
         is_unfinished = before.rebuild > 0 and is_rebuild_open(storage, before)
         if not is_outdated and not is_unfinished:
             return
@@ -229,6 +230,11 @@ class _Expansion:
             raise error
         elif awaits_rebuild(storage, before):
             self.registry.rebuilt.add(target)
+
+    def _has_changes_only(self, copy: Copy) -> bool:
+        """Whether a copy without a snapshot gets changes that may be staged."""
+        mode = GatewayStore(self.storage).request(self.spec.name, str(copy.table)).mode
+        return mode is Mode.SKIPPED and has_changes(self.storage, changes_name(self.spec, self.registry))
 
     def _refuse_filter(self, table: TableName, schema: str, text: str) -> None:
         from pyspark.errors import PySparkException
@@ -386,6 +392,11 @@ class _Expansion:
             *(F.expr(value).alias(name) for name, value in zip(order, values, strict=True)),
             F.from_json(payload, copy.schema, payload_options(copy.read_columns)).alias("row"),
         )
+        if state.newest_complete:
+            # Also the changes that an earlier release staged without a key.
+            has_key = reduce(and_, (F.col("row")[key].isNotNull() for key in copy.keys))
+            is_later = F.expr(f"`{order[0]}` >= {state.newest_complete}")
+            rows = rows.where(is_later | (F.col(operation) == "TRUNCATE") | has_key)
         rows = rows.select(operation, *order, "row.*")
         if copy.configuration.row_filter:
             meets = f"coalesce((\n{copy.configuration.row_filter}\n), false)"  # the filter may end in a comment

@@ -24,7 +24,7 @@ from framework.foundation.clock import Clock
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
-from framework.ingest.confirmation import has_rows, is_rebuild_open
+from framework.ingest.confirmation import has_changes, has_rows, is_rebuild_open
 from framework.ingest.connections import gateway_connection, table_names
 from framework.ingest.copy_state import CopyState, new_copy
 from framework.ingest.drift import is_replaceable
@@ -169,17 +169,23 @@ class _Beginning:
         """Return the state with a generation for the full refresh of a copy that has rows of another definition.
 
         Staged changes of before are not applied to its rows: they may have the same version of the columns, such as
-        those of a column that was made again, and other values.
+        those of a column that was made again, and other values. So it is for a copy that has no rows yet.
         """
         before, now = self._copy(state, table.target), table.definition
         known = state.table(table.source)
         is_outdated = now is not None and before is not None and before.followed_by(now) is None
-        if not is_outdated or known is None or not self._is_refreshed(table.target):
-            return state
-        if not has_rows(self._storage, table.target):
+        if not is_outdated or known is None:
             return state
         request = Request(generation=known.number + 1)
+        if not has_rows(self._storage, table.target):
+            begins = has_changes(self._storage, self._gateway.changes) and not self._is_skipped(table)
+            return self._with_generation(state, known, request) if begins else state
+        if not self._is_refreshed(table.target):
+            return state
         return self._begun(state, known, request, state.slot_generation, lsn=self._position(), is_refresh=True)
+
+    def _is_skipped(self, table: IngestedTable) -> bool:
+        return self._store.request(self._gateway.name, table.source).mode is Mode.SKIPPED
 
     def _begun(
         self,
@@ -235,14 +241,18 @@ class _Beginning:
     def _with_definition(self, state: GatewayState, table: IngestedTable) -> GatewayState:
         """Return the state with the present definition of a copy.
 
-        A copy with rows of another definition keeps theirs: its flows fail, or a snapshot was asked for and refused.
+        A copy with rows of another definition keeps theirs: its flows fail, or a snapshot was asked for and refused. So
+        does one that gets changes only, which may be staged, and one whose new snapshot could not begin.
         """
         if table.definition is None:
             return state
         before = self._copy(state, table.target)
         after = None if before is None else before.followed_by(table.definition)
-        if before is not None and after is None and has_rows(self._storage, table.target):
-            return state
+        if before is not None and after is None:
+            is_staged = has_changes(self._storage, self._gateway.changes)
+            is_refused = any(each.target == table.target for each in self._refusals)
+            if has_rows(self._storage, table.target) or is_refused or (is_staged and self._is_skipped(table)):
+                return state
         return state.with_copy(after or new_copy(table.target, table.definition))
 
     def _identified(self, state: GatewayState, requests: Mapping[str, Request]) -> GatewayState:

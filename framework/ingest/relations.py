@@ -1,4 +1,4 @@
-"""The options of the stream of changes that say what identifies the tables and partitions of a gateway."""
+"""The options of the stream of changes that say what identifies the tables, partitions and rows of a gateway."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]:
-    """Return the options with the tables of a gateway, and their partitions as they were compared last.
+    """Return the options with the tables of a gateway, their keys, and their partitions as they were compared last.
 
     Args:
         state: the gateway.
@@ -31,11 +31,23 @@ def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]
         "partitions": [(*name, oid) for name, found in compared.items() for oid in found.files],
         "emptyPartitions": [(*name, oid) for name, found in compared.items() for oid in found.empty],
         "partitionsSince": [(*name, found.oldest) for name, found in compared.items()],
+        # A table whose key or replica identity is another one at present has changes that a copy can't apply.
+        "keys": [(*table, column) for table, keys in _keys(state, copies).items() for column in keys],
     }
     return {
         option: ",".join(".".join(quote_identifier(str(part)) for part in each) for each in listed)
         for option, listed in options.items()
     }
+
+
+def _keys(state: GatewayState, copies: Sequence[Copy]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The keys of the copies by their source tables, as they were recorded: those that their rows have."""
+    keys = {(copy.table.schema, copy.table.table): copy.keys for copy in copies}
+    for each in state.tables:
+        recorded = state.copy(each.table.target)
+        if each.is_declared and recorded is not None and recorded.definition.source == each.table.source:
+            keys[_name(each)] = recorded.definition.keys
+    return keys
 
 
 def _name(state: TableState) -> tuple[str, str]:

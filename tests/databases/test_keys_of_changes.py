@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework.declare.specs import TableConfiguration
+from framework.ingest import relations
 from framework.ingest.copies import definition_of
 from framework.ingest.drift import drift_error
+from framework.ingest.operations import GatewayTables, Operations
 from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.catalog import read_table
+from framework.sources.databases.postgres import changes_source
+from framework.sources.databases.postgres.catalog import partitions_without_key, read_table
+from framework.sources.databases.postgres.changes import RowKey
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.types import column_types
 from framework.sources.databases.tables import TableName
+from tests.databases.test_columns_change import after_definitions
 from tests.databases.test_source_replacements import (
     all_at_source,
     all_copied,
@@ -53,7 +58,10 @@ def _changes(
     start = position(database, "t")
     for statement in statements:
         run(statement.format(t="t"))
-    keys = {name("t"): ("id",)}
+    with Session(Connection(name="bank", uri=database)) as session:
+        lacking = partitions_without_key(session, {name("t"): ("id",)}).get(name("t"))
+    is_logged = None if lacking is None else not lacking
+    keys = {name("t"): RowKey(columns=("id",), is_required=keeps_unreadable, is_logged=is_logged)}
     with closing(reader(database, start, folder, keys=keys, keeps_unreadable=keeps_unreadable)) as log:
         rows = rows_of(log.read_transactions(start.lsn))
     return [(row["operation"], row["payload"].replace(_LARGE, "large")) for row in rows]
@@ -157,6 +165,7 @@ def _defined(database: str, text_columns: tuple[str, ...]) -> CopyDefinition:
         ("INTERVAL DAY", "INTERVAL", False),
         ("NUMERIC(50,2)", "NUMERIC(60,2)", False),
         ("VARBIT(9)", "VARBIT", False),
+        ("BIT(3)", "VARBIT", False),
     ],
 )
 def test_a_type_that_prints_a_value_in_another_way_holds_the_table(
@@ -170,30 +179,144 @@ def test_a_type_that_prints_a_value_in_another_way_holds_the_table(
     assert ("INGESTION_COLUMNS_CHANGED" if is_held else None) == (error and error.condition)
 
 
+_PRIMARY = "CREATE TABLE {t} (id VARCHAR(10) PRIMARY KEY, n INT NOT NULL)"
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_held"),
+    [
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey; ALTER TABLE t ADD PRIMARY KEY (id)", True),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD CONSTRAINT t_pkey PRIMARY KEY USING INDEX second", False),
+        ("REINDEX TABLE CONCURRENTLY t", False),
+        ("DROP INDEX CONCURRENTLY second", False),
+        ("ALTER TABLE t ALTER id TYPE VARCHAR(20)", False),
+        ("ALTER TABLE t ALTER id TYPE TEXT", False),
+        ("VACUUM FULL t", False),
+        ("CLUSTER t USING second", False),
+        ("ALTER TABLE t RENAME CONSTRAINT t_pkey TO other", False),
+    ],
+)
+def test_a_key_that_stayed_unique_holds_no_table(database: str, run: Run, statement: str, *, is_held: bool) -> None:
+    """With REPLICA IDENTITY FULL, whose old rows would be applied without a key, too."""
+    run(_PRIMARY.format(t="t"))
+    run("ALTER TABLE t REPLICA IDENTITY FULL")
+    run("CREATE UNIQUE INDEX second ON t (id)")
+    if is_held:
+        run("DROP INDEX second")
+    defined = _defined(database, ())
+    for each in statement.split("; "):
+        run(each)
+    error = drift_error(defined, _defined(database, ()))
+    assert ("INGESTION_COLUMNS_CHANGED" if is_held else None) == (error and error.condition)
+
+
+def test_a_key_that_the_log_left_out_ends_no_stream(database: str, run: Run, folder: Path) -> None:
+    """A large key is out of line, and the replica identity of its partition is another one."""
+    run("CREATE TABLE t (id TEXT PRIMARY KEY, code INT NOT NULL, n INT) PARTITION BY LIST (id)")
+    run("ALTER TABLE t ALTER id SET STORAGE EXTERNAL")
+    run("CREATE TABLE t_1 PARTITION OF t DEFAULT")
+    run("CREATE UNIQUE INDEX t_1_code ON t_1 (code)")
+    run("ALTER TABLE t_1 ALTER id SET STORAGE EXTERNAL")
+    run("INSERT INTO t SELECT string_agg(md5(i::text), ''), 1, 0 FROM generate_series(1, 80) i")
+    run("INSERT INTO t VALUES ('small', 2, 0)")
+    statements = ("ALTER TABLE t_1 REPLICA IDENTITY USING INDEX t_1_code", "UPDATE t SET n = 1 WHERE code = 1",
+                  "INSERT INTO t VALUES ('b', 3, 0)")  # fmt: skip
+    assert _changes(database, run, folder, *statements) == [
+        _WITHOUT_KEY, ("INSERT", '{"id":"b","code":3,"n":0}')
+    ]  # fmt: skip
+
+
+_PLAIN = ("kept", "no_key", "by_code", "coded", "raced", "named", "waiting", "skipped")
+_TABLES = (*_PLAIN, "parts", "rootless")
+
+
+def _create_tables(run: Run) -> None:
+    for table in _PLAIN:
+        _create(run, _TABLE, "CREATE UNIQUE INDEX {t}_code ON {t} (code)", table=table)
+    _create(run, *_PARTITIONED, table="parts")
+    columns = "id INT NOT NULL UNIQUE, code INT NOT NULL, n INT, big TEXT"
+    _create(run, f"CREATE TABLE {{t}} ({columns}) PARTITION BY RANGE (id)", *_PARTITIONED[1:3],
+            "ALTER TABLE {t}_1 REPLICA IDENTITY USING INDEX {t}_1_id_key", "ALTER TABLE {t}_2 REPLICA IDENTITY FULL",
+            table="rootless")  # fmt: skip
+    for table in ("no_key", "waiting", "skipped"):
+        run(f"ALTER TABLE {table} REPLICA IDENTITY FULL")
+
+
+def _move_rows(run: Run) -> None:
+    """Give rows other keys in ways that the log does not show."""
+    for table in ("no_key", "waiting", "skipped"):
+        run(f"ALTER TABLE {table} DROP CONSTRAINT {table}_pkey; UPDATE {table} SET id = id + 1")
+        run(f"ALTER TABLE {table} ADD PRIMARY KEY (id)")
+    run("ALTER TABLE by_code REPLICA IDENTITY USING INDEX by_code_code; UPDATE by_code SET id = id + 10 WHERE id < 3")
+    run("ALTER TABLE by_code REPLICA IDENTITY DEFAULT; DELETE FROM by_code WHERE id = 3")
+    run("ALTER TABLE coded REPLICA IDENTITY USING INDEX coded_code; UPDATE coded SET id = 50 WHERE id = 3")
+    run("ALTER TABLE named REPLICA IDENTITY USING INDEX named_code; UPDATE named SET id = 50 WHERE id = 3")
+    run("ALTER TABLE named REPLICA IDENTITY DEFAULT; ALTER TABLE named RENAME n TO m")
+    run("ALTER TABLE parts_1 REPLICA IDENTITY USING INDEX parts_1_code; UPDATE parts SET id = 50 WHERE id = 3")
+    run("UPDATE kept SET id = 50 WHERE id = 3")
+    run("UPDATE rootless SET id = 50 WHERE id = 3; DELETE FROM rootless WHERE id = 1")
+    run("UPDATE rootless SET n = 7; UPDATE rootless SET id = 150 WHERE id = 101")
+
+
 def test_rows_that_get_other_keys_unseen_are_never_left_in_a_copy(
     interpreting: SparkSession, folder: Path, run: Run
 ) -> None:
-    """Each way ends by name at the next update, and with exact rows when the tables are read again."""
-    for table in ("kept", "no_key", "by_code"):
-        _create(run, _TABLE, "CREATE UNIQUE INDEX {t}_code ON {t} (code)", table=table)
-    _create(run, *_PARTITIONED, table="parts")
-    run("ALTER TABLE no_key REPLICA IDENTITY FULL")
+    """Each way is named, stays so when its cause is gone, and ends with exact rows when the tables are read again.
+
+    A copy that has no rows yet passes over what was staged before.
+    """
+    _create_tables(run)
     pipeline = pipeline_of(interpreting, folder)
+    tables, operations = GatewayTables(gateways=pipeline.gateways), Operations(storage=pipeline.storage)
+    operations.pause(*tables.table("public.waiting"))
+    operations.skip_snapshot(*tables.table("public.skipped"))
     assert pipeline.run().state is UpdateState.COMPLETED
-    run("ALTER TABLE no_key DROP CONSTRAINT no_key_pkey; UPDATE no_key SET id = id + 1")
-    run("ALTER TABLE no_key ADD PRIMARY KEY (id)")
-    run("ALTER TABLE by_code REPLICA IDENTITY USING INDEX by_code_code; UPDATE by_code SET id = id + 10 WHERE id < 3")
-    run("ALTER TABLE by_code REPLICA IDENTITY DEFAULT; DELETE FROM by_code WHERE id = 3")
-    run("ALTER TABLE parts_1 REPLICA IDENTITY USING INDEX parts_1_code; UPDATE parts SET id = 50 WHERE id = 3")
-    run("UPDATE kept SET id = 50 WHERE id = 3")
+    _move_rows(run)
+    raced = "ALTER TABLE raced REPLICA IDENTITY USING INDEX raced_code; UPDATE raced SET id = 50 WHERE id = 3"
+    pipeline = pipeline_of(interpreting, folder)
+    with after_definitions(lambda: run(raced)):
+        result = pipeline.run()
+    unreadable = "INGESTION_CHANGE_UNREADABLE"
+    changed = dict.fromkeys(("no_key", "coded", "named", "skipped"), "INGESTION_COLUMNS_CHANGED")
+    assert failures(result) == {
+        **of_both_flows(**changed, parts="DATABASE_KEY_NOT_LOGGED"),
+        "by_code_cdc_flow": unreadable, "raced_cdc_flow": unreadable,
+    }  # fmt: skip
+    for table in ("coded", "parts_1", "raced"):
+        run(f"ALTER TABLE {table} REPLICA IDENTITY DEFAULT")
+    run("ALTER TABLE named RENAME m TO n; UPDATE by_code SET n = 5 WHERE id = 11")
+    operations.resume(*tables.table("public.waiting"))
     pipeline = pipeline_of(interpreting, folder)
     assert failures(pipeline.run()) == {
-        **of_both_flows(no_key="INGESTION_COLUMNS_CHANGED", parts="DATABASE_KEY_NOT_LOGGED"),
-        "by_code_cdc_flow": "INGESTION_CHANGE_UNREADABLE",
-    }
-    run("ALTER TABLE parts_1 REPLICA IDENTITY DEFAULT; UPDATE by_code SET n = 5 WHERE id = 11")
-    resync(pipeline, "no_key", "by_code", "parts")
+        **of_both_flows(no_key="INGESTION_COLUMNS_CHANGED", skipped="INGESTION_COLUMNS_CHANGED"),
+        **{f"{table}_cdc_flow": unreadable for table in ("by_code", "coded", "named", "parts", "raced")},
+    }  # fmt: skip
+    assert all_copied(pipeline, "kept", "rootless", "waiting") == all_at_source(run, "kept", "rootless", "waiting")
+    resync(pipeline, "no_key", "skipped", "by_code", "coded", "named", "parts", "raced")
     pipeline = pipeline_of(interpreting, folder)
     assert pipeline.run().state is UpdateState.COMPLETED
-    tables = ("kept", "no_key", "by_code", "parts")
-    assert all_copied(pipeline, *tables) == all_at_source(run, *tables)
+    run("UPDATE parts SET n = 9")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert all_copied(pipeline, *_TABLES) == all_at_source(run, *_TABLES)
+
+
+def test_a_change_that_an_earlier_release_staged_without_a_key_is_passed_over(
+    interpreting: SparkSession, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the table is read again: AUTO CDC refuses it in each update until then."""
+    _create(run, _TABLE, "CREATE UNIQUE INDEX {t}_code ON {t} (code)")
+    pipeline = pipeline_of(interpreting, folder)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    run("ALTER TABLE t REPLICA IDENTITY USING INDEX t_code; DELETE FROM t WHERE id = 3")
+    run("ALTER TABLE t REPLICA IDENTITY DEFAULT")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(relations, "_keys", lambda *_: {})
+        earlier.setattr(changes_source, "_keys_of", lambda *_: {})
+        assert failures(pipeline_of(interpreting, folder).run()) == {
+            "t_cdc_flow": "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY"
+        }
+    pipeline = pipeline_of(interpreting, folder)
+    resync(pipeline, "t")
+    run("UPDATE t SET n = 1 WHERE id = 1")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert all_copied(pipeline, "t") == all_at_source(run, "t")

@@ -11,6 +11,7 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import InternalError, SourceError
+from framework.sources.databases.postgres.changes import RowKey
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.reading import ReadLimit
 from framework.sources.databases.postgres.spool import SpooledBatch, SpoolLimits
@@ -354,7 +355,7 @@ def test_a_full_identity_has_complete_old_rows(database: str, tmp_path: Path) ->
         "UPDATE bag SET v = 2",
         "DELETE FROM bag",
     )
-    log = reader(database, start, tmp_path / "spool", keys={name("t"): ("id",)})
+    log = reader(database, start, tmp_path / "spool", keys={name("t"): RowKey(columns=("id",))})
     rows = brief(log.read_transactions(start.lsn))
     log.close()
     big = "x" * 10000

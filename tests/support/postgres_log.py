@@ -13,6 +13,7 @@ import psycopg2
 import pyarrow.parquet as pq
 
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.postgres.changes import RowKey
 from framework.sources.databases.postgres.log_reader import LogReader
 from framework.sources.databases.postgres.position import StartPosition, ensure_position
 from framework.sources.databases.postgres.seen_partitions import PartitionWatch
@@ -78,7 +79,7 @@ def reader(
     folder: Path,
     *,
     limits: SpoolLimits | None = None,
-    keys: Mapping[TableName, tuple[str, ...]] | None = None,
+    keys: Mapping[TableName, RowKey] | None = None,
     keeps_unreadable: bool = False,
     tables: Sequence[tuple[int, TableName]] = (),
     partitions: Sequence[tuple[int, TableName]] = (),

@@ -50,7 +50,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INGESTION_KEY_NOT_IN_LOG": Condition(
         "The table {table} has `primary_keys` {given}, but its log identifies rows by {key}.",
-        "Name the columns of the log, or let it identify rows by a unique index of the others: `{statement}`.",
+        "Name the columns of the log, or let it identify rows by a unique index of the others: `{statement}`. If rows "
+        "were changed meanwhile, read the copy again: `sluice ingest resync {table}`.",
     ),
     "INGESTION_KEY_EXCLUDED": Condition(
         "The table_configuration of {table} excludes `{column}`, which is a part of its key.",
@@ -319,7 +320,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_KEY_NOT_LOGGED": Condition(
         "The replica identity of {table} does not contain its key ({columns}), so that deletes can't be applied.",
-        "Run as its owner: `{statement}`.",
+        "Run as its owner: `{statement}`. If the table has a copy, and rows were changed meanwhile, read it again: "
+        "`sluice ingest resync {table}`.",
     ),
     "DATABASE_TABLE_UNLOGGED": Condition(
         "{table} is unlogged: its changes are not in the log.", "Run as its owner: `{statement}`."

@@ -125,10 +125,10 @@ class PostgresChanges(DataSource):
     `schema.table`), `textColumns` (list of `schema.table.column`), `maxRowsPerTrigger` (1,000,000),
     `maxBytesPerTrigger` (256m), `generation` (0), `spoolFolder` (a temporary folder; on a cluster, one that all
     machines share), `advanceTo` (0; a position that is stored soon after it is passed, also without changes),
-    `unreadableRows` (fail; with `keep`, a change with a value that its type can't hold, or without a value of the
-    table's key, has the operation UNREADABLE and the reason as its payload), `historyTables` (tables of
-    which each state is kept: a value that the log left out is unreadable unless it is certainly that of the change),
-    `connectionsFolder` (the working folder).
+    `unreadableRows` (fail; with `keep`, a change with a value that its type can't hold has the operation UNREADABLE and
+    the reason as its payload), `keys` (list of `schema.table.column`: a change without a value of one of them is
+    unreadable, too), `historyTables` (tables of which each state is kept: a value that the log left out is unreadable
+    unless it is certainly that of the change), `connectionsFolder` (the working folder).
     """
 
     @classmethod

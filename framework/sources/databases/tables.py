@@ -113,8 +113,8 @@ class SourceTable:
         relation: what identifies the table in the database, whatever its name (PostgreSQL: oid); 0 if unknown.
         most_columns: how many columns it ever had; a later one has a greater number.
         gone: the numbers of the columns that were dropped.
-        key_id: what tells its key from an earlier one of the same columns (PostgreSQL: oid of the constraint, or of an
-            index without one); 0 if it has none.
+        key_ids: what keeps its key unique; a key that is dropped and made again has others (PostgreSQL: oids of the
+            constraints and indexes of its columns, and files of the indexes).
         log_version: the version of the columns that its changes in the log have now.
         earlier_versions: the versions that they had while only some of its last columns existed, each with the greatest
             number of those columns.
@@ -135,7 +135,7 @@ class SourceTable:
     relation: int = 0
     most_columns: int = field(default=0, compare=False, repr=False)
     gone: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    key_id: int = field(default=0, compare=False, repr=False)
+    key_ids: tuple[str, ...] = field(default=(), compare=False, repr=False)
     log_version: int = field(default=0, compare=False, repr=False)
     earlier_versions: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
 

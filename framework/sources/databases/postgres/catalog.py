@@ -5,7 +5,7 @@ The key of a table is what identifies its rows in the log as well as in a query;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -122,13 +122,18 @@ _COLUMNS = (
 #   4. the narrowest unique index.
 # An index that is partial, invalid, deferrable or on an expression or a generated column is no key: with a deferrable
 # one, two rows of a transaction may exchange their keys, and the events of the first would delete the second.
-# REINDEX CONCURRENTLY makes another index for the same constraint.
+# What identifies an index stays while it keeps its rows unique: REINDEX CONCURRENTLY makes another index for the same
+# constraint, and ALTER COLUMN … TYPE another constraint and index with the same file.
 _KEY = """
-    SELECT DISTINCT ON (i.indrelid)
-           i.indrelid, array_agg(a.attname::text ORDER BY key.place), bool_and(a.attnotnull), i.indisprimary,
-           coalesce(min(k.oid::bigint), i.indexrelid::bigint)
+    SELECT i.indrelid, array_agg(a.attname::text ORDER BY key.place), bool_and(a.attnotnull), i.indisprimary,
+           array_remove(ARRAY[
+               'index:' || i.indexrelid,
+               'constraint:' || (SELECT k.oid FROM pg_constraint AS k
+                                 WHERE k.conindid = i.indexrelid AND k.conrelid = i.indrelid AND k.contype IN ('p', 'u')
+                                 LIMIT 1),
+               'file:' || pg_relation_filenode(i.indexrelid)
+           ], NULL)
     FROM pg_index AS i
-    LEFT JOIN pg_constraint AS k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid AND k.contype IN ('p', 'u')
     JOIN pg_class AS c ON c.oid = i.indrelid
     CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS key (attnum, place)
     JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = key.attnum
@@ -139,6 +144,25 @@ _KEY = """
     ORDER BY i.indrelid, (i.indisreplident AND c.relreplident = 'i') DESC, i.indisprimary DESC,
              bool_and(a.attnotnull) DESC, count(*), sum(CASE WHEN a.attlen > 0 THEN a.attlen ELSE 1000 END),
              i.indexrelid
+"""
+# Each partition logs the old row by its own replica identity.
+_IDENTITIES = """
+    SELECT n.nspname, c.relname, leaf.oid::regclass::text, leaf.relreplident = 'f',
+           ARRAY(
+               SELECT a.attname::text
+               FROM pg_index AS i
+               CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS key (attnum, place)
+               JOIN pg_attribute AS a ON a.attrelid = leaf.oid AND a.attnum = key.attnum
+               WHERE i.indrelid = leaf.oid AND i.indisvalid AND key.place <= i.indnkeyatts
+                 AND CASE leaf.relreplident WHEN 'd' THEN i.indisprimary AND i.indimmediate
+                                            WHEN 'i' THEN i.indisreplident ELSE false END
+           )
+    FROM unnest(%s::text[], %s::text[]) AS given(schema, name)
+    JOIN pg_namespace AS n ON n.nspname = given.schema
+    JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = given.name AND c.relkind = 'p'
+    LEFT JOIN LATERAL pg_partition_tree(c.oid) AS part ON part.isleaf AND part.relid <> c.oid
+    LEFT JOIN pg_class AS leaf ON leaf.oid = part.relid
+    ORDER BY part.relid
 """
 _TABLES = """
     SELECT n.nspname, c.relname
@@ -219,7 +243,9 @@ def read_tables(session: Session, names: Sequence[TableName]) -> dict[TableName,
     columns: dict[int, list[tuple[Any, ...]]] = {oid: [] for oid in oids}
     for oid, *column in session.rows(_COLUMNS, {"tables": oids}, table=only):
         columns[oid].append(tuple(column))
-    keys = {oid: _key(*row) for oid, *row in session.rows(_KEY, {"tables": oids}, table=only)}
+    keys: dict[int, _Key] = {}
+    for oid, *index in session.rows(_KEY, {"tables": oids}, table=only):
+        keys[oid] = _key(*index) if oid not in keys else keys[oid].beside(*index)
     found: dict[TableName, SourceTable | SourceError] = {}
     for name in names:
         row = described.get(name)
@@ -240,7 +266,7 @@ def _table(name: TableName, row: tuple[Any, ...], columns: Sequence[tuple[Any, .
         columns=tuple(_column(column, full=is_full) for column in logged),
         key=key.columns,
         key_kind=key.kind,
-        key_id=key.id,
+        key_ids=key.ids,
         storage_id=storage,
         estimated_rows=rows,
         estimated_bytes=size,
@@ -258,6 +284,27 @@ def _table(name: TableName, row: tuple[Any, ...], columns: Sequence[tuple[Any, .
             for count in range(max(len(types) - _EARLIER_VERSIONS, 1), len(types))
         ),
     )
+
+
+def partitions_without_key(
+    session: Session, keys: Mapping[TableName, Sequence[str]]
+) -> dict[TableName, tuple[str, ...]]:
+    """Return the partitions whose changes lack old values of the key, by partitioned table; () for one without any.
+
+    Args:
+        session: any session of the database.
+        keys: tables with the columns of their keys; those that are not partitioned are left out.
+
+    Raises:
+        SourceError: the catalog can't be read.
+    """
+    given = [[name.schema for name in keys], [name.table for name in keys]]
+    found: dict[TableName, tuple[str, ...]] = {}
+    for schema, table, leaf, is_full, logged in session.rows(_IDENTITIES, given) if keys else ():
+        name = TableName(schema=schema, table=table)
+        lacks_key = leaf is not None and not is_full and not {*keys[name]} <= {*logged}
+        found[name] = (*found.get(name, ()), *([leaf] if lacks_key else ()))
+    return found
 
 
 def list_tables(session: Session, schemas: Sequence[str]) -> tuple[TableName, ...]:
@@ -332,15 +379,19 @@ def _column(row: tuple[Any, ...], *, full: bool) -> SourceColumn:
 class _Key(NamedTuple):
     columns: tuple[str, ...]
     kind: KeyKind
-    id: int
+    ids: tuple[str, ...]
+
+    def beside(self, columns: list[str], _not_null: bool, _is_primary: bool, ids: list[str]) -> _Key:  # noqa: FBT001
+        """Return the key with another index, which keeps the rows unique as well if it has the same columns."""
+        return self._replace(ids=(*self.ids, *ids)) if {*columns} == {*self.columns} else self
 
 
-_NO_KEY = _Key((), KeyKind.NONE, 0)
+_NO_KEY = _Key((), KeyKind.NONE, ())
 
 
-def _key(columns: list[str], not_null: bool, is_primary: bool, number: int) -> _Key:  # noqa: FBT001 - a row of SQL
+def _key(columns: list[str], not_null: bool, is_primary: bool, ids: list[str]) -> _Key:  # noqa: FBT001 - a row of SQL
     kind = KeyKind.UNIQUE if not_null else KeyKind.NULLABLE_UNIQUE
-    return _Key(tuple(columns), KeyKind.PRIMARY if is_primary else kind, number)
+    return _Key(tuple(columns), KeyKind.PRIMARY if is_primary else kind, tuple(ids))
 
 
 def _missing(session: Session, name: TableName) -> SourceError:

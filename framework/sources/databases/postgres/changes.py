@@ -64,6 +64,23 @@ class PendingRow(NamedTuple):
     xid: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowKey:
+    """What identifies the rows of a table in its changes.
+
+    Args:
+        columns: the columns; () if unknown.
+        is_required: whether each change must have a value of each column. Otherwise a change has the columns of its
+            replica identity, except with REPLICA IDENTITY FULL.
+        is_logged: whether old rows of a partitioned table have the columns, by the replica identities of its
+            partitions; None for another table, whose relation in the log says so.
+    """
+
+    columns: tuple[str, ...] = ()
+    is_required: bool = False
+    is_logged: bool | None = None
+
+
 class ChangeBuffer:
     """Rows of changes that are not written yet: one index of a kind and one payload for each."""
 
@@ -84,22 +101,12 @@ class RowEncoder:
 
     Args:
         relation: the table at this time.
-        key: the columns that identify a row.
+        key: what identifies a row.
         fragments: encodes values.
         first_kind: index of the first of its kinds, which are in the order of the operations.
-        needs_key: whether every row must have a value of the key. Otherwise the columns of the replica identity are the
-            key, except with REPLICA IDENTITY FULL.
     """
 
-    def __init__(
-        self,
-        relation: Relation,
-        key: tuple[str, ...],
-        fragments: FragmentFactory,
-        first_kind: int,
-        *,
-        needs_key: bool = False,
-    ) -> None:
+    def __init__(self, relation: Relation, key: RowKey, fragments: FragmentFactory, first_kind: int) -> None:
         self.relation = relation
         kinds = range(first_kind, first_kind + len(_OPERATIONS))
         self.insert, self.update, self.delete, self.truncate, self.unreadable = kinds
@@ -109,12 +116,13 @@ class RowEncoder:
         ]
         names = [column.name for column in relation.columns]
         flagged = tuple(index for index, column in enumerate(relation.columns) if column.is_key)
-        places = tuple(names.index(name) for name in key) if set(key) <= set(names) else ()
-        self.key = places if relation.is_full or (needs_key and places) else flagged
-        self._key_names = key
-        self._needed = places if needs_key else ()
-        self._is_keyless = needs_key and bool(key) and not places
-        self.has_old_key = not self._is_keyless and (relation.is_full or {*self._needed} <= {*flagged})
+        places = tuple(names.index(name) for name in key.columns) if {*key.columns} <= {*names} else ()
+        self.key = places if relation.is_full or (key.is_required and places) else flagged
+        self._key_names = key.columns
+        self._needed = places if key.is_required else ()
+        self._is_keyless = key.is_required and not places
+        is_logged = relation.is_full or {*places} <= {*flagged} if key.is_logged is None else key.is_logged
+        self.logs_key = is_logged or not key.is_required
 
     def payload(self, values: Row) -> str:
         """Return the JSON object of a row."""
@@ -168,11 +176,10 @@ class ChangeEncoder:
 
     Args:
         fragments: encodes values as JSON.
-        keys: the columns that identify rows.
+        keys: what identifies the rows of tables.
         buffer: receives the rows.
-        keeps_unreadable: whether a row that can't be encoded, or that has no value of its key, becomes one with the
-            operation UNREADABLE. Otherwise the first is an error, which ends the changes of all tables, and the second
-            has the columns that the replica identity had at that time.
+        keeps_unreadable: whether a row that can't be encoded becomes one with the operation UNREADABLE. Otherwise it is
+            an error, which ends the changes of all tables.
         tables: oids of tables with their names; the last name of an oid is that of its changes. A change of another
             table that has one of these names has the operation REPLACED. A table without an oid and a name here has the
             name that it had at the time.
@@ -184,7 +191,7 @@ class ChangeEncoder:
     def __init__(
         self,
         fragments: FragmentFactory,
-        keys: Mapping[TableName, tuple[str, ...]],
+        keys: Mapping[TableName, RowKey],
         buffer: ChangeBuffer,
         *,
         keeps_unreadable: bool = False,
@@ -219,9 +226,8 @@ class ChangeEncoder:
         is_other = name is None and relation.table in self._names
         encoder = self._known.get(relation)
         if encoder is None:
-            key = self._keys.get(relation.table, ())
-            first_kind, needs_key = len(self.kinds), self._keeps_unreadable
-            encoder = RowEncoder(relation, key, self._fragments, first_kind, needs_key=needs_key)
+            key = self._keys.get(relation.table, RowKey())
+            encoder = RowEncoder(relation, key, self._fragments, len(self.kinds))
             self.kinds += [ChangeKind(relation, REPLACED if is_other else operation) for operation in _OPERATIONS]
             self._known[relation] = encoder
         self._encoders[relation.oid] = encoder
@@ -259,13 +265,11 @@ class ChangeEncoder:
         except UnicodeDecodeError as fault:
             self._add_unreadable(encoder, fault)
             return
-        if not encoder.has_old_key:  # the update may have changed the key
+        # Without an old row, the replica identity did not change; the key may have changed if it is no part of that.
+        if encoder.lacks_key(old) if old is not None else not encoder.logs_key:
             self._add_unreadable(encoder, encoder.key_fault())
             return
         if old is not None:
-            if encoder.lacks_key(old):
-                self._add_unreadable(encoder, encoder.key_fault())
-                return
             # A value that was left out is not NULL, and the old row has NULL in the columns that it lacks. Which these
             # are is not in the relation: it has the replica identity of the table, and the row that of its partition.
             values = zip(old, new, strict=True)
@@ -284,7 +288,7 @@ class ChangeEncoder:
         except UnicodeDecodeError as fault:
             self._add_unreadable(encoder, fault)
             return
-        if not encoder.has_old_key or encoder.lacks_key(old):
+        if encoder.lacks_key(old):
             self._add_unreadable(encoder, encoder.key_fault())
         else:
             self._add_old(encoder, old)
@@ -333,10 +337,11 @@ class ChangeEncoder:
             raise InternalError("POSTGRES_LOG_MESSAGE_UNKNOWN", kind=f"change of relation {oid}") from None
 
     def _add_row(self, encoder: RowEncoder, kind: int, values: Row) -> None:
-        if encoder.lacks_key(values):
+        is_partial = OMITTED in values
+        if encoder.lacks_key(values) or (is_partial and any(values[index] is OMITTED for index in encoder.key)):
             self._add_unreadable(encoder, encoder.key_fault())
             return
-        if OMITTED in values:
+        if is_partial:
             self._buffer.pending.append(PendingRow(len(self._buffer.kinds), encoder, values, self.xid))
             self._add_payload(None)
             self._add_kind(kind)

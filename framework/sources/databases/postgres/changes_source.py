@@ -24,7 +24,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from framework.foundation.errors import SourceError
 from framework.foundation.processes import start_of_process
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres.catalog import read_identity, read_tables
+from framework.sources.databases.postgres.catalog import partitions_without_key, read_identity, read_tables
+from framework.sources.databases.postgres.changes import RowKey
 from framework.sources.databases.postgres.log_reader import LogReader
 from framework.sources.databases.postgres.membership import read_membership, refuse_filtered
 from framework.sources.databases.postgres.position import ensure_position
@@ -44,7 +45,7 @@ OPTIONS = (
     "connection", "connectionsFolder", "slot", "publication", "tables", "textColumns", "maxRowsPerTrigger",
     "maxBytesPerTrigger", "generation", "spoolFolder",
     "advanceTo", "unreadableRows", "relations", "partitions", "emptyPartitions", "partitionsSince", "notAfter",
-    "historyTables",
+    "historyTables", "keys",
 )  # fmt: skip
 _ROWS_PER_TRIGGER = 1_000_000
 _BYTES_PER_TRIGGER = 256 << 20
@@ -76,6 +77,7 @@ class ChangesRequest:
     empty: tuple[tuple[int, TableName], ...]
     not_after: int
     histories: tuple[TableName, ...]
+    keys: dict[TableName, tuple[str, ...]]
 
     @classmethod
     def of(cls, options: Options) -> ChangesRequest:
@@ -105,6 +107,7 @@ class ChangesRequest:
             horizons=horizons_of(relations, options.relations("partitionsSince")),
             not_after=options.number("notAfter", 0, least=0),
             histories=options.tables("historyTables") if options.optional("historyTables") else (),
+            keys=options.columns_of_tables("keys"),
         )
 
     @property
@@ -245,7 +248,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if not request.keeps_unreadable:  # else each reader of a table refuses its own
                     members = read_membership(session, request.slot, request.publication)
                     refuse_filtered(members, request.publication, request.tables)
-                keys = _keys_of(session, request.tables)
+                keys = _keys_of(session, request)
             self._log = LogReader(
                 request.connection,
                 stored,
@@ -262,12 +265,18 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._log
 
 
-def _keys_of(session: Session, tables: Sequence[TableName]) -> dict[TableName, tuple[str, ...]]:
-    """Return the keys of tables; () if one was dropped since, which must not stop the changes of the other tables."""
-    return {
-        name: () if isinstance(table, SourceError) else table.key
-        for name, table in read_tables(session, tables).items()
-    }
+def _keys_of(session: Session, request: ChangesRequest) -> dict[TableName, RowKey]:
+    """Return what identifies the rows of tables: the given keys, which are required, or those of the catalog.
+
+    A table that was dropped since has none: it must not stop the changes of the other tables.
+    """
+    found = read_tables(session, [name for name in request.tables if name not in request.keys])
+    keys = {name: RowKey(columns=table.key) for name, table in found.items() if not isinstance(table, SourceError)}
+    lacking = partitions_without_key(session, request.keys)
+    for name, columns in request.keys.items():
+        is_logged = not lacking[name] if name in lacking else None
+        keys[name] = RowKey(columns=columns, is_required=True, is_logged=is_logged)
+    return keys
 
 
 def _spool_folder(parent: str | None) -> Path:

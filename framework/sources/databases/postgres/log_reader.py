@@ -19,7 +19,7 @@ import psycopg2
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import InternalError, SourceError
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeEncoder, FragmentFactory
+from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeEncoder, FragmentFactory, RowKey
 from framework.sources.databases.postgres.faults import named_error
 from framework.sources.databases.postgres.log_types import LogTypes
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
@@ -54,7 +54,7 @@ class LogReader:
         spool: receives the batches.
         fragments: encodes values as JSON; by the types of the database if omitted.
         text_columns: columns that are then read as text (option `textColumns`).
-        keys: the columns that identify rows, for tables with REPLICA IDENTITY FULL.
+        keys: what identifies the rows of tables.
         keeps_unreadable: whether a row that can't be encoded becomes one with the operation UNREADABLE.
         histories: tables of which each state is kept, see `reread`.
         generation: of the rows.
@@ -74,7 +74,7 @@ class LogReader:
         spool: Spool,
         fragments: FragmentFactory | None = None,
         text_columns: Mapping[TableName, Collection[str]] | None = None,
-        keys: Mapping[TableName, tuple[str, ...]] | None = None,
+        keys: Mapping[TableName, RowKey] | None = None,
         keeps_unreadable: bool = False,
         histories: Collection[TableName] = (),
         generation: int = 0,
