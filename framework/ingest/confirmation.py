@@ -21,6 +21,7 @@ from framework.foundation.storage_port import Storage
 from framework.ingest.connections import gateway_connection
 from framework.ingest.copy_state import CopyState
 from framework.ingest.names import change_flow_name, snapshot_flow_name
+from framework.ingest.spark_conditions import condition_in_spark
 from framework.ingest.state import GatewayState, GatewayStore, Request, SnapshotGeneration, TableState
 from framework.sources.databases.chunks import read_offset
 from framework.sources.databases.tables import TableName
@@ -36,7 +37,7 @@ class Confirmation:
         gateway: the gateway.
         table: the table.
         generation: the generation of the snapshot.
-        where: the condition that selects the rows of the snapshot; None for all rows.
+        where: the condition in Spark SQL that selects at least the rows of the snapshot; None for all rows.
         checkpoint: number of the checkpoint generation of the snapshot flow.
         is_read: whether the snapshot is read to its end.
         is_staged: whether the staged changes have passed the position of the generation.
@@ -165,11 +166,12 @@ def open_confirmations(gateways: Sequence[IngestedGateway], storage: Storage) ->
             begun, wanted = generations.current(each.table.target, each.table.snapshot_flow), each.current
             if begun is None or wanted is None or begun.completed or begun.number < wanted.checkpoint:
                 continue
+            where, copy = snapshot_filter(each, storage), state.copy(each.table.target)
             yield Confirmation(
                 gateway=gateway,
                 table=each.table,
                 generation=wanted,
-                where=snapshot_filter(each, storage),
+                where=None if where is None else condition_in_spark(where, None if copy is None else copy.definition),
                 checkpoint=begun.number,
                 is_read=_is_read(each.table, begun.number, storage),
                 is_staged=reached is not None and reached >= (wanted.slot_generation, wanted.lsn),

@@ -184,7 +184,7 @@ class _Expansion:
             is_begun=planned is not None,
             relation=found.relation,
             membership=membership,
-            partitions="" if pending is not None and pending.selects_partitions else found.partitions,
+            partitions=(pending.partitions if pending is not None else "") or found.partitions,
             position=next(iter(staged or ()), ""),
         )
 

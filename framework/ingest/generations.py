@@ -116,8 +116,17 @@ class _Beginning:
             state = self._with_definition(self._with_refresh(state, declared), declared)
         if state != self._stored:
             self._store.write(state)
+        self._ask_again(state, requests)
         self._begin_checkpoints(state)
         return self._refusals
+
+    def _ask_again(self, state: GatewayState, requests: Mapping[str, Request]) -> None:
+        """Ask again for what an operator has asked for since the requests were read, if it would count as begun."""
+        for source, now in self._store.table_requests(self._gateway.name).items():
+            known, before = state.table(source), requests.get(source, Request())
+            is_other = (now.where, now.generation) != (before.where, before.generation)
+            if known is not None and is_other and now.generation == known.number:
+                self._store.ask(replace(now, generation=known.number + 1), self._gateway.name, source)
 
     def _with_new_slot(self, state: GatewayState, request: Request) -> GatewayState:
         """Return the state with a new slot, if one is asked for: every table is read again from its position."""

@@ -10,7 +10,7 @@ from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import is_named, nearest_qualified, plain_name
 from framework.foundation.storage_port import Storage
-from framework.ingest.partial_resync import check_condition, selects_partitions
+from framework.ingest.partial_resync import check_condition, selected_partitions
 from framework.ingest.state import GatewayStore, Mode, Request
 
 
@@ -115,26 +115,31 @@ class Operations:
             UserError: INGESTION_NOT_STARTED, INGESTION_RESYNC_NEEDS_ALL_ROWS.
             SourceError: SNAPSHOT_ROW_FILTER_INVALID, or the database can't be read; with a condition only.
         """
+        number = self._begun(gateway, table)
+        partitions = ""
+        if where is not None:
+            check_condition(gateway, table, where)
+            partitions = selected_partitions(self.storage, gateway, table)
         store = GatewayStore(self.storage)
-        state = store.read(gateway.name)
+        while True:
+            before = store.request(gateway.name, table.source)
+            wanted = _either(before.where, where) if where is not None and before.generation > number else where
+            # A snapshot that was cancelled or skipped is wanted now.
+            mode = Mode.PAUSED if before.mode is Mode.PAUSED else Mode.ACTIVE
+            request = Request(mode=mode, generation=number + 1, where=wanted, partitions=partitions)
+            store.ask(request, gateway.name, table.source)
+            # An update may have begun the request of before; if it does so now, it asks for this one again.
+            number = self._begun(gateway, table)
+            if number < request.generation:
+                return request
+
+    def _begun(self, gateway: IngestedGateway, table: IngestedTable) -> int:
+        """The number of the snapshot of a table that has begun last."""
+        state = GatewayStore(self.storage).read(gateway.name)
         known = None if state is None else state.table(table.source)
         if known is None:
             raise UserError("INGESTION_NOT_STARTED", name=table.source)
-        before = store.request(gateway.name, table.source)
-        if where is not None:
-            check_condition(gateway, table, where)
-            if before.generation > known.number:
-                where = _either(before.where, where)
-        # A snapshot that was cancelled or skipped is wanted now.
-        mode = Mode.PAUSED if before.mode is Mode.PAUSED else Mode.ACTIVE
-        request = Request(
-            mode=mode,
-            generation=known.number + 1,
-            where=where,
-            selects_partitions=where is not None and selects_partitions(self.storage, gateway, table),
-        )
-        store.ask(request, gateway.name, table.source)
-        return request
+        return known.number
 
     def replace_slot(self, gateway: IngestedGateway) -> None:
         """Create a new replication slot, and read all tables of the gateway again, also those without a snapshot.

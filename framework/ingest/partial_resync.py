@@ -30,18 +30,32 @@ def check_condition(gateway: IngestedGateway, table: IngestedTable, where: str) 
         BoundaryWalker(session, source, source_identity="", row_filter=where).check_row_filter()
 
 
-def selects_partitions(storage: Storage, gateway: IngestedGateway, table: IngestedTable) -> bool:
-    """Return whether the operator was told of partitions whose rows came or went, so that a condition can select them.
+def selected_partitions(storage: Storage, gateway: IngestedGateway, table: IngestedTable) -> str:
+    """Return the partitions of a table if the operator was told of rows that came or went with them; empty otherwise.
 
-    Any other gap is about rows that nobody knows.
+    A condition can select these rows. Any other gap is about rows that nobody knows.
+
+    Returns:
+        The partitions that it has now, as text of the dialect: later ones are not among those of the error.
 
     Raises:
         UserError: INGESTION_RESYNC_NEEDS_ALL_ROWS for a table with such a gap.
+        SourceError: the database can't be read.
     """
     gap = gap_of_table(storage, gateway.name, table.source)
     if gap is None:
-        return False
+        return ""
     if gap != PARTITIONS_CHANGED:
         command = way_out_of(gap, table.source)
         raise UserError("INGESTION_RESYNC_NEEDS_ALL_ROWS", table=table.source, gap=gap, command=command)
-    return True
+    return _present_partitions(gateway, table)
+
+
+def _present_partitions(gateway: IngestedGateway, table: IngestedTable) -> str:
+    from framework.sources.databases.postgres.catalog import read_table
+    from framework.sources.databases.postgres.partitions import read_partitions
+    from framework.sources.databases.postgres.session import Session
+
+    with Session(gateway_connection(gateway)) as session:
+        source = read_table(session, TableName(schema=table.source_schema, table=table.source_table))
+        return read_partitions(session, source.relation).to_json()

@@ -170,18 +170,19 @@ class Request:
         mode: what to run.
         generation: the generation of the snapshot that is wanted; for a gateway, of the slot.
         where: a condition at the source that selects the rows to read again; None for all.
-        selects_partitions: whether the operator knows of rows that came or went with partitions: `where` selects them.
+        partitions: the partitions, as text of the dialect, up to which the operator knows of rows that came or went
+            with them, so that `where` selects these; empty without such rows.
     """
 
     mode: Mode = Mode.ACTIVE
     generation: int = 0
     where: str | None = None
-    selects_partitions: bool = False
+    partitions: str = ""
 
     @property
     def ends_gaps(self) -> bool:
         """Whether the snapshot reads every row that lost changes may be about."""
-        return self.where is None or self.selects_partitions
+        return self.where is None or bool(self.partitions)
 
 
 class GatewayStore:
@@ -336,7 +337,7 @@ def _table_request(text: str) -> tuple[str | None, Request]:
         mode=Mode(value["mode"]),
         generation=int(value["generation"]),
         where=value["where"],
-        selects_partitions=bool(value.get("selects_partitions")),  # an earlier release did not record it
+        partitions=value.get("partitions", ""),  # an earlier release did not record it
     )
     return value["source"], request
 

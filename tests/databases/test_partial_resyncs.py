@@ -80,8 +80,15 @@ def test_conditions_are_checked_before_anything_is_asked_for_and_end_no_gap(
     assert copied(pipeline, "waiting") == at_source(run, "waiting")
     # The error has named the partition, so a condition can select its rows.
     assert resync(folder, "sales", "--where", "id >= 10") == "public.sales is read again"
+    # A partition that comes after the command is in no error yet.
+    run("CREATE TABLE sales_3 (id INT PRIMARY KEY, name TEXT); INSERT INTO sales_3 VALUES (22, 'u')")
+    run("ALTER TABLE sales ATTACH PARTITION sales_3 FOR VALUES FROM (20) TO (30)")
     for table in ("orders", "later"):
         assert resync(folder, table) == f"public.{table} is read again"
+    assert failures(pipeline_of(interpreting, folder).run()) == of_both_flows(sales=partitions)
+    run("ALTER TABLE sales DETACH PARTITION sales_1")
+    # For Spark, a name in double quotes would be a text.
+    assert resync(folder, "sales", "--where", '"id" >= 20 OR "id" = 1') == "public.sales is read again"
     assert failures(pipeline_of(interpreting, folder).run()) == {}
     assert failures(pipeline_of(interpreting, folder).run()) == {}
     assert gaps(pipeline) == {}

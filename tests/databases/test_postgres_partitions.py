@@ -15,7 +15,7 @@ from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.catalog import read_table
 from framework.sources.databases.postgres.lost_changes import Log, lost_changes, unread_log
-from framework.sources.databases.postgres.partitions import Partitions, read_partitions
+from framework.sources.databases.postgres.partitions import Partitions, is_older, read_partitions
 from framework.sources.databases.postgres.position import StartPosition
 from framework.sources.databases.postgres.seen_partitions import PartitionWatch, SeenPartitions
 from framework.sources.databases.postgres.session import Session
@@ -47,6 +47,7 @@ READ = "the log is read"
 """In place of a statement."""
 
 IN_THE_LOG: dict[str, tuple[str, ...]] = {
+    "a new partition of a savepoint": (f"BEGIN; SAVEPOINT here; {_CREATE_P3}; RELEASE here; {_FILL_P3}; COMMIT",),
     "rows": ("INSERT INTO sales VALUES (-0, 1) ON CONFLICT (id) DO UPDATE SET n = 1; DELETE FROM sales WHERE id = 5",),
     "a new partition": (f"{_CREATE_P3}; INSERT INTO p3 VALUES (250, 1)",),
     "an empty table": (f"{_NEW}; {_ATTACH}",),
@@ -74,6 +75,10 @@ LOST: tuple[tuple[str, tuple[str, ...]], ...] = (
     (ATTACHED.replace("p3", "p4a"), (_CREATE_P4, "INSERT INTO p4 VALUES (300, 1)", _ATTACH_P4)),
     (DETACHED.format("p1"), ("ALTER TABLE sales DETACH PARTITION p1",)),
     (DETACHED.format("p2b"), ("DROP TABLE p2b",)),
+    (
+        f"{DETACHED.format('p1')}; {ATTACHED}; public.p2a was truncated",
+        ("ALTER TABLE sales DETACH PARTITION p1", _NEW, _FILL_P3, _ATTACH, "TRUNCATE p2a"),
+    ),
     ("public.p2a was truncated", ("TRUNCATE p2a", "INSERT INTO sales VALUES (120, 1)")),
     ("public.p1, public.p2a was truncated", ("TRUNCATE p1", "TRUNCATE p2a")),
     ("public.p1, public.p2a, public.p2b was truncated", ("TRUNCATE p1, p2", "INSERT INTO sales VALUES (7, 7)")),
@@ -228,3 +233,14 @@ def test_a_role_that_may_not_read_the_partitions_reads_through_their_table(
         assert source.lost() == ATTACHED
     finally:
         run(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+@pytest.mark.parametrize(
+    ("ids_ago", "is_before"), [(1, False), (5, True), (10**9, True), (3 * 10**9, True), ((1 << 32) - 10, True)]
+)
+def test_the_age_of_a_row_does_not_wrap(database: str, ids_ago: int, *, is_before: bool) -> None:
+    """A row of more than 2^31 transactions ago has a negative age."""
+    ((current,),) = query(database, "SELECT pg_current_xact_id()::text::bigint")
+    row = (current - ids_ago) % (1 << 32)
+    older = is_older(f"'{current - 3}'::xid")
+    assert query(database, f"SELECT {older} FROM (SELECT '{row}'::xid AS xmin) AS t") == [(is_before,)]

@@ -14,7 +14,7 @@ from framework.foundation.errors import SourceError
 from framework.foundation.local_storage import LocalStorage
 from framework.ingest.generations import begin_generations
 from framework.ingest.operations import Operations
-from framework.ingest.state import GatewayStore, Mode, Request, SnapshotGeneration, TableState
+from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, SnapshotGeneration, TableState
 from framework.sources.databases.postgres import membership, position, session
 from framework.sources.databases.tables import TableName
 from framework.testing.manual_clock import ManualClock
@@ -164,3 +164,40 @@ def test_a_table_without_a_snapshot_is_published_once(storage: LocalStorage, swa
     assert begin_generations([found(7)], storage, ManualClock()) == ()
     assert begin_generations([found(7, 90)], storage, ManualClock()) == ()
     assert (published, orders(storage).membership) == ([name], 90)
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_request_that_an_update_does_not_see_is_asked_for_again(
+    storage: LocalStorage, swap: pytest.MonkeyPatch, *, is_early: bool
+) -> None:
+    """An update begins the one before it while an operator asks; it is recorded before or after the request."""
+    operations, store, here = Operations(storage=storage), GatewayStore(storage), GatewayStore
+    operations.resync(BANK, ORDERS, "a = 1")
+    ask, write, done = here.ask, here.write, list[str]()
+
+    def asking(self: GatewayStore, request: Request, *place: str) -> None:
+        if is_early and not done:
+            done.append("update")
+            begin_generations([found(7)], storage, ManualClock())
+        ask(self, request, *place)
+
+    def writing(self: GatewayStore, state: GatewayState) -> None:
+        if not is_early and not done:
+            done.append("request")
+            operations.resync(BANK, ORDERS, "b = 2")
+        write(self, state)
+
+    swap.setattr(here, "ask", asking)
+    swap.setattr(here, "write", writing)
+    if is_early:
+        operations.resync(BANK, ORDERS, "b = 2")
+    else:
+        begin_generations([found(7)], storage, ManualClock())
+    state = store.read("bank")
+    assert state is not None
+    known = state.table("public.orders")
+    assert known is not None
+    assert [(each.number, each.where) for each in known.generations] == [(1, "a = 1")]
+    request = store.request("bank", "public.orders")
+    assert (request.generation, len(done)) == (2, 1)
+    assert request.where in ("b = 2", "(a = 1\n) OR (b = 2\n)")

@@ -381,7 +381,7 @@ class _Key(NamedTuple):
     kind: KeyKind
     ids: tuple[str, ...]
 
-    def beside(self, columns: list[str], _not_null: bool, _is_primary: bool, ids: list[str]) -> _Key:  # noqa: FBT001
+    def beside(self, columns: list[str], _not_null: bool, _is_primary: bool, ids: list[str]) -> _Key:  # noqa: FBT001 - a row
         """Return the key with another index, which keeps the rows unique as well if it has the same columns."""
         return self._replace(ids=(*self.ids, *ids)) if {*columns} == {*self.columns} else self
 

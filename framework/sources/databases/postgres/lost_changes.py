@@ -21,6 +21,7 @@ from framework.sources.databases.postgres.partitions import (
     Partitions,
     has_attached_rows,
     has_rows,
+    is_older,
     present_partitions,
 )
 from framework.sources.databases.postgres.pgoutput import Relation, Truncate, decode
@@ -36,7 +37,7 @@ _REWRITTEN = """
     JOIN pg_class AS s ON s.oid IN (c.oid, c.reltoastrelid)
                        OR s.oid IN (SELECT indexrelid FROM pg_index WHERE indrelid = c.oid)
     WHERE c.oid = %s
-    ORDER BY age(s.xmin) DESC LIMIT 1
+    ORDER BY age(s.xmin) < 0 DESC, age(s.xmin) DESC LIMIT 1
 """
 _ALTERED = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = %s AND xmin = %s::xid)"
 _PEEK = """
@@ -110,20 +111,22 @@ def lost_changes(session: Session, table: TableName, relation: int, before: Part
     gone = [name for link, name in before.links.items() if link not in links]
     known = {*map(int, before.files), *(each.oid for each in found)}
     gone += [each.name for oid, each in seen.partitions.items() if oid not in known]
-    if gone:
-        return f"{', '.join(gone)} was detached or dropped"
     new = [each for each in found if each.is_leaf and each.link not in before.links]
     attached = [each.name for each in new if has_attached_rows(query, table, each)]
-    if attached:
-        return f"{', '.join(attached)} was attached with its rows"
     truncated = _Truncates(session=session, table=table, relation=relation, before=before, log=log)
     compared = [each for each in found if str(each.oid) in before.files]
     filled = [each for each in compared if each.oid not in before.empty]
     empty = [each for each in compared if each.oid in before.empty and each.file != before.files[str(each.oid)]]
     # The file of a table has its oid as its number until the table is rewritten.
-    rewritten = [*empty, *(each for each in new if each.file not in (0, each.oid))]
-    emptied = truncated.of_filled(filled) or truncated.of_empty(rewritten)
-    return f"{', '.join(each.name for each in emptied)} was truncated" if emptied else None
+    created = [each for each in new if each.file not in (0, each.oid) and each.name not in attached]
+    emptied = truncated.of_filled(filled) or truncated.of_empty([*empty, *created])
+    # All of them: the operator may read only the rows of these partitions again.
+    losses = {
+        "was detached or dropped": gone,
+        "was attached with its rows": attached,
+        "was truncated": [each.name for each in emptied],
+    }
+    return "; ".join(f"{', '.join(names)} {what}" for what, names in losses.items() if names) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +142,7 @@ class _Truncates:
     def of_filled(self, known: Sequence[Partition]) -> Sequence[Partition]:
         """Return those of the partitions that had rows before."""
         changed = [each for each in known if each.file != self.before.files[str(each.oid)]]
-        older = f"age('{int(self.before.horizon)}'::xid8::xid) < age(t.xmin)"
+        older = is_older(f"'{int(self.before.horizon)}'::xid8::xid")
         emptied = [each for each in changed if not self._has_rows(each, older)]
         if not emptied or len(emptied) < len(known):
             return emptied
@@ -155,9 +158,7 @@ class _Truncates:
     def of_empty(self, rewritten: Sequence[Partition]) -> Sequence[Partition]:
         """Return those of rewritten partitions that were empty before, or made since."""
         writers = {each: self._rewritten(each) for each in rewritten}
-        emptied = {
-            each: by for each, by in writers.items() if not self._has_rows(each, f"age('{by}'::xid) < age(t.xmin)")
-        }
+        emptied = {each: by for each, by in writers.items() if not self._has_rows(each, is_older(f"'{by}'::xid"))}
         return [each for each, by in emptied.items() if self._had_changes(each, by)]
 
     def _has_rows(self, partition: Partition, condition: str) -> bool:

@@ -13,11 +13,13 @@ from framework.sources.databases.tables import TableName
 Query = Callable[[str], Sequence[Sequence[Any]]]
 """Runs a query without arguments, and returns its rows."""
 
-# The rows of a partition came with the newest attachment between it and the table: an outer partition may bring it.
+# The rows of a partition came with the newest attachment between it and the table: an outer partition may bring it. The
+# entry of a system column (`tableoid`) has the transaction that created the partition, because nothing alters it.
 _PARTITIONS = """
     SELECT c.oid::bigint, i.xmin::text, path.attached, path.command, format('%I.%I', n.nspname, c.relname), tree.isleaf,
            coalesce(pg_relation_filenode(c.oid), 0)::bigint, has_table_privilege(c.oid, 'SELECT'),
-           coalesce(pg_relation_size(c.oid), 0) = 0
+           coalesce(pg_relation_size(c.oid), 0) = 0,
+           path.attached = (SELECT a.xmin::text FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum = -6)
     FROM pg_partition_tree({relation}::oid::regclass) AS tree
     JOIN pg_class AS c ON c.oid = tree.relid
     JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -26,7 +28,7 @@ _PARTITIONS = """
         SELECT outer_i.xmin::text AS attached, outer_i.cmin::text::bigint AS command
         FROM pg_partition_ancestors(c.oid) AS ancestor JOIN pg_inherits AS outer_i ON outer_i.inhrelid = ancestor.relid
         WHERE ancestor.relid <> ALL (ARRAY(SELECT relid FROM pg_partition_ancestors({relation}::oid::regclass)))
-        ORDER BY age(outer_i.xmin), outer_i.cmin::text::bigint DESC LIMIT 1
+        ORDER BY age(outer_i.xmin) < 0, age(outer_i.xmin), outer_i.cmin::text::bigint DESC LIMIT 1
     ) AS path
     WHERE tree.level > 0
     ORDER BY c.oid
@@ -50,6 +52,7 @@ class Partition:
         file: the number of their file.
         is_readable: whether the role may read it by itself.
         is_empty: whether its file has no block, so that it has no row.
+        is_created: whether the transaction that attached it has created it, too.
     """
 
     oid: int
@@ -61,6 +64,7 @@ class Partition:
     file: int
     is_readable: bool
     is_empty: bool
+    is_created: bool
 
     @property
     def link(self) -> str:
@@ -136,10 +140,22 @@ def present_partitions(query: Query, relation: int) -> list[Partition]:
 
 
 def has_attached_rows(query: Query, table: TableName, partition: Partition) -> bool:
-    """Return whether a partition has rows that were in it when it was attached, by the same transaction included."""
+    """Return whether a partition has rows that were in it when it was attached, by the same transaction included.
+
+    One that is created as a partition has none, although the transaction of a row in it may have begun before.
+    """
     same = f"t.xmin = '{int(partition.attached)}'::xid AND t.cmin::text::bigint < {partition.command}"
-    older = f"(age('{int(partition.attached)}'::xid) < age(t.xmin) OR {same})"
-    return has_rows(query, table, partition, older)
+    older = is_older(f"'{int(partition.attached)}'::xid")
+    return has_rows(query, table, partition, same if partition.is_created else f"({older} OR {same})")
+
+
+def is_older(transaction: str) -> str:
+    """Return the condition that a row `t` is from before a transaction, both given in SQL.
+
+    PostgreSQL keeps the 32 bits of a transaction's id. The age of one that is more than 2^31 ids ago is negative; one
+    that is more than 2^32 ids ago can't be distinguished from a new one.
+    """
+    return f"(age({transaction}) < age(t.xmin) OR age(t.xmin) < 0)"
 
 
 def has_rows(query: Query, table: TableName, partition: Partition, condition: str) -> bool:

@@ -8,7 +8,7 @@ from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
 from framework.sources.databases.chunks import ChunkKind, PlanBasis
 from framework.sources.databases.postgres.chunk_sql import relation_sql
-from framework.sources.databases.postgres.partitions import Query, has_attached_rows, present_partitions
+from framework.sources.databases.postgres.partitions import Query, has_attached_rows, is_older, present_partitions
 from framework.sources.databases.postgres.table_storage import TableStorage
 from framework.sources.databases.tables import TableName
 
@@ -63,7 +63,7 @@ def refuse_rewritten_columns(
     # Only tables that the database itself stores have an index of the key, and rows with transactions.
     if basis.kind == ChunkKind.KEY and basis.horizon:
         relation = relation_sql(table, partitioned=partitioned)
-        older = f"age('{int(basis.horizon)}'::xid8::xid) < age(t.xmin)"
+        older = is_older(f"'{int(basis.horizon)}'::xid8::xid")
         rows = f"SELECT FROM {relation} AS t WHERE t.ctid < '{_FIRST_BLOCKS}'::tid AND {older}"
         if query(f"SELECT EXISTS ({rows})")[0][0]:
             return
