@@ -73,7 +73,7 @@ class LeftTables:
         known |= {table.name for table in self.begun()}
         uses = FolderUses(graph=self.graph, store=self.store)
         for record in self.store.records(besides=known):
-            if record.foreign_root or not self.store.is_ours(record):
+            if record.is_outside or not self.store.is_ours(record):
                 continue
             tip = read_tip(self.store.storage, record.path)
             table = LeftTable(

@@ -15,6 +15,7 @@ from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage, open_storage
 from framework.foundation.storage_port import present_path, read_stored_json
+from framework.foundation.table_address import real_path
 from framework.graph.graph import GraphDataset
 from framework.sources.delta.log import read_tip
 
@@ -34,8 +35,8 @@ class TableRecord:
         pipeline: the pipeline that created it; None in records of older versions.
         table_id: Delta's id of the table; None if it was unknown.
         partition_columns: the partition columns, which can't change without a rebuild.
-        foreign_root: the root of another storage, which was moved or copied here, if the table is outside of it; empty
-            for any other table.
+        written_in: the root of another storage, which was moved or copied here with the record; empty if there is none.
+        written_path: the table's folder as the record has it, which differs from `path` if that other storage has it.
     """
 
     dataset: QualifiedName
@@ -45,7 +46,13 @@ class TableRecord:
     pipeline: str | None = None
     table_id: str | None = None
     partition_columns: tuple[str, ...] = ()
-    foreign_root: str = ""
+    written_in: str = ""
+    written_path: str = ""
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the table did not come with the storage that was moved or copied here, so it may not be its own."""
+        return bool(self.written_in) and real_path(self.written_path) == real_path(self.path)
 
 
 def definition_of(dataset: GraphDataset) -> str:
@@ -72,16 +79,16 @@ def read_record(storage: Storage, layout: StorageLayout, name: QualifiedName) ->
     return read_stored_json(storage, layout.record(name), lambda found: _parse(found, name, layout))
 
 
-def original_root(record: TableRecord, spark: SparkSession) -> str:
-    """Return the root of the storage of which the one with a record is a copy, if both have its table; else "".
+def original_root(record: TableRecord, path: str, spark: SparkSession) -> str:
+    """Return the root of the storage of which the one with a record is a copy, if it has the table at a path; else "".
 
     A storage that was moved has left nothing at its root, and one that can't be read counts as moved.
     """
-    if not record.foreign_root:
+    if not record.written_in or real_path(record.written_path) != real_path(path):
         return ""
-    layout = StorageLayout(storage=open_storage(record.foreign_root, spark))
+    layout = StorageLayout(storage=open_storage(record.written_in, spark))
     with suppress(OperationError):
-        return record.foreign_root if layout.storage.exists(layout.record(record.dataset)) else ""
+        return record.written_in if layout.storage.exists(layout.record(record.dataset)) else ""
     return ""
 
 
@@ -102,6 +109,7 @@ def read_records(
 def write_record(storage: Storage, layout: StorageLayout, record: TableRecord) -> None:
     """Replace the record. It is written after the table, so a missing record only costs another read of the table."""
     content = {**asdict(record), "storage": storage.root}
+    del content["written_in"], content["written_path"]
     storage.write_text(layout.record(record.dataset), json.dumps(content, indent=1))
 
 
@@ -116,6 +124,7 @@ def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) ->
     stored = found.get("path") or layout.table(name)
     root = found.get("storage") or _root_of(layout, stored, name, found)
     path = present_path(layout.storage, stored, root)
+    is_other = real_path(root) != real_path(layout.storage.root)
     return TableRecord(
         dataset=QualifiedName(**found["dataset"]) if "dataset" in found else name,
         path=path or stored,
@@ -124,7 +133,8 @@ def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) ->
         pipeline=found.get("pipeline"),
         table_id=found.get("table_id"),
         partition_columns=tuple(found["partition_columns"]),
-        foreign_root=root if path is None else "",
+        written_in=root if is_other else "",
+        written_path=stored if is_other else "",
     )
 
 

@@ -191,7 +191,7 @@ class TableStore:
 
     def original(self, record: TableRecord | None, path: str | None) -> str:
         """Return the root of the storage of which this one is a copy, if it has the table at a path too; else ""."""
-        return "" if record is None or record.path != path else original_root(record, self.spark)
+        return "" if record is None or path is None else original_root(record, path, self.spark)
 
     def _has_wide_auxiliary(self, dataset: GraphDataset) -> bool:
         """Whether the auxiliary table, if there is one, has the wider types: a rewind takes it back on its own."""
