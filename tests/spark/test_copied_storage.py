@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,6 +92,8 @@ def test_a_copy_of_a_storage_does_not_write_to_the_tables_of_its_original(
     twin.root.rename(tmp_path / "moved")
     moved = EngineWorld(interpreting, tmp_path / "moved")
     moved.name = twin.name
+    record = moved.root / "storage" / "records" / "main.s.outside.json"
     result = moved.run(declared(moved, lake))
+    assert json.loads(record.read_text())["storage"] == str(moved.root / "storage")  # so its copies are known
     assert states(result) == {"inside": FlowState.IDLE, **dict.fromkeys(("outside", "view"), FlowState.COMPLETED)}
     assert (rows("outside"), rows("view")) == ([(1,), (2,)], [(1,), (2,)])

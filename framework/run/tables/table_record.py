@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,10 +85,40 @@ def original_root(record: TableRecord, path: str, spark: SparkSession) -> str:
     """
     if not record.written_in or real_path(record.written_path) != real_path(path):
         return ""
-    layout = StorageLayout(storage=open_storage(record.written_in, spark))
-    with suppress(OperationError):
-        return record.written_in if layout.storage.exists(layout.record(record.dataset)) else ""
-    return ""
+    try:
+        return record.written_in if _is_still_there(record, spark) else ""
+    except OperationError as error:
+        return record.written_in if error.condition == "STORED_FILE_DAMAGED" else ""
+
+
+def take_over(storage: Storage, layout: StorageLayout, name: QualifiedName, spark: SparkSession) -> None:
+    """Let the record of a storage that was moved say so: its copies are then known, and what comes to its first place.
+
+    Nothing changes while the first storage has the table or can't be read: this one is then a copy, or may be one.
+
+    Raises:
+        OperationError: STORED_FILE_DAMAGED.
+    """
+    record = read_record(storage, layout, name)
+    if record is None or not record.written_in:
+        return
+    try:
+        is_copy = _is_still_there(record, spark)
+    except OperationError:
+        return
+    if not is_copy:
+        write_record(storage, layout, record)
+
+
+def _is_still_there(record: TableRecord, spark: SparkSession) -> bool:
+    """Whether the storage in which a record was written still has its table.
+
+    Raises:
+        OperationError: that storage, or its record, can't be read.
+    """
+    storage = open_storage(record.written_in, spark)
+    found = read_record(storage, StorageLayout(storage=storage), record.dataset)
+    return found is not None and real_path(found.path) == real_path(record.written_path)
 
 
 def read_records(

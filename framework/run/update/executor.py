@@ -27,6 +27,7 @@ from framework.plan.steps import (
     refusal,
 )
 from framework.run.flows.stop_signal import StopSignal
+from framework.run.tables.table_record import take_over
 from framework.run.tables.table_store import TableStore
 from framework.run.update.fault_classification import fault_of
 from framework.run.update.flow_attempts import FlowAttempts
@@ -58,6 +59,10 @@ class Executor:
         tables, begins, failed = _to_set_up(self.graph, plan)
         if self.stop.is_set:  # nothing was written yet
             return failed
+        for dataset in self.graph.datasets:
+            # Only a table at a path of the user's own can be in another storage.
+            if dataset.is_table and dataset.spec.path and dataset.name not in failed:
+                take_over(self.store.storage, self.store.layout, dataset.name, self.store.spark)
         failed |= self._unsettled(plan)
         tables = [step for step in tables if step.dataset not in failed]
         rebuilt = [step for step in tables if step.rebuild is not None]
