@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -59,10 +60,7 @@ class Executor:
         tables, begins, failed = _to_set_up(self.graph, plan)
         if self.stop.is_set:  # nothing was written yet
             return failed
-        for dataset in self.graph.datasets:
-            # Only a table at a path of the user's own can be in another storage.
-            if dataset.is_table and dataset.spec.path and dataset.name not in failed:
-                take_over(self.store.storage, self.store.layout, dataset.name, self.store.spark)
+        self._take_records_over(failed)
         failed |= self._unsettled(plan)
         tables = [step for step in tables if step.dataset not in failed]
         rebuilt = [step for step in tables if step.rebuild is not None]
@@ -125,6 +123,13 @@ class Executor:
             flow=step.dataset, dataset=step.dataset, state=FlowState.FAILED, reason="its rebuild was not published",
             error=fault,
         )  # fmt: skip
+
+    def _take_records_over(self, refused: Container[QualifiedName]) -> None:
+        """Write the present root into the records of a storage that was moved."""
+        for dataset in self.graph.datasets:
+            # Only a table at a path of the user's own can be in another storage.
+            if dataset.is_table and dataset.spec.path and dataset.name not in refused:
+                take_over(self.store.storage, self.store.layout, dataset.name, self.store.spark)
 
     def _unsettled(self, plan: Plan) -> dict[QualifiedName, SluiceError]:
         """Finish frozen full refreshes of tables that flows are about to write to; return where that failed."""
