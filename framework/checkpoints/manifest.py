@@ -16,6 +16,9 @@ _FORMAT = 1
 _NAME = re.compile(r"(.*?) \((\w+)(?:, .*)?\)", re.DOTALL)
 """A source as text; see `SourceReference`."""
 
+_TABLES = {"table", "delta"}
+"""The kinds of tables in the names of sources: one of the pipeline, and one with a path."""
+
 BY_REWIND, BY_REFRESH, BY_LOSS = "rewind", "full refresh", "loss of the table"
 
 
@@ -90,6 +93,10 @@ class Generation:
         Args:
             present: the sources in the order of the present query.
         """
+        if len(present) != len(self.sources):
+            # Earlier releases recorded no tables of the pipeline.
+            known = {name for names in self.sources for name in names}
+            present = [name for name in present if name in known or _parts(name)[1] not in _TABLES]
         if len(present) != len(self.sources):
             return None
         return _misplaced(self.sources, present, str) or _misplaced(self.sources, present, _place_of)

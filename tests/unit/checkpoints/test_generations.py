@@ -334,6 +334,24 @@ def test_sources_are_the_same_with_other_options_but_not_of_another_kind(
     assert store.read(ORDERS, LOAD)[0].misplaced(now) == misplaced
 
 
+@pytest.mark.parametrize(
+    ("present", "misplaced"),
+    [
+        (("/a (files)", "main.s.t (table)", "/x (delta)", "/b (files)"), None),
+        (("/b (files)", "main.s.t (table)", "/x (delta)", "/a (files)"), ("/b (files)", "/a (files)")),
+        (("/b (files)", "/t (delta)", "/x (delta)", "/a (files)"), ("/b (files)", "/a (files)")),
+        (("/b (files)", "main.s.t (table)", "/c (files)", "/a (files)", "/x (delta)"), None),  # its number has changed
+    ],
+)
+def test_sources_are_compared_with_those_of_a_release_that_recorded_no_tables_of_the_pipeline(
+    store: GenerationStore, present: tuple[str, ...], misplaced: tuple[str, str] | None
+) -> None:
+    """A table that it read by path is recorded."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.started(ORDERS, LOAD, 1, "id", sources=("/a (files)", "/x (delta)", "/b (files)"))
+    assert store.read(ORDERS, LOAD)[0].misplaced(present) == misplaced
+
+
 def test_a_source_keeps_a_place_that_it_has_left(store: GenerationStore) -> None:
     """The list of its files is still there."""
     store.begin(ORDERS, LOAD, reason="first run")
