@@ -128,12 +128,25 @@ class GenerationStore:
         self, dataset: QualifiedName, flow: QualifiedName, number: int, query: str, *, sources: tuple[str, ...] = (),
         owner: str = "",
     ) -> None:  # fmt: skip
-        """Store the id of the stream of a generation, its sources, and the owner of its sink. Idempotent."""
-        self._change(
-            dataset,
-            flow,
-            lambda found: replace(found.update(number, query=query, sources=sources), owner=owner or found.owner),
-        )
+        """Store the id of the stream of a generation, its sources, and the owner of its sink. Idempotent.
+
+        Sources that can't be compared with those of an earlier start, such as of an earlier release, are not stored yet:
+        they may be in another order. See `confirm_sources`.
+        """
+
+        def begun(found: Manifest) -> Manifest:
+            known = found.find(number)
+            is_unsure = known is not None and bool(known.query) and len(known.sources) != len(sources)
+            changed = found.update(number, query=query, sources=None if is_unsure else sources)
+            return replace(changed, owner=owner or found.owner)
+
+        self._change(dataset, flow, begun)
+
+    def confirm_sources(
+        self, dataset: QualifiedName, flow: QualifiedName, number: int, sources: tuple[str, ...]
+    ) -> None:
+        """Store the sources with which a batch was committed: Delta and Kafka refuse those in another order. Idempotent."""
+        self._change(dataset, flow, lambda found: found.update(number, sources=sources))
 
     def promote(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
         """Make a building generation the current one and keep the previous one. Idempotent."""

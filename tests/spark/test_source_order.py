@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from framework import pipelines as dp
 from framework.plan.steps import Breakage, RunFlow, SkipStep
+from framework.run.update.results import UpdateState
 from framework.sources.port import NO_LAG
 from tests.support.engine_world import EngineWorld
 
@@ -124,6 +126,33 @@ def test_sources_that_change_places_are_foretold_and_a_reset_names_them(
     skipped = [step.flow.table for step in pipeline.plan().steps if isinstance(step, SkipStep) and step.flow]
     assert LISTED in skipped
     assert [each.lag for each in pipeline.lag(LISTED)] == [NO_LAG]
+
+
+def test_an_order_that_failed_at_the_first_update_of_a_new_release_can_be_restored(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """The manifest of the earlier release has no sources; they are known after the first batch."""
+    world = EngineWorld(interpreting, tmp_path)
+    unions = Unions(world, tmp_path)
+
+    def declare() -> None:
+        dp.table(name=BY_PATH)(partial(unions._union, BY_PATH))
+
+    unions.feed(1, 2)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    (manifest,) = (tmp_path / "storage" / "checkpoints").rglob("manifest.json")
+    content = json.loads(manifest.read_text("utf-8"))
+    content["generations"][0]["sources"] = []
+    manifest.write_text(json.dumps(content), "utf-8")
+    unions.feed(3, 4)
+    for expected in (UpdateState.FAILED, UpdateState.COMPLETED):
+        unions.order.reverse()
+        assert world.run(declare).state is expected
+    assert world.rows(BY_PATH) == [(1,), (2,), (3,), (4,)]
+    unions.order.reverse()
+    (step,) = (step for step in world.pipeline(declare).plan().steps if isinstance(step, RunFlow))
+    assert step.broken is not None
+    assert step.broken.condition == CHANGED
 
 
 def test_a_full_refresh_that_is_not_finished_keeps_the_order_of_its_sources(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.writer import AutoCdcWriter
 from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.offsets import read_progress
 from framework.declare.quarantine import QUARANTINE
 from framework.declare.registry import Registry
 from framework.foundation.clock import Clock
@@ -131,6 +132,15 @@ class FlowRun:
             self.dataset.name, self.flow.spec.name, self.step.generation, query, sources=self.flow.source_names,
             owner=owner,
         )  # fmt: skip
+
+    def confirm_sources(self, batch: int) -> bool:
+        """Record the sources if this batch is committed; return whether it is."""
+        committed = read_progress(self.storage, self.checkpoint).last_commit_batch
+        if committed is None or committed < batch:
+            return False
+        store, names = GenerationStore(self.storage), self.flow.source_names
+        store.confirm_sources(self.dataset.name, self.flow.spec.name, self.step.generation, names)
+        return True
 
     @property
     def application_id(self) -> str:

@@ -142,6 +142,7 @@ class _Batches:
         # Spark's sink commits each batch, ours none without rows.
         self._commits_all = run.dataset.cdc is None and not run.quarantines
         self._committed: int | None = None
+        self._has_confirmed = False
         self.total = FlowOutcome(written=None if commits is None else 0)
 
     def begin(self) -> None:
@@ -176,6 +177,7 @@ class _Batches:
         if self._compaction is not None and compaction_is_due(progress["batchId"]):
             self._compaction.begin(progress["batchId"])
         number = progress["batchId"]
+        self._has_confirmed = self._has_confirmed or self._run.confirm_sources(number)
         if self._leftovers is not None and (self._commits_all or number == self._committed):
             self._leftovers.clean(number)
 

@@ -352,6 +352,16 @@ def test_sources_are_compared_with_those_of_a_release_that_recorded_no_tables_of
     assert store.read(ORDERS, LOAD)[0].misplaced(present) == misplaced
 
 
+def test_sources_without_comparable_ones_are_known_after_a_batch(store: GenerationStore) -> None:
+    """Until then they may be in the wrong order, and the right one must not be refused."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.started(ORDERS, LOAD, 1, "id")  # by an earlier release
+    store.started(ORDERS, LOAD, 1, "id", sources=("b", "a"))
+    assert store.read(ORDERS, LOAD)[0].misplaced(("a", "b")) is None
+    store.confirm_sources(ORDERS, LOAD, 1, ("a", "b"))
+    assert store.read(ORDERS, LOAD)[0].misplaced(("b", "a")) == ("b", "a")
+
+
 def test_a_source_keeps_a_place_that_it_has_left(store: GenerationStore) -> None:
     """The list of its files is still there."""
     store.begin(ORDERS, LOAD, reason="first run")
