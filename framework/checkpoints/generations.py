@@ -130,8 +130,8 @@ class GenerationStore:
     ) -> None:  # fmt: skip
         """Store the id of the stream of a generation, its sources, and the owner of its sink. Idempotent.
 
-        Sources that can't be compared with those of an earlier start, such as of an earlier release, are not stored yet:
-        they may be in another order. See `confirm_sources`.
+        Sources that can't be compared with those of an earlier start are not stored: they may be in another order. See
+        `confirm_sources`.
         """
 
         def begun(found: Manifest) -> Manifest:
@@ -145,7 +145,7 @@ class GenerationStore:
     def confirm_sources(
         self, dataset: QualifiedName, flow: QualifiedName, number: int, sources: tuple[str, ...]
     ) -> None:
-        """Store the sources with which a batch was committed: Delta and Kafka refuse those in another order. Idempotent."""
+        """Store the sources of a committed batch: Delta and Kafka refuse those in another order. Idempotent."""
         self._change(dataset, flow, lambda found: found.update(number, sources=sources))
 
     def promote(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:

@@ -87,7 +87,7 @@ def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: Flow
     if condition in _DAMAGED and state.has_kept:
         # A reset may repeat less than a roll-back that passes over what was read since.
         lines.insert(len(lines) - (not state.repeats), _roll_back(dataset, flow, state))
-    if dataset.is_table:
+    if dataset.is_table and not state.begins_late:  # a rebuild would leave out rows that the table has
         lines.append(
             f"Rebuild the table from all data that its sources still have: `sluice run --full-refresh {dataset.name}`."
         )
@@ -115,6 +115,10 @@ def _reset(condition: str, dataset: GraphDataset, flow: GraphFlow, state: FlowSt
     if may_resume(condition, state):
         command += "".join(f" --from {shlex.quote(start)}" for start in state.resume)
         return f"Keep the table, and continue where the checkpoint ends, with an empty state: `{command}`."
+    if state.begins_late:
+        command += " --from START" if flow.source_count == 1 else " --from SOURCE:START"
+        each = "its source" if flow.source_count == 1 else "each source"
+        return f"Keep the table, and give {each} a start that is not behind unread rows: `{command}`. {repeats}"
     return f"Keep the table, and read the sources from their start, or with `--from START`: `{command}`. {repeats}"
 
 

@@ -81,6 +81,21 @@ def test_a_table_that_is_missing_may_be_created_by_the_same_update() -> None:
     assert "startingVersion=3" not in found.ways
 
 
+def test_a_flow_that_begins_with_new_rows_only_is_offered_no_way_that_passes_over_unread_ones() -> None:
+    """Neither a reset without a start nor a full refresh, which would leave out the rows of the table as well."""
+    lost = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+    for count, start in ((1, "its source a start"), (2, "each source a start")):
+        found = ways_out(lost, TABLE, replace(FLOW, source_count=count), FlowState(generation=1, begins_late=True))
+        assert found.splitlines() == [
+            "Put the files of the checkpoint back, as they were last.",
+            f"  -> Or: keep the table, and give {start} that is not behind unread rows: `sluice run --reset-checkpoint "
+            f"main.s.orders --from {'START' if count == 1 else 'SOURCE:START'}`. Rows that are read again repeat.",
+        ]
+    starts = ("startingVersion=3",)
+    resumed = ways_out("STREAMING_SOURCES_CHANGED", TABLE, FLOW, FlowState(begins_late=True, resume=starts))
+    assert ("--from startingVersion=3" in resumed, "full-refresh" in resumed) == (True, False)
+
+
 def test_the_ways_out_are_commands_with_the_checkpoints_position() -> None:
     """Several sources have their names, and offsets are quoted for a shell."""
     starts = ("main.s.a:startingVersion=3", 'b:offsets={"b":{"0":5}}')
