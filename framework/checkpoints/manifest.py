@@ -83,7 +83,7 @@ class Generation:
         """Whether rows that it wrote may be in the target: it is not being built, and nothing has undone it."""
         return self.state is not GenerationState.BUILDING and not self.undone_by
 
-    def misplaced(self, present: Sequence[str]) -> tuple[str, str] | None:
+    def misplaced(self, present: Sequence[str], place: Callable[[str], str] = str) -> tuple[str, str] | None:
         """Return a source and one at whose position its query now reads it; None if there is no such source.
 
         A checkpoint knows the sources of a query by their places. A source that is new may take the place of another
@@ -92,14 +92,16 @@ class Generation:
 
         Args:
             present: the sources in the order of the present query.
+            place: returns the one name of a source that may have several.
         """
         if len(present) != len(self.sources):
             # Earlier releases recorded no tables of the pipeline.
-            known = {name for names in self.sources for name in names}
-            present = [name for name in present if name in known or _parts(name)[1] not in _TABLES]
+            known = {place(name) for names in self.sources for name in names}
+            present = [name for name in present if place(name) in known or _parts(name)[1] not in _TABLES]
         if len(present) != len(self.sources):
             return None
-        return _misplaced(self.sources, present, str) or _misplaced(self.sources, present, _place_of)
+        found = _misplaced(self.sources, present, place)
+        return found or _misplaced(self.sources, present, lambda name: _place_of(place(name)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from framework.run.flows.ahead import begins_late, has_lost_start, is_ahead, sin
 from framework.run.flows.application import application_id
 from framework.run.flows.former_flows import former_flows, has_unknown_rows
 from framework.run.flows.sink_types import sink_place
+from framework.run.flows.source_places import misplaced_in_checkpoint, misplaced_source
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
@@ -132,10 +133,11 @@ class StateReader:
         path = self.store.path(dataset.spec) if dataset.is_table else None
         folder = path or sink_folder(dataset.spec)
         tip = None if folder is None else read_tip(self.storage, folder)
+        runs_next = current if building is None else manifest.find(building)
         begun = FlowState(
             building=building,
             latest=self._latest_number(dataset, flow, tip),
-            misplaced=self._misplaced(flow, manifest, current, building),
+            misplaced=misplaced_in_checkpoint(self.graph, self.store, flow, runs_next, self.storage),
             removed=removed_data(self.storage, flow.sources),
             begins_late=begins_late(flow),
         )
@@ -186,18 +188,6 @@ class StateReader:
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
         )  # fmt: skip
-
-    def _misplaced(
-        self, flow: GraphFlow, manifest: Manifest, current: Generation | None, building: int | None
-    ) -> tuple[str, str] | None:
-        """Return a source and the one at whose position it is read now, in the generation that runs next."""
-        found = current if building is None else manifest.find(building)
-        if found is None:
-            return None
-        checkpoint = GenerationStore(self.storage).path(manifest.dataset, manifest.flow, found.number)
-        # A list of files may be longer than the position.
-        has_begun = any(self.storage.list_names(f"{checkpoint}/{each}") for each in ("offsets", "cloud_files"))
-        return found.misplaced(flow.source_names) if has_begun else None
 
     def _before_first_run(
         self, dataset: GraphDataset, flow: GraphFlow, manifest: Manifest, state: FlowState, tip: LogTip | None
@@ -356,7 +346,7 @@ class StateReader:
         """
         manifest = GenerationStore(self.storage).manifest(flow.spec.target, flow.spec.name)
         current = manifest.in_state(GenerationState.CURRENT)
-        if current is not None and current.misplaced(flow.source_names) is not None:
+        if current is not None and misplaced_source(self.graph, self.store, flow, current) is not None:
             return ()
         named = self._named_sources(flow)
         starts = flow_resume(self.storage, checkpoint, tuple(named.values()), progress)

@@ -86,11 +86,11 @@ def test_a_flow_that_begins_with_new_rows_only_is_offered_no_way_that_passes_ove
     lost = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
     for count, start in ((1, "its source a start"), (2, "each source a start")):
         found = ways_out(lost, TABLE, replace(FLOW, source_count=count), FlowState(generation=1, begins_late=True))
-        assert found.splitlines() == [
-            "Put the files of the checkpoint back, as they were last.",
-            f"  -> Or: keep the table, and give {start} that is not behind unread rows: `sluice run --reset-checkpoint "
-            f"main.s.orders --from {'START' if count == 1 else 'SOURCE:START'}`. Rows that are read again repeat.",
-        ]
+        command = f"sluice run --reset-checkpoint main.s.orders --from {'START' if count == 1 else 'SOURCE:START'}"
+        reset = f"give {start} that is not behind unread rows: `{command}`. Rows that are read again repeat."
+        assert found == (
+            f"Put the files of the checkpoint back, as they were last.\n  -> Or: keep the table, and {reset}"
+        )
     starts = ("startingVersion=3",)
     resumed = ways_out("STREAMING_SOURCES_CHANGED", TABLE, FLOW, FlowState(begins_late=True, resume=starts))
     assert ("--from startingVersion=3" in resumed, "full-refresh" in resumed) == (True, False)

@@ -65,6 +65,22 @@ def test_a_roll_back_repeats_rows_once_the_next_generation_has_put_some_into_the
     assert (stored(applied).has_kept, stored(applied).repeats) == (True, False)
 
 
+def test_a_table_is_the_same_source_by_name_and_by_path(tmp_path: Path) -> None:
+    """So two reads of it have no order, and a read of it keeps the place of the other one."""
+    world = World(tmp_path, "t", "u")
+    world.batch("t", 0)
+    (dataset, _), (flow, _) = world.graph.datasets, world.graph.flows
+    by_name, by_path = f"{name('u')} (table)", f"{world.store.layout.table(name('u'))} (delta)"
+    world.generations.started(dataset.name, flow.spec.name, 1, "q", sources=(by_name, by_path, "/a (files)"))
+    reader = StateReader(graph=world.graph, store=world.store)
+
+    def misplaced(*sources: str) -> tuple[str, str] | None:
+        return reader.flow_state(replace(flow, source_names=sources)).misplaced
+
+    assert misplaced(by_path, by_name, "/a (files)") is None
+    assert misplaced(by_path, "/a (files)", by_name) == ("/a (files)", by_path)
+
+
 def test_a_table_has_rows_of_flows_that_no_longer_write_to_it(tmp_path: Path) -> None:
     """Before the first run all of them count, later those that ran since; one without a batch in the table does not."""
     world = World(tmp_path, "t")
