@@ -61,6 +61,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
     "w": (whole_process.measure, 2),
     "x": (many_tables.measure, 5),
     "y": (cloud_files.measure, 3),
+    "known": (cloud_files.measure_known, 7),
     "z": (many_commands.measure, 1),
 }
 

@@ -1,4 +1,4 @@
-"""(y) `cloudFiles`: many small files, few new files among many known ones, large files. `SLUICE_BENCH_SCALE` scales.
+"""(y) `cloudFiles`: many small files, large files; (known) few new files among many. `SLUICE_BENCH_SCALE` scales.
 
 One warm session. The time of an update includes planning, listing and events. Each comparison has the same
 files, the same columns and the same number of files in a micro-batch on both sides.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -33,16 +34,25 @@ def readings():
 
 
 def measure(pairs: int, scale: float | None = None) -> list[Measure]:
-    """All three, on data of `scale` times the full size."""
+    """Many small files and large ones, on data of `scale` times the full size."""
+    with _session(scale) as (spark, folder, part):
+        large = (_large(spark, folder, pairs, part, kind) for kind in _ROW_BYTES)
+        return [_small(spark, folder, pairs, part), *large]
+
+
+def measure_known(pairs: int, scale: float | None = None) -> list[Measure]:
+    """Few new files among many known ones, whose number is `scale` times the full one."""
+    with _session(scale) as (spark, folder, part):
+        return [_known(spark, folder, pairs, part)]
+
+
+@contextmanager
+def _session(scale: float | None) -> Iterator[tuple[SparkSession, Path, float]]:
     part = float(os.environ.get("SLUICE_BENCH_SCALE", "1")) if scale is None else scale
     with scratch_folder() as folder:
         spark = start_session(app_name="bench", master="local[2]", spark_conf={})
         try:
-            return [
-                _small(spark, folder, pairs, part),
-                _known(spark, folder, pairs, part),
-                *(_large(spark, folder, pairs, part, kind) for kind in _ROW_BYTES),
-            ]
+            yield spark, folder, part
         finally:
             stop_session(spark)
 
@@ -89,7 +99,7 @@ def _known(spark: SparkSession, folder: Path, pairs: int, part: float) -> Measur
             assert written == [_NEW], written
     few, many = times[0][1:], times[1][1:]
     return Measure(
-        benchmark="y", what=f"{_NEW} new files, {round(_KNOWN * part):,} known / {round(_FEW_KNOWN * part):,}",
+        benchmark="known", what=f"{_NEW} new files, {round(_KNOWN * part):,} known / {round(_FEW_KNOWN * part):,}",
         unit="x", goal=1.5, value=pair_ratio(many, few),
         detail=f"{seconds_of(many)} / {seconds_of(few)}, {pairs} pairs",
     )  # fmt: skip
