@@ -79,32 +79,19 @@ class _Planning:
             yield SkipStep(dataset=name, flow=None, reason="not selected", excluded=True)
             return
         if table.other_owner is not None:
-            flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
             reason = f"its table belongs to {table.other_owner}"
-            self.moving.add(name)  # its readers wait for it, and are skipped if it fails
-            yield RefuseTable(dataset=name, flows=flows, path=table.path, owner=table.other_owner, reason=reason)
+            yield self._refused(name, table, reason, owner=table.other_owner)
             return
         if table.original:
-            flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
-            self.moving.add(name)
             reason = f"its table belongs to the storage {table.original}, of which this one is a copy"
-            yield RefuseTable(
-                dataset=name, flows=flows, path=table.path, owner=None, reason=reason, original=table.original
-            )
+            yield self._refused(name, table, reason, original=table.original)
             return
         if self._has_left(dataset, table):
-            flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
-            self.moving.add(name)
             reason = f"its flows have written to {table.elsewhere} since"
-            yield RefuseTable(
-                dataset=name, flows=flows, path=table.path, owner=None, reason=reason, elsewhere=table.elsewhere
-            )
+            yield self._refused(name, table, reason, elsewhere=table.elsewhere)
             return
         if dataset.fault is not None:
-            flows = tuple(flow.spec.name for flow in self.graph.flows_into(name))
-            self.moving.add(name)
-            reason = f"its flows have an error, {dataset.fault.condition}"
-            yield RefuseTable(dataset=name, flows=flows, path=table.path, owner=None, reason=reason)
+            yield self._refused(name, table, f"its flows have an error, {dataset.fault.condition}")
             return
         unwritten = unwritten_columns(self.graph, dataset) if table.exists else ()
         if unwritten and name not in self.selection.rebuilt:
@@ -119,6 +106,16 @@ class _Planning:
             yield from self._rebuild_steps(dataset, self._rebuild_reason(dataset))
         else:
             yield from self._table_steps(dataset)
+
+    def _refused(
+        self, name: QualifiedName, table: TableState, reason: str, *, owner: str | None = None, elsewhere: str = "",
+        original: str = "",
+    ) -> RefuseTable:  # fmt: skip
+        self.moving.add(name)  # its readers wait for it, and are skipped if it fails
+        return RefuseTable(
+            dataset=name, flows=tuple(flow.spec.name for flow in self.graph.flows_into(name)), path=table.path,
+            owner=owner, reason=reason, elsewhere=elsewhere, original=original,
+        )  # fmt: skip
 
     def _has_left(self, dataset: GraphDataset, table: TableState) -> bool:
         """Whether the flows of a table would go on in it behind rows that they have written to another one.

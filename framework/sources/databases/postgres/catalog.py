@@ -145,18 +145,19 @@ _KEY = """
              bool_and(a.attnotnull) DESC, count(*), sum(CASE WHEN a.attlen > 0 THEN a.attlen ELSE 1000 END),
              i.indexrelid
 """
+IDENTITY_COLUMNS = """
+    ARRAY(SELECT a.attname::text
+          FROM pg_index AS i
+          CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS key (attnum, place)
+          JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = key.attnum
+          WHERE i.indrelid = leaf.oid AND i.indisvalid AND key.place <= i.indnkeyatts
+            AND CASE leaf.relreplident WHEN 'd' THEN i.indisprimary AND i.indimmediate
+                                       WHEN 'i' THEN i.indisreplident ELSE false END)
+"""
+"""The columns that the log has of an old row of `leaf`, a row of pg_class, without REPLICA IDENTITY FULL."""
 # Each partition logs the old row by its own replica identity.
-_IDENTITIES = """
-    SELECT n.nspname, c.relname, leaf.oid::regclass::text, leaf.relreplident = 'f',
-           ARRAY(
-               SELECT a.attname::text
-               FROM pg_index AS i
-               CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS key (attnum, place)
-               JOIN pg_attribute AS a ON a.attrelid = leaf.oid AND a.attnum = key.attnum
-               WHERE i.indrelid = leaf.oid AND i.indisvalid AND key.place <= i.indnkeyatts
-                 AND CASE leaf.relreplident WHEN 'd' THEN i.indisprimary AND i.indimmediate
-                                            WHEN 'i' THEN i.indisreplident ELSE false END
-           )
+_IDENTITIES = f"""
+    SELECT n.nspname, c.relname, leaf.oid::regclass::text, leaf.relreplident = 'f', {IDENTITY_COLUMNS}
     FROM unnest(%s::text[], %s::text[]) AS given(schema, name)
     JOIN pg_namespace AS n ON n.nspname = given.schema
     JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = given.name AND c.relkind = 'p'

@@ -8,7 +8,7 @@ from typing import Any
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.findings import Finding, Severity
-from framework.sources.databases.postgres.catalog import read_table
+from framework.sources.databases.postgres.catalog import IDENTITY_COLUMNS, read_table
 from framework.sources.databases.postgres.membership import PartlyPublished
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import KeyKind, SourceTable, TableName, quote_identifier
@@ -34,29 +34,23 @@ _TABLE = """
 # The table itself, or the partitions that contain its rows. Each has a replica identity of its own, and
 # `identity` are the columns of the old row that the log has.
 _LEAVES = """
-    SELECT format('%%I.%%I', n.nspname, c.relname), c.relkind, c.relpersistence = 'u', c.relreplident = 'f',
-           ARRAY(SELECT a.attname::text
-                 FROM pg_index AS i
-                 CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS key (attnum, place)
-                 JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = key.attnum
-                 WHERE i.indrelid = c.oid AND i.indisvalid AND key.place <= i.indnkeyatts
-                   AND CASE c.relreplident WHEN 'd' THEN i.indisprimary AND i.indimmediate
-                                           WHEN 'i' THEN i.indisreplident ELSE false END),
-           EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = c.oid AND i.indisprimary AND i.indimmediate),
+    SELECT format('%%I.%%I', n.nspname, leaf.relname), leaf.relkind, leaf.relpersistence = 'u', leaf.relreplident = 'f',
+           {identity},
+           EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = leaf.oid AND i.indisprimary AND i.indimmediate),
            (SELECT quote_ident(x.relname) FROM pg_index AS i JOIN pg_class AS x ON x.oid = i.indexrelid
-            WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indisvalid
+            WHERE i.indrelid = leaf.oid AND i.indisunique AND i.indimmediate AND i.indisvalid
               AND i.indpred IS NULL AND i.indexprs IS NULL
               AND NOT EXISTS (SELECT FROM pg_attribute AS a
-                              WHERE a.attrelid = c.oid AND a.attnum = ANY (i.indkey::int2[]) AND NOT a.attnotnull)
+                              WHERE a.attrelid = leaf.oid AND a.attnum = ANY (i.indkey::int2[]) AND NOT a.attnotnull)
             ORDER BY i.indnkeyatts, x.relname LIMIT 1)
-    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE c.oid IN (
+    FROM pg_class AS leaf JOIN pg_namespace AS n ON n.oid = leaf.relnamespace
+    WHERE leaf.oid IN (
         SELECT root.oid FROM root WHERE root.relkind = 'r'
         UNION ALL
         SELECT part.relid FROM root, pg_partition_tree(root.oid) AS part WHERE root.relkind = 'p' AND part.isleaf
     )
     ORDER BY 1
-"""
+""".replace("{identity}", IDENTITY_COLUMNS)
 _ROOT = """
     WITH root AS (
         SELECT c.oid, c.relkind FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
