@@ -10,7 +10,7 @@ from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import is_named, nearest_qualified, plain_name
 from framework.foundation.storage_port import Storage
-from framework.ingest.partial_resync import check_condition, selected_partitions
+from framework.ingest.partial_resync import check_partial_resync
 from framework.ingest.state import GatewayStore, Mode, Request
 
 
@@ -116,10 +116,7 @@ class Operations:
             SourceError: SNAPSHOT_ROW_FILTER_INVALID, or the database can't be read; with a condition only.
         """
         number = self._begun(gateway, table)
-        partitions = ""
-        if where is not None:
-            check_condition(gateway, table, where)
-            partitions = selected_partitions(self.storage, gateway, table)
+        partitions = "" if where is None else check_partial_resync(self.storage, gateway, table, where)
         store = GatewayStore(self.storage)
         while True:
             before = store.request(gateway.name, table.source)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,7 @@ from framework.foundation.names import QualifiedName
 from framework.ingest.copies import definition_of
 from framework.ingest.copy_state import new_copy
 from framework.ingest.drift import drift_error
-from framework.ingest.generations import begin_generations
 from framework.ingest.operations import GatewayTables, Operations
-from framework.run.update import update
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.catalog import read_table
@@ -31,6 +29,7 @@ from framework.sources.databases.tables import TableName
 from tests.databases.conftest import new_database
 from tests.databases.test_ingest_database import failed_flows, pipeline_of, rows_of, shop, table
 from tests.support import postgres_log
+from tests.support.copied_tables import after_definitions, applied
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -248,26 +247,6 @@ def declared(spark: SparkSession, folder: Path, which: int) -> Pipeline:
     objects = [table(name, table_configuration=REDEFINED[name][which]) for name in REDEFINED]
     objects += [table("moved", destination_table=f"moved_{which}"), *map(table, (*STREAMED, *BETWEEN))]
     return pipeline_of(spark, folder, shop(*objects))
-
-
-def applied(result: UpdateResult) -> set[str]:
-    """Return the tables with changes that an update has applied, also to rows that a chunk had already with them."""
-    flows = {each.flow.table for each in result.flows if each.rows_upserted > 0}
-    return {flow.removesuffix("_cdc_flow") for flow in flows if flow.endswith("_cdc_flow")}
-
-
-@contextmanager
-def after_definitions(action: Callable[[], object]) -> Iterator[None]:
-    """Act in an update when it has compared the definitions and begun generations, and no flow has begun."""
-
-    def begin(*arguments: Any, **named: Any) -> Any:
-        begun = begin_generations(*arguments, **named)
-        action()
-        return begun
-
-    with pytest.MonkeyPatch.context() as during:
-        during.setattr(update, "begin_generations", begin)
-        yield
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from framework.sources.databases.postgres.changes import RowKey
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.types import column_types
 from framework.sources.databases.tables import TableName
-from tests.databases.test_columns_change import after_definitions
-from tests.databases.test_source_replacements import (
+from tests.support.copied_tables import (
+    after_definitions,
     all_at_source,
     all_copied,
     failures,

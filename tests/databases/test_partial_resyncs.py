@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from framework import Pipeline
 from framework.cli.main import cli
 from framework.ingest.state import GatewayStore, Request
-from tests.databases.test_source_replacements import (
+from tests.support.copied_tables import (
     all_at_source,
     all_copied,
     at_source,

@@ -17,7 +17,7 @@ from framework.sources.databases.postgres.preflight import check
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import TableName
 from tests.databases.test_rights_and_publications import statement_of
-from tests.databases.test_source_replacements import (
+from tests.support.copied_tables import (
     all_at_source,
     all_copied,
     at_source,

@@ -12,7 +12,7 @@ import pytest
 
 from framework.foundation.errors import RequestErrors, SluiceError, UserError
 from framework.run.update.results import UpdateState
-from tests.databases.test_source_replacements import at_source, copied, create, pipeline_of, resync
+from tests.support.copied_tables import at_source, copied, create, pipeline_of, resync
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

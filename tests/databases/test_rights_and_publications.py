@@ -15,10 +15,11 @@ from framework.run.update.results import UpdateResult, UpdateState
 from framework.sources.databases.formats import snapshot_request
 from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.changes_source import ChangesRequest, ChangesStreamReader
-from tests.databases.test_columns_change import after_definitions, applied
-from tests.databases.test_source_replacements import (
+from tests.support.copied_tables import (
+    after_definitions,
     all_at_source,
     all_copied,
+    applied,
     at_source,
     copied,
     create,

@@ -2,98 +2,35 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
-
 from framework import Pipeline
-from framework.foundation.clock import SystemClock
 from framework.foundation.failpoints import arm_all, disarm
 from framework.ingest.operations import GatewayTables, Operations
-from framework.ingest.status import IngestedState, read_status
-from framework.run.update.results import FlowState, UpdateResult
-from tests.databases.test_columns_change import after_definitions, applied
+from tests.support.copied_tables import (
+    after_definitions,
+    all_at_source,
+    all_copied,
+    applied,
+    create,
+    failures,
+    gaps,
+    of_both_flows,
+    pipeline_of,
+    resync,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Run = Callable[..., list[tuple[Any, ...]]]
-_MODULE = """
-from framework import pipelines as dp
-
-dp.ingest_database(
-    name="shop",
-    connection="bank",
-    objects=[{"schema": {"source_schema": "public", "destination_schema": "copies", "exclude": ["next_*"]}}],
-    options={"chunkBytes": "16k", "maxChunksPerTrigger": "1"},
-)
-"""
 
 
 GONE = ("blue", "green", "made_again", "taken_out")
 _REPLACED, _UNPUBLISHED = "INGESTION_TABLE_REPLACED", "INGESTION_TABLE_UNPUBLISHED"
-
-
-def pipeline_of(spark: SparkSession, folder: Path, module: str = _MODULE) -> Pipeline:
-    """Return the pipeline, with the tables that the source has now."""
-    (folder / "module.py").write_text(module, "utf-8")
-    spec = {"name": "shop", "storage": str(folder / "storage"), "libraries": [{"file": {"path": "module.py"}}]}
-    (folder / "pipeline.yml").write_text(json.dumps(spec), "utf-8")
-    return Pipeline.from_spec(folder / "pipeline.yml", spark=spark)
-
-
-def create(run: Run, *tables: str, rows: int = 3) -> None:
-    """Create tables whose rows have the name of the table."""
-    for table in tables:
-        run(f"CREATE TABLE {table} (id INT PRIMARY KEY, name TEXT)")
-        run(f"INSERT INTO {table} SELECT i, '{table}' FROM generate_series(1, {rows}) i; ANALYZE {table}")
-
-
-def copied(pipeline: Pipeline, table: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a copy."""
-    return sorted(tuple(row) for row in pipeline.table(f"copies.{table}").collect())
-
-
-def at_source(run: Run, table: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a table at the source."""
-    return run(f"SELECT * FROM {table} ORDER BY id")
-
-
-def all_copied(pipeline: Pipeline, *tables: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the rows of copies with the same columns, in one query."""
-    found: dict[str, list[tuple[Any, ...]]] = {table: [] for table in tables}
-    frames = [pipeline.table(f"copies.{table}").selectExpr(f"'{table}' AS source", "*") for table in tables]
-    for source, *row in reduce(DataFrame.union, frames).collect():
-        found[source].append(tuple(row))
-    return {table: sorted(rows) for table, rows in found.items()}
-
-
-def all_at_source(run: Run, *tables: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the rows of tables at the source."""
-    return {table: at_source(run, table) for table in tables}
-
-
-def failures(result: UpdateResult) -> dict[str, str]:
-    """Return the conditions of the failed flows."""
-    failed = [flow for flow in result.flows if flow.state is FlowState.FAILED and flow.error is not None]
-    return {flow.flow.table: flow.error.condition for flow in failed if flow.error is not None}
-
-
-def of_both_flows(**conditions: str) -> dict[str, str]:
-    """Return the conditions of the flows of tables."""
-    return {f"{table}_{flow}_flow": each for table, each in conditions.items() for flow in ("snapshot", "cdc")}
-
-
-def resync(pipeline: Pipeline, *tables: str) -> None:
-    """Ask for another snapshot of tables."""
-    for table in tables:
-        named = GatewayTables(gateways=pipeline.gateways).table(f"public.{table}")
-        Operations(storage=pipeline.storage).resync(*named, None)
 
 
 def create_all(run: Run) -> None:
@@ -106,12 +43,6 @@ def create_all(run: Run) -> None:
     run("CREATE TABLE sales_1 PARTITION OF sales FOR VALUES FROM (0) TO (10)")
     run("CREATE TABLE sales_2 PARTITION OF sales FOR VALUES FROM (10) TO (20)")
     run("INSERT INTO sales SELECT i, 's' FROM generate_series(1, 15) i")
-
-
-def gaps(pipeline: Pipeline) -> dict[str, str | None]:
-    """Return the tables that `sluice ingest status` shows with a gap, with the way out."""
-    (gateway,) = read_status(pipeline.storage, SystemClock().now())
-    return {each.source: each.way_out for each in gateway.tables if each.state is IngestedState.GAP}
 
 
 def exchange_in_the_snapshot(run: Run, folder: Path) -> Callable[[], None]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.databases.test_source_replacements import copied, failures, pipeline_of, resync
+from tests.support.copied_tables import copied, failures, pipeline_of, resync
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

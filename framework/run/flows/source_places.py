@@ -10,6 +10,7 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.run.tables.table_store import TableStore
+from framework.sources.cloud_files.offsets import FOLDER as CLOUD_FILES
 from framework.sources.delta.source import table_source
 
 
@@ -28,7 +29,7 @@ def misplaced_in_checkpoint(
         return None
     checkpoint = GenerationStore(storage).path(flow.spec.target, flow.spec.name, generation.number)
     # A list of files may be longer than the position.
-    has_begun = any(storage.list_names(f"{checkpoint}/{each}") for each in ("offsets", "cloud_files"))
+    has_begun = any(storage.list_names(f"{checkpoint}/{each}") for each in ("offsets", CLOUD_FILES))
     return misplaced_source(graph, store, flow, generation) if has_begun else None
 
 

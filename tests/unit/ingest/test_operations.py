@@ -252,7 +252,7 @@ def test_a_condition_does_not_end_a_gap(
     flow = BANK.changes if "." in gap else orders.cdc_flow
     swap.setattr("framework.ingest.status._last_failures", lambda *_: {str(flow): gap})
     operations = Operations(storage=storage)
-    swap.setattr("framework.ingest.partial_resync._present_partitions", lambda *_: "those of now")
+    swap.setattr("framework.ingest.partial_resync._checked_by_database", lambda *_: "those of now")
     if partitions is None:
         with pytest.raises(SluiceError) as caught:
             operations.resync(BANK, orders, "id > 5")
