@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from framework.foundation.storage import Storage, open_storage
-from framework.session.spark_session import start_session, stop_session
 from tests.support.settings import COMPILED, INTERPRETED, SELDOM_COMPILED, SHORT_LIVED
+from tests.support.worker_session import worker_session
 
 # A test run uses the class archive that `make` built, and starts no build of its own in the background.
 os.environ.setdefault("SLUICE_CLASS_ARCHIVE", "use")
@@ -38,11 +38,11 @@ def _folder_order(item: pytest.Item) -> int:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The worker's session: two cores, Delta, no code generation, files in temporary folders only."""
-    session = start_session(app_name="sluice tests", master="local[2]", spark_conf={**SELDOM_COMPILED, **INTERPRETED})
-    yield session
-    stop_session(session)
+    folder = tmp_path_factory.getbasetemp().parent
+    with worker_session(folder, {**SELDOM_COMPILED, **INTERPRETED}) as session:
+        yield session
 
 
 @pytest.fixture(autouse=True)

@@ -71,11 +71,13 @@ def test_a_small_broadcast_takes_little_memory(spark: SparkSession) -> None:
     """The hash table of ten rows takes less than 8 MB: its pages are those of the session, not of 64 MB."""
     jvm: Any = spark._jvm
     manager = jvm.org.apache.spark.SparkEnv.get().memoryManager()
-    before = manager.storageMemoryUsed()
-    small = spark.range(10).hint("broadcast")
-    joined = spark.range(1000).join(small, "id")
-    assert joined.count() == 10
-    assert manager.storageMemoryUsed() - before < 8 * 2**20
+    grown = []
+    for _ in range(5):  # other workers use the memory of the same JVM
+        before = manager.storageMemoryUsed()
+        small = spark.range(10).hint("broadcast")
+        assert spark.range(1000).join(small, "id").count() == 10
+        grown.append(manager.storageMemoryUsed() - before)
+    assert min(grown) < 8 * 2**20
 
 
 def test_the_jvm_has_the_options_that_spark_asks_for(spark: SparkSession) -> None:

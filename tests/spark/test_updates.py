@@ -111,18 +111,24 @@ def test_a_kill_during_the_creation_of_a_table_does_not_block_its_flows(
     assert [world.versions(table) for table in KILLED_TABLES] == [2, 1]
 
 
+def jobs_of(spark: SparkSession) -> set[int]:
+    """Return the numbers of the queries' jobs of a session; other workers have sessions in the same JVM."""
+    session: Any = spark._jsparkSession
+    return {*session.sparkContext().statusTracker().getJobIdsForTag(session.sessionJobTag())}
+
+
 def test_an_update_with_nothing_new_runs_no_spark_job_and_writes_no_commit(
     first: tuple[EngineWorld, UpdateResult],
 ) -> None:
     """Every flow is IDLE, no job ran, and no table has a new version."""
     world, _ = first
     before = {table: world.versions(table) for table in ("raw", "big", "names")}
-    tracker = world.spark.sparkContext.statusTracker()
-    jobs = set(tracker.getJobIdsForGroup(None))
+    jobs = jobs_of(world.spark)
+    assert jobs
     result = world.run(chain(world))
     assert result.is_idle
     assert set(states(result).values()) == {FlowState.IDLE}
-    assert set(tracker.getJobIdsForGroup(None)) == jobs
+    assert jobs_of(world.spark) == jobs
     assert {table: world.versions(table) for table in before} == before
 
 

@@ -45,8 +45,16 @@ def _readers() -> Iterator[int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             process = int(path.parent.name)
-            if b"streaming_source_runner" in path.read_bytes() and os.getpid() in _ancestors(process):
+            if b"streaming_source_runner" in path.read_bytes() and _is_own(process):
                 yield process
+
+
+def _is_own(process: int) -> bool:
+    """Whether a reader is of this process or worker: workers share a JVM (`worker_session.py`)."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None:
+        return os.getpid() in _ancestors(process)
+    return f"PYTEST_XDIST_WORKER={worker}".encode() in Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
 
 
 def _ancestors(process: int) -> Iterator[int]:
