@@ -123,12 +123,13 @@ def test_an_update_with_nothing_new_runs_no_spark_job_and_writes_no_commit(
     """Every flow is IDLE, no job ran, and no table has a new version."""
     world, _ = first
     before = {table: world.versions(table) for table in ("raw", "big", "names")}
+    world.spark.range(2).repartition(2).count()
     jobs = jobs_of(world.spark)
-    assert jobs
+    assert jobs, "a job of this session is seen"
     result = world.run(chain(world))
     assert result.is_idle
     assert set(states(result).values()) == {FlowState.IDLE}
-    assert jobs_of(world.spark) == jobs
+    assert jobs_of(world.spark) <= jobs
     assert {table: world.versions(table) for table in before} == before
 
 
