@@ -1,0 +1,117 @@
+"""A view or a snapshot is skipped only if its rows would be the same: one test for each thing that rows depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from framework import pipelines as dp
+from framework.run.update.results import FlowState, UpdateState
+from tests.support.engine_world import EngineWorld, states
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path) -> EngineWorld:
+    """An empty storage."""
+    return EngineWorld(spark, tmp_path)
+
+
+def test_a_view_and_a_snapshot_follow_a_change_of_their_expectations(world: EngineWorld) -> None:
+    """Added, changed, on a view below, on a snapshot or its source, and one with the time of day; the same are idle."""
+    world.feed([(1, "a"), (2, "b"), (3, "c")], "id LONG, v STRING")
+
+    def declare(least: int) -> Callable[[], None]:
+        def expect(name: str) -> Callable[[Callable[[], DataFrame]], Callable[[], DataFrame]]:
+            return dp.expect_or_drop(name, f"id > {least}") if least else lambda query: query
+
+        def rows() -> DataFrame:
+            return world.spark.range(4)
+
+        def declarations() -> None:
+            dp.materialized_view(name="added")(expect("e")(rows))
+            dp.materialized_view(name="changed")(dp.expect_or_drop("e", f"id > {least}")(rows))
+            dp.materialized_view(name="failing")(dp.expect_or_fail("e", f"id >= {least}")(rows))
+            dp.materialized_view(name="timed")(dp.expect_or_drop("e", "id > year(now()) - 2000")(rows))
+            dp.materialized_view(name="as_it_was")(dp.expect_or_drop("e", "id > 2")(rows))
+            dp.temporary_view(name="filtered")(expect("e")(rows))
+            dp.temporary_view(name="renamed")(lambda: world.spark.read.table("filtered").withColumnRenamed("id", "x"))
+            dp.materialized_view(name="of_view")(lambda: world.spark.read.table("renamed"))
+            dp.temporary_view(name="source")(expect("e")(lambda: world.spark.read.format("delta").load(world.source())))
+            dp.create_streaming_table("of_source")
+            dp.create_auto_cdc_from_snapshot_flow("of_source", "source", ["id"])
+
+        return declarations
+
+    names = ("added", "changed", "of_view", "of_source")
+    world.run(declare(0))
+    assert [world.rows(name) for name in names] == [
+        [(0,), (1,), (2,), (3,)], [(1,), (2,), (3,)], [(0,), (1,), (2,), (3,)], [(1, "a"), (2, "b"), (3, "c")],
+    ]  # fmt: skip
+    again = states(world.run(declare(0)))
+    assert {name for name, state in again.items() if state is not FlowState.IDLE} == {"timed"}
+
+    result = world.run(declare(2))
+    assert [world.rows(name) for name in names] == [[(3,)], [(3,)], [(3,)], [(3, "c")]]
+    assert states(result)["failing"] is FlowState.FAILED
+    assert states(result)["as_it_was"] is FlowState.IDLE
+    assert result.state is UpdateState.FAILED
+
+
+def test_a_view_and_a_snapshot_follow_all_that_they_read_outside_of_the_pipeline(world: EngineWorld) -> None:
+    """Rows deleted by deletion vectors, a table that is only counted, files in a subquery or below an outer join."""
+    spark, files = world.spark, world.root / "my files"
+    table = world.source("deleted")
+    spark.sql(f"CREATE TABLE delta.`{table}` (id LONG) USING delta TBLPROPERTIES (delta.enableDeletionVectors = true)")
+    spark.sql(f"CREATE OR REPLACE TABLE of_catalog USING delta LOCATION '{world.source('named')}' "
+              "TBLPROPERTIES (delta.enableDeletionVectors = true) AS SELECT id FROM range(1, 4, 1, 1)")  # fmt: skip
+    world.feed([(1,), (2,), (3,)], "id LONG", "deleted")
+    world.feed([(1,), (2,)], "id LONG", "counted")
+    files.mkdir()
+    changing, fixed = files / "changing.json", files / "fixed.json"
+    changing.write_text('{"id": 1, "a": 10}\n')
+    fixed.write_text('{"id": 1}\n')
+
+    def read(path: Path) -> DataFrame:
+        return spark.read.schema("id LONG, a LONG").json(str(path))
+
+    def declare() -> None:
+        def ours() -> DataFrame:
+            return read(changing).join(spark.read.table("ids"), "id")
+
+        def counted() -> DataFrame:
+            return spark.read.format("delta").load(world.source("counted")).groupBy().count()
+
+        dp.table(name="ids")(lambda: spark.readStream.format("delta").load(world.source("counted")))
+        dp.materialized_view(name="by_path")(lambda: spark.read.format("delta").load(table))
+        dp.materialized_view(name="by_name")(lambda: spark.read.table("of_catalog"))
+        dp.materialized_view(name="of_count")(counted)
+        dp.materialized_view(name="of_subquery")(
+            lambda: spark.sql(f"SELECT id, (SELECT max(a) FROM json.`{changing}`) AS top FROM json.`{fixed}`")
+        )
+        dp.materialized_view(name="of_union")(lambda: read(fixed).union(ours()))
+        dp.materialized_view(name="of_join")(lambda: read(fixed).select("id").join(ours(), "id", "left"))
+        dp.materialized_view(name="of_fixed")(lambda: read(fixed))
+        dp.temporary_view(name="source")(lambda: spark.read.format("delta").load(table))
+        dp.create_streaming_table("of_source")
+        dp.create_auto_cdc_from_snapshot_flow("of_source", "source", ["id"])
+
+    world.run(declare)
+    assert set(states(world.run(declare)).values()) == {FlowState.IDLE}
+
+    spark.sql(f"DELETE FROM delta.`{table}` WHERE id = 1")
+    spark.sql("DELETE FROM of_catalog WHERE id = 1")
+    world.feed([(3,)], "id LONG", "counted")
+    changing.write_text('{"id": 1, "a": 11}\n')
+    result = world.run(declare)
+    names = ("by_path", "by_name", "of_count", "of_subquery", "of_union", "of_join", "of_source")
+    assert {name: world.rows(name) for name in names} == {
+        "by_path": [(2,), (3,)], "by_name": [(2,), (3,)], "of_count": [(3,)], "of_subquery": [(1, 11)],
+        "of_union": [(1, 11), (1, None)], "of_join": [(1, 11)], "of_source": [(2,), (3,)],
+    }  # fmt: skip
+    assert states(result)["of_fixed"] is FlowState.IDLE
