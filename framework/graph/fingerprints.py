@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.foundation.jvm_cache import java_class
 from framework.graph.relations import analysed_plan, delta_version, file_relation, plan_leaves
+from framework.graph.settings import result_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,11 +45,13 @@ def plan_fingerprint(
         declared: what is declared of the rows beside the query: its expectations.
         code_version: hash of the modules' source, used if Python functions run on rows;
             None if it is unknown.
-        settings: the flow's own Spark settings, which may change the result of the same plan.
+        settings: the flow's own Spark settings, which may change the result of the same plan, as those of the
+            session may.
         file_identity: returns a text for the current content of the files that the query reads by path, or
             None if computing it would take too long.
     """
-    parts = [*declared, *(f"{key}={value}" for key, value in sorted(settings.items()))]
+    own = (f"{key}={value}" for key, value in sorted(settings.items()))
+    parts = [*declared, *own, *result_settings(frames[0].sparkSession)]
     runs_python = False
     patterns = java_class("org.apache.spark.sql.catalyst.trees.TreePattern")
     for frame in frames:

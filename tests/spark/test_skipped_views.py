@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from framework import pipelines as dp
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 @pytest.fixture
@@ -115,3 +116,25 @@ def test_a_view_and_a_snapshot_follow_all_that_they_read_outside_of_the_pipeline
         "of_union": [(1, 11), (1, None)], "of_join": [(1, 11)], "of_source": [(2,), (3,)],
     }  # fmt: skip
     assert states(result)["of_fixed"] is FlowState.IDLE
+
+
+def test_views_follow_the_settings_of_their_session_that_change_rows(world: EngineWorld) -> None:
+    """The time zone and ANSI mode in `configuration`; the number of partitions of a shuffle changes no rows."""
+
+    def declare() -> None:
+        dp.materialized_view(name="texts")(lambda: texts("timestamp_seconds(id)", "string"))
+        dp.materialized_view(name="numbers")(lambda: texts("concat('x', id)", "int"))
+
+    def texts(column: str, kind: str) -> DataFrame:
+        return SparkSession.active().range(1).selectExpr(f"CAST({column} AS {kind}) AS value")
+
+    def run(zone: str, ansi: str, partitions: str) -> dict[str, FlowState]:
+        settings = {"session.timeZone": zone, "ansi.enabled": ansi, "shuffle.partitions": partitions}
+        configuration = {f"spark.sql.{key}": value for key, value in settings.items()}
+        return states(world.pipeline(declare, configuration=configuration).run())
+
+    run("UTC", "false", "1")
+    assert (world.rows("texts"), world.rows("numbers")) == ([("1970-01-01 00:00:00",)], [(None,)])
+    assert set(run("UTC", "false", "2").values()) == {FlowState.IDLE}
+    assert run("Asia/Tokyo", "true", "1") == {"texts": FlowState.COMPLETED, "numbers": FlowState.FAILED}
+    assert world.rows("texts") == [("1970-01-01 09:00:00",)]
