@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framework.foundation.jvm_cache import java_class
+from framework.graph.pickled_functions import function_text, pickled_functions
 from framework.graph.relations import analysed_plan, delta_version, file_relation, plan_leaves
 from framework.graph.settings import result_settings
 
@@ -23,6 +24,7 @@ _IDENTIFIER = re.compile(r"#\d+")
 _SQL_VIEW = re.compile(r"__sluice_\d+")  # the interception of `spark.sql` numbers its views per process
 _IN_THE_TEXT = frozenset({"CTERelationRef", "OneRowRelation", "Range"})
 _RUNS_PYTHON = re.compile(r"Pandas|Arrow|Python")
+_MAY_RUN_PYTHON = re.compile(r"Pandas|Arrow|Python|Generate ")  # a table function has the name of its class only
 _MAX_FIELDS = 100_000
 
 
@@ -37,14 +39,15 @@ def plan_fingerprint(
     """Return a hash of the query's computation, or None if it is unknown.
 
     None means that the query must be computed in each update: it uses the current time or random
-    values, reads data of unknown identity, or runs Python functions of unknown source on rows.
+    values, reads data of unknown identity, or runs Python functions of unknown source, or with
+    broadcast values, on rows.
 
     Args:
         frames: the analysed query, over stand-ins for the datasets of the pipeline, and the conditions of the
             expectations that filter its rows.
         declared: what is declared of the rows beside the query: its expectations.
-        code_version: hash of the modules' source, used if Python functions run on rows;
-            None if it is unknown.
+        code_version: hash of the modules' source, used beside the functions' own code and values if Python functions
+            run on rows; None if it is unknown.
         settings: the flow's own Spark settings, which may change the result of the same plan, as those of the
             session may.
         file_identity: returns a text for the current content of the files that the query reads by path, or
@@ -52,6 +55,7 @@ def plan_fingerprint(
     """
     own = (f"{key}={value}" for key, value in sorted(settings.items()))
     parts = [*declared, *own, *result_settings(frames[0].sparkSession)]
+    functions: list[str | None] = []
     runs_python = False
     patterns = java_class("org.apache.spark.sql.catalyst.trees.TreePattern")
     for frame in frames:
@@ -60,12 +64,14 @@ def plan_fingerprint(
             return None
         text = plan.treeString(True, False, _MAX_FIELDS, False, False)  # noqa: FBT003 - a Java call
         parts.append(_renumbered(text))
-        runs_python |= plan.containsPattern(patterns.PYTHON_UDF()) or _RUNS_PYTHON.search(text) is not None
+        if plan.containsPattern(patterns.PYTHON_UDF()) or _MAY_RUN_PYTHON.search(text):
+            functions += [function_text(each) for each in pickled_functions(plan)]
+            runs_python = runs_python or bool(functions) or _RUNS_PYTHON.search(text) is not None
     if runs_python:
-        parts.append(code_version or "")
+        functions.append(code_version)
     inputs = [_identity(leaf, file_identity) for frame in frames for leaf in plan_leaves(frame)]
-    known = [each for each in inputs if each is not None]
-    if len(known) < len(inputs) or (runs_python and code_version is None):
+    known = [each for each in (*functions, *inputs) if each is not None]
+    if len(known) < len(functions) + len(inputs):
         return None
     return hashlib.sha256("\n".join([*parts, *known]).encode()).hexdigest()[:32]
 

@@ -43,8 +43,8 @@ def batch_paths(frame: DataFrame) -> tuple[str, ...]:
 def plan_leaves(frame: DataFrame) -> Iterator[Any]:
     """Yield the leaves of the analysed plan of a DataFrame, subqueries included."""
     plan = analysed_plan(frame)
-    for part in (plan, *_items(plan.subqueriesAll())):
-        yield from _items(part.collectLeaves())
+    for part in (plan, *items(plan.subqueriesAll())):
+        yield from items(part.collectLeaves())
 
 
 def file_relation(leaf: Any) -> Any | None:
@@ -72,7 +72,7 @@ def scanned_files(frame: DataFrame) -> int:
 def _paths(leaf: Any) -> Iterator[str]:
     files = file_relation(leaf)
     if files is not None:
-        yield from (str(path.toString()) for path in _items(files.rootPaths()))
+        yield from (str(path.toString()) for path in items(files.rootPaths()))
     elif leaf.nodeName() == "LogicalRelation":
         gateway: Any = SparkContext._gateway
         relation = leaf.relation()
@@ -80,7 +80,7 @@ def _paths(leaf: Any) -> Iterator[str]:
             yield str(relation.snapshotWithSchemaMode().snapshot().deltaLog().dataPath().toString())
 
 
-def _items(sequence: Any) -> list[Any]:
+def items(sequence: Any) -> list[Any]:
     """The items of a Scala sequence."""
     return [sequence.apply(index) for index in range(sequence.size())]
 

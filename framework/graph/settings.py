@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _ZONE = "spark.sql.session.timeZone"
 # Settings of performance, and a folder of the process.
 _HARMLESS = (
-    "spark.sql.adaptive.", "spark.sql.codegen.", "spark.sql.shuffle.partitions=", "spark.sql.streaming.", "spark.sql.ui.",
-    "spark.sql.warehouse.dir=",
+    "spark.sql.adaptive.", "spark.sql.codegen.", "spark.sql.shuffle.partitions=", "spark.sql.streaming.",
+    "spark.sql.ui.", "spark.sql.warehouse.dir=",
 )  # fmt: skip
 
 

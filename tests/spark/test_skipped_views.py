@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import SparkSession
 
+from framework import Pipeline
 from framework import pipelines as dp
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states
@@ -138,3 +139,97 @@ def test_views_follow_the_settings_of_their_session_that_change_rows(world: Engi
     assert set(run("UTC", "false", "2").values()) == {FlowState.IDLE}
     assert run("Asia/Tokyo", "true", "1") == {"texts": FlowState.COMPLETED, "numbers": FlowState.FAILED}
     assert world.rows("texts") == [("1970-01-01 09:00:00",)]
+
+
+FUNCTIONS = """
+import pandas as pd
+from pyspark import pipelines as dp
+from pyspark.sql import functions as F
+
+LIMIT = int(spark.conf.get("my.limit"))
+KNOWN = {row.id for row in spark.range(LIMIT, LIMIT + 2).collect()}
+
+
+class Rule:
+    def __init__(self, least):
+        self.least = least
+
+    def keeps(self, value):
+        return value >= self.least and value in KNOWN
+
+
+RULE = Rule(LIMIT)
+
+
+@F.udf("boolean")
+def kept(value):
+    return RULE.keeps(value)
+
+
+def frames(parts):
+    for part in parts:
+        yield part[part.id >= LIMIT]
+
+
+@F.udtf(returnType="id long")
+class Limit:
+    def eval(self):
+        yield LIMIT,
+
+
+@dp.materialized_view
+def of_function():
+    return spark.range(9).where(kept("id"))
+
+
+@dp.materialized_view
+def of_frames():
+    return spark.range(5).mapInPandas(frames, "id long")
+
+
+@dp.materialized_view
+def of_table_function():
+    return Limit.asDeterministic()()
+
+
+@dp.materialized_view
+def of_import():
+    from helper import change
+
+    return spark.range(1).select(change("id").alias("id"))
+
+
+@dp.materialized_view
+def of_broadcast():
+    known = spark.sparkContext.broadcast({0: LIMIT})
+    return spark.range(1).select(F.udf(lambda value: known.value[value], "long")("id").alias("id"))
+"""
+HELPER = """
+from pyspark.sql import functions as F
+change = F.udf(lambda value: value + {step}, "long")
+"""
+
+
+def test_views_follow_what_their_python_functions_hold(world: EngineWorld) -> None:
+    """Values of the module, objects of its classes, and a module that the query imports; not of a broadcast."""
+    file, helper = world.root / "module" / "file.py", world.root / "module" / "helper.py"
+    file.parent.mkdir()
+    file.write_text(FUNCTIONS)
+
+    def run(limit: int, step: int) -> set[str]:
+        helper.write_text(HELPER.format(step=step))
+        made = Pipeline(
+            name="functions", modules=[file], storage=world.root / "storage", schema="s", spark=world.spark,
+            development=True, configuration={"my.limit": str(limit)},
+        )  # fmt: skip
+        return {name for name, state in states(made.run()).items() if state is FlowState.COMPLETED}
+
+    assert len(run(1, 1)) == 5
+    assert run(1, 1) == {"of_broadcast"}
+    assert run(3, 1) == {"of_function", "of_frames", "of_table_function", "of_broadcast"}
+    assert world.rows("of_function") == [(3,), (4,)]
+    assert world.rows("of_frames") == [(3,), (4,)]
+    assert world.rows("of_table_function") == [(3,)]
+    assert world.rows("of_broadcast") == [(3,)]
+    assert run(3, 5) == {"of_import", "of_broadcast"}
+    assert world.rows("of_import") == [(5,)]
