@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as sql
+
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.names import QualifiedName
+from framework.graph.calls import SPARK_ERRORS
 from framework.graph.fingerprints import plan_fingerprint
 from framework.graph.graph import GraphFlow, Read
 from framework.graph.operators import count_sources, stateful_operators
@@ -30,6 +33,7 @@ class AnalysedQuery:
         target: the declaration of its target.
         reads: the reads that its function made.
         settings: the Spark settings of the flow.
+        views: the temporary views that it reads, views of views included, with their queries.
     """
 
     frame: DataFrame
@@ -37,6 +41,7 @@ class AnalysedQuery:
     target: DatasetSpec
     reads: tuple[Read, ...]
     settings: Mapping[str, str]
+    views: Sequence[tuple[DatasetSpec, DataFrame]]
 
     def graph_flow(
         self,
@@ -83,6 +88,20 @@ class AnalysedQuery:
         compared = self.target.kind in {DatasetKind.TABLE, DatasetKind.MATERIALIZED_VIEW} or self.flow.from_snapshots
         if not compared or self.frame.isStreaming:
             return None
+        checked = ((self.target, self.frame), *self.views)
+        expectations = [each for spec, _ in checked for each in spec.expectations]
+        try:
+            conditions = [
+                frame.select(*(sql.expr(each.condition) for each in spec.expectations))
+                for spec, frame in checked
+                if spec.expectations
+            ]
+        except SPARK_ERRORS:  # reported as an invalid expectation
+            return None
         return plan_fingerprint(
-            self.frame, code_version=code_version, settings=self.settings, file_identity=file_identity
+            (self.frame, *conditions),
+            declared=tuple(f"{each.name} {each.action.value} {each.condition}" for each in expectations),
+            code_version=code_version,
+            settings=self.settings,
+            file_identity=file_identity,
         )

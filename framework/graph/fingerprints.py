@@ -9,27 +9,29 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framework.foundation.jvm_cache import java_class
-from framework.graph.relations import analysed_plan
+from framework.graph.pickled_functions import function_text, pickled_functions
+from framework.graph.relations import analysed_plan, delta_version, file_relation, plan_leaves
+from framework.graph.settings import result_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_NODE = re.compile(r"^[\s:+\-~|]*([A-Za-z0-9]+)", re.MULTILINE)
 _IDENTIFIER = re.compile(r"#\d+")
 _SQL_VIEW = re.compile(r"__sluice_\d+")  # the interception of `spark.sql` numbers its views per process
-_FILES = re.compile(r"\] (?:parquet|json|csv|text|orc|avro|xml|binaryFile)$", re.IGNORECASE)
-_UNKNOWN_IDENTITY = frozenset({"LogicalRDD", "RelationV2", "ExternalRDD", "LogicalQueryStage"})
+_IN_THE_TEXT = frozenset({"CTERelationRef", "OneRowRelation", "Range"})
 _RUNS_PYTHON = re.compile(r"Pandas|Arrow|Python")
+_MAY_RUN_PYTHON = re.compile(r"Pandas|Arrow|Python|Generate ")  # a table function has the name of its class only
 _MAX_FIELDS = 100_000
 
 
 def plan_fingerprint(
-    frame: DataFrame,
+    frames: Sequence[DataFrame],
     *,
+    declared: Sequence[str],
     code_version: str | None,
     settings: Mapping[str, str],
     file_identity: Callable[[list[str]], str | None],
@@ -37,36 +39,54 @@ def plan_fingerprint(
     """Return a hash of the query's computation, or None if it is unknown.
 
     None means that the query must be computed in each update: it uses the current time or random
-    values, reads data of unknown identity, or runs Python functions of unknown source on rows.
+    values, reads data of unknown identity, or runs Python functions of unknown source, or with
+    broadcast values, on rows.
 
     Args:
-        frame: the analysed query, over stand-ins for the datasets of the pipeline.
-        code_version: hash of the modules' source, used if Python functions run on rows;
-            None if it is unknown.
-        settings: the flow's own Spark settings, which may change the result of the same plan.
+        frames: the analysed query, over stand-ins for the datasets of the pipeline, and the conditions of the
+            expectations that filter its rows.
+        declared: what is declared of the rows beside the query: its expectations.
+        code_version: hash of the modules' source, used beside the functions' own code and values if Python functions
+            run on rows; None if it is unknown.
+        settings: the flow's own Spark settings, which may change the result of the same plan, as those of the
+            session may.
         file_identity: returns a text for the current content of the files that the query reads by path, or
             None if computing it would take too long.
     """
-    plan = analysed_plan(frame)
+    own = (f"{key}={value}" for key, value in sorted(settings.items()))
+    parts = [*declared, *own, *result_settings(frames[0].sparkSession)]
+    functions: list[str | None] = []
+    runs_python = False
     patterns = java_class("org.apache.spark.sql.catalyst.trees.TreePattern")
-    if not plan.deterministic() or plan.containsPattern(patterns.CURRENT_LIKE()):
-        return None
-    text = plan.treeString(True, False, _MAX_FIELDS, False, False)  # noqa: FBT003 - a Java call
-    nodes = set(_NODE.findall(text))
-    relations = [line for line in text.splitlines() if _NODE.match(line) and _NODE.findall(line) == ["Relation"]]
-    if nodes & _UNKNOWN_IDENTITY or not all(_FILES.search(line) for line in relations):
-        return None
-    parts = [_renumbered(text), *_local_rows(plan), *(f"{key}={value}" for key, value in sorted(settings.items()))]
-    if plan.containsPattern(patterns.PYTHON_UDF()) or _RUNS_PYTHON.search(text):
-        if code_version is None:
+    for frame in frames:
+        plan = analysed_plan(frame)
+        if not plan.deterministic() or plan.containsPattern(patterns.CURRENT_LIKE()):
             return None
-        parts.append(code_version)
-    if relations:
-        identity = file_identity(sorted(frame.inputFiles()))
-        if identity is None:
-            return None
-        parts.append(identity)
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+        text = plan.treeString(True, False, _MAX_FIELDS, False, False)  # noqa: FBT003 - a Java call
+        parts.append(_renumbered(text))
+        if plan.containsPattern(patterns.PYTHON_UDF()) or _MAY_RUN_PYTHON.search(text):
+            functions += [function_text(each) for each in pickled_functions(plan)]
+            runs_python = runs_python or bool(functions) or _RUNS_PYTHON.search(text) is not None
+    if runs_python:
+        functions.append(code_version)
+    inputs = [_identity(leaf, file_identity) for frame in frames for leaf in plan_leaves(frame)]
+    known = [each for each in (*functions, *inputs) if each is not None]
+    if len(known) < len(functions) + len(inputs):
+        return None
+    return hashlib.sha256("\n".join([*parts, *known]).encode()).hexdigest()[:32]
+
+
+def _identity(leaf: Any, file_identity: Callable[[list[str]], str | None]) -> str | None:
+    """A text that changes with the rows of a leaf, beside the plan's own text; None if there is none."""
+    name = str(leaf.nodeName())
+    if name in _IN_THE_TEXT:
+        return ""
+    if name == "LocalRelation":
+        return str(leaf.data().toString())  # the plan's text omits literal rows
+    files = file_relation(leaf)
+    if files is None:
+        return None
+    return delta_version(files) or file_identity(sorted(files.inputFiles()))
 
 
 def _renumbered(text: str) -> str:
@@ -74,10 +94,3 @@ def _renumbered(text: str) -> str:
     numbers: dict[str, str] = {}
     text = _SQL_VIEW.sub("__sluice", text)
     return _IDENTIFIER.sub(lambda found: numbers.setdefault(found.group(), f"#{len(numbers)}"), text)
-
-
-def _local_rows(plan: Any) -> list[str]:
-    """The literal rows of the query, which the plan's text omits."""
-    leaves = plan.collectLeaves()
-    found = [leaves.apply(index) for index in range(leaves.size())]
-    return [str(leaf.data().toString()) for leaf in found if leaf.nodeName() == "LocalRelation"]

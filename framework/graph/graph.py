@@ -167,6 +167,12 @@ class DataflowGraph(Displayed):
         return tuple(dict.fromkeys(read.text for read in reads))
 
 
+def views_read(reads: Iterable[Read], datasets: Mapping[QualifiedName, DatasetSpec]) -> list[DatasetSpec]:
+    """Return the temporary views among the reads of a flow, in the order of the reads."""
+    specs = [datasets.get(read.dataset) for read in reads if read.dataset is not None]
+    return [spec for spec in specs if spec is not None and spec.kind is DatasetKind.TEMPORARY_VIEW]
+
+
 def flow_settings(
     flow: FlowSpec, reads: Iterable[Read], datasets: Mapping[QualifiedName, DatasetSpec]
 ) -> dict[str, str]:
@@ -180,8 +186,7 @@ def flow_settings(
         reads: its reads, those of its views included.
         datasets: the declarations of the pipeline's datasets.
     """
-    specs = [datasets.get(read.dataset) for read in reads if read.dataset is not None]
-    views = [spec for spec in specs if spec is not None and spec.kind is DatasetKind.TEMPORARY_VIEW]
+    views = views_read(reads, datasets)
     found: dict[str, str] = {}
     for settings in (*(view.spark_conf for view in (*views, datasets.get(flow.target)) if view), flow.spark_conf):
         found |= dict(settings)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
+_DELTA_FILES = "org.apache.spark.sql.delta.files.TahoeFileIndex"
 _CHANGE_FEED = "org.apache.spark.sql.delta.commands.cdc.CDCReader$DeltaCDFRelation"
 
 
@@ -36,9 +37,31 @@ def batch_paths(frame: DataFrame) -> tuple[str, ...]:
     A Delta table is one path, its folder. Streaming sources are not included (see `framework.sources`), and neither
     are sources without files, such as JDBC.
     """
+    return tuple(dict.fromkeys(path for leaf in plan_leaves(frame) for path in _paths(leaf)))
+
+
+def plan_leaves(frame: DataFrame) -> Iterator[Any]:
+    """Yield the leaves of the analysed plan of a DataFrame, subqueries included."""
     plan = analysed_plan(frame)
-    found = [path for part in (plan, *_items(plan.subqueriesAll())) for path in _paths_of_leaves(part)]
-    return tuple(dict.fromkeys(found))
+    for part in (plan, *items(plan.subqueriesAll())):
+        yield from items(part.collectLeaves())
+
+
+def file_relation(leaf: Any) -> Any | None:
+    """The files that a leaf of an analysed plan reads; None if it reads no files."""
+    if leaf.nodeName() != "LogicalRelation":
+        return None
+    gateway: Any = SparkContext._gateway
+    relation = leaf.relation()
+    return relation.location() if is_instance_of(gateway, relation, _FILES) else None
+
+
+def delta_version(files: Any) -> str | None:
+    """The id and the version of the Delta table whose files a leaf reads; None if these are no files of Delta."""
+    gateway: Any = SparkContext._gateway
+    if not is_instance_of(gateway, files, _DELTA_FILES):
+        return None
+    return f"{files.metadata().id()} {files.version()}"
 
 
 def scanned_files(frame: DataFrame) -> int:
@@ -46,19 +69,18 @@ def scanned_files(frame: DataFrame) -> int:
     return int(analysed_plan(frame).relation().location().allFiles().size())
 
 
-def _paths_of_leaves(plan: Any) -> Iterator[str]:
-    gateway: Any = SparkContext._gateway
-    for leaf in _items(plan.collectLeaves()):
-        if leaf.nodeName() != "LogicalRelation":
-            continue
+def _paths(leaf: Any) -> Iterator[str]:
+    files = file_relation(leaf)
+    if files is not None:
+        yield from (str(path.toString()) for path in items(files.rootPaths()))
+    elif leaf.nodeName() == "LogicalRelation":
+        gateway: Any = SparkContext._gateway
         relation = leaf.relation()
-        if is_instance_of(gateway, relation, _FILES):
-            yield from (str(path.toString()) for path in _items(relation.location().rootPaths()))
-        elif is_instance_of(gateway, relation, _CHANGE_FEED):
+        if is_instance_of(gateway, relation, _CHANGE_FEED):
             yield str(relation.snapshotWithSchemaMode().snapshot().deltaLog().dataPath().toString())
 
 
-def _items(sequence: Any) -> list[Any]:
+def items(sequence: Any) -> list[Any]:
     """The items of a Scala sequence."""
     return [sequence.apply(index) for index in range(sequence.size())]
 

@@ -30,13 +30,13 @@ from framework.graph.calls import (
     is_of_columns,
     query_failed,
 )
-from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings, views_read
 from framework.graph.interception import reading
 from framework.graph.kept_analyses import KeptAnalysis
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
 from framework.graph.known_analyses import KnownAnalyses
 from framework.graph.relations import named, stand_in
-from framework.graph.rules import COMPLETE_ONLY, OF_ALL_FLOWS, RULES
+from framework.graph.rules import COMPLETE_ONLY, OF_ALL_FLOWS, RULES, names_in
 from framework.graph.schemas import reads_changes, with_change_feed, without_hidden
 from framework.graph.settings import SessionSettings
 from framework.graph.snapshots import snapshot_shape
@@ -122,9 +122,9 @@ class Resolution:
             broken = [error for error in broken if error.condition not in COMPLETE_ONLY]
         spoilt = self.registry.spoilt
         # A declaration with invalid arguments is incomplete, so a rule that it breaks is not a fault of its own.
-        self._errors.extend(error for error in broken if not spoilt & _names(error))
+        self._errors.extend(error for error in broken if not spoilt & names_in(error))
         # A dataset that breaks a rule gets no kind and no schema; its queries are still analysed.
-        self._faulty.update(spoilt, (name for error in broken for name in _names(error)))
+        self._faulty.update(spoilt, (name for error in broken for name in names_in(error)))
         self._specs.update((spec.name, spec) for spec in self.registry.datasets)
         for flow in self.registry.flows:
             self._into.setdefault(flow.target, []).append(flow)
@@ -343,9 +343,12 @@ class Resolution:
     def _analysed_with(self, settings: Mapping[str, str], dataset: DatasetSpec, spec: FlowSpec) -> _ResolvedFlow:
         with self._settings.applied(settings):
             frame = call_query(self._query(spec), spec.name, spec.location)
+            reads = tuple(self._analyses[-1].reads)
+            views = [(view, self._flows[self._into[view.name][0].name]) for view in views_read(reads, self._specs)]
             analysed = AnalysedQuery(
-                frame=frame, flow=spec, target=dataset, reads=tuple(self._analyses[-1].reads), settings=settings
-            )
+                frame=frame, flow=spec, target=dataset, reads=reads, settings=settings,
+                views=[(view, read.frame) for view, read in views if read is not None],
+            )  # fmt: skip
             flow = analysed.graph_flow(self._specs, self.code_version, self.tables.file_identity)
         versions = TimestampType() if spec.from_snapshots else None
         return _ResolvedFlow(flow=flow, frame=frame, settings=settings, versions=versions)
@@ -444,7 +447,3 @@ class Resolution:
         if self._errors:
             # One fault may be gathered twice: for a reader of the dataset, and for the dataset itself.
             raise GraphErrors(list({error.render(): error for error in self._errors}.values()))
-
-
-def _names(error: SluiceError) -> set[QualifiedName]:
-    return {value for value in error.fields.values() if isinstance(value, QualifiedName)}

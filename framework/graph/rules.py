@@ -12,7 +12,7 @@ from typing import TypeVar
 from framework.declare.quarantine import VALUES, quarantine_property
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.foundation.errors import UserError
+from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import nearest_name
 
@@ -179,6 +179,11 @@ def did_you_mean(name: QualifiedName, known: Iterable[QualifiedName]) -> str:
     names = {candidate.table: candidate for candidate in known}
     nearest = nearest_name(name.table, names)
     return f" Did you mean {names[nearest]}?" if nearest else ""
+
+
+def names_in(error: SluiceError) -> set[QualifiedName]:
+    """Return the datasets and flows that an error names."""
+    return {value for value in error.fields.values() if isinstance(value, QualifiedName)}
 
 
 def _by_name(specs: Sequence[_Spec]) -> dict[QualifiedName, list[_Spec]]:

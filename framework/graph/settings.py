@@ -10,10 +10,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from framework.foundation.errors import UserError
+from framework.foundation.jvm_cache import java_class
 from framework.graph.calls import SPARK_ERRORS, first_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_ZONE = "spark.sql.session.timeZone"
+# Settings of performance, and a folder of the process.
+_HARMLESS = (
+    "spark.sql.adaptive.", "spark.sql.codegen.", "spark.sql.shuffle.partitions=", "spark.sql.streaming.",
+    "spark.sql.ui.", "spark.sql.warehouse.dir=",
+)  # fmt: skip
 
 
 def set_option(spark: SparkSession, key: str, value: str) -> None:
@@ -26,6 +34,21 @@ def set_option(spark: SparkSession, key: str, value: str) -> None:
         spark._jsparkSession.conf().set(key, value)
     except SPARK_ERRORS as error:
         raise UserError("SPARK_SETTING_INVALID", key=key, value=value, cause=first_words(error)) from error
+
+
+def result_settings(spark: SparkSession) -> list[str]:
+    """Return the SQL settings of a session that may change the rows of a query, sorted; read in one call each.
+
+    They are the same in two processes with equal settings, and on machines with another number of cores.
+    """
+    conf: Any = spark._jsparkSession.conf()
+    properties, text = java_class("java.util.Properties")(), java_class("java.io.StringWriter")()
+    properties.putAll(conf.getAllAsJava())
+    properties.store(text, None)  # one line for each setting, whatever its value contains
+    lines = str(text.toString()).splitlines()
+    found = [line for line in lines if line.startswith("spark.sql.") and not line.startswith(_HARMLESS)]
+    # It may be the zone of the machine, which is not among the settings.
+    return sorted({*found, f"{_ZONE}={conf.get(_ZONE)}"})
 
 
 class SessionSettings:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -80,17 +81,19 @@ class StoredTables:
         return path if latest_version(self.store.storage, path) is not None else None
 
     def file_identity(self, files: list[str]) -> str | None:
-        """Return a hash of path, size and modification time of each file; None if it is unavailable."""
+        """Return a hash of path, size and modification time of each file, given as URIs; None if it is unavailable."""
         if not files or len(files) > _MOST_FILES or not all(is_local(file) for file in files):
             return None
         by_folder: dict[str, dict[str, str]] = {}
         parts = []
         for file in files:
-            folder, _, base = file.removeprefix("file://").rpartition("/")
+            folder, _, base = unquote(file.removeprefix("file://")).rpartition("/")
             if folder not in by_folder:
                 listed = self.store.storage.list_files(folder)
                 by_folder[folder] = {found.name: f"{found.size} {found.modified_at}" for found in listed}
-            parts.append(f"{file} {by_folder[folder].get(base)}")
+            if base not in by_folder[folder]:
+                return None
+            parts.append(f"{file} {by_folder[folder][base]}")
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 

@@ -1,0 +1,188 @@
+"""The Python functions that an analysed query runs on rows, as texts that change with their code and their values.
+
+Spark has them pickled, by value where they are the pipeline's. Two processes pickle the same function to different
+bytes: a class gets a random id, and a set has no order. So the pickle is read as a tree, in which nothing is imported
+or called.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Self
+
+from py4j.java_gateway import is_instance_of
+from pyspark import SparkContext
+
+from framework.foundation.jvm_cache import java_class
+from framework.graph.relations import items
+
+_FUNCTION = "org.apache.spark.sql.catalyst.expressions.PythonFuncExpression"
+_CLOUDPICKLE = "pyspark.cloudpickle.cloudpickle"
+# Arguments that differ in equal functions, by position: the file and the lines of code, and the random ids of classes.
+_VARYING = {
+    f"{_CLOUDPICKLE}._builtin_type('CodeType')": frozenset({10, 13, 14}),
+    f"{_CLOUDPICKLE}._make_skeleton_class": frozenset({4}),
+    f"{_CLOUDPICKLE}._make_skeleton_enum": frozenset({5}),
+    f"{_CLOUDPICKLE}._make_typevar": frozenset({5}),
+}
+# A broadcast value: the pickle has only its number. Functions of more than a megabyte are broadcast too.
+_ELSEWHERE = frozenset({"_from_id"})
+
+_CACHE_OF_PICKLE = "__slotnames__"  # a class has it after its first object was pickled
+
+
+def pickled_functions(plan: Any) -> list[bytes]:
+    """Return the pickles of the Python functions in an analysed plan, in the order of the plan."""
+    found = (node for part in (plan, *items(plan.subqueriesAll())) for node in _nodes(part))
+    return [bytes(each.func().command().unsafeArray()) for node in found for each in _functions(node)]
+
+
+def function_text(pickled: bytes) -> str | None:
+    """Return a text of a pickle that is the same for equal functions in any process; None if a value is elsewhere."""
+    try:
+        return _Text().of(_Reader(io.BytesIO(pickled)).load())
+    except (pickle.UnpicklingError, RecursionError, AttributeError, TypeError):  # an object that a stand-in can't be
+        return None
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    for child in items(plan.children()):
+        yield from _nodes(child)
+
+
+def _functions(node: Any) -> Iterator[Any]:
+    """Yield the function expressions of one node of a plan."""
+    udf = java_class("org.apache.spark.sql.catalyst.trees.TreePattern").PYTHON_UDF()
+    is_generator = node.nodeName() == "Generate"  # a table function has no pattern
+    for expression in items(node.expressions()):
+        if is_generator or expression.containsPattern(udf):
+            yield from _below(expression)
+
+
+def _below(expression: Any) -> Iterator[Any]:
+    gateway: Any = SparkContext._gateway
+    if is_instance_of(gateway, expression, _FUNCTION):
+        yield expression
+    for child in items(expression.children()):
+        yield from _below(child)
+
+
+class _Made:
+    """A value that a pickle makes by a call, with all that the pickle does to it."""
+
+    name = ""
+    parts: list[Any]
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        made = super().__new__(cls)
+        made.parts = [_constant(cls.name, args), options]
+        if args and isinstance(args[0], _Made):  # it may set the state of its argument
+            args[0].parts.append((cls.name, args[1:]))
+        return made
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Take the arguments, which `__new__` has noted."""
+
+    def __call__(self, *args: Any) -> _Made:
+        """The value that a made function returns, or an object of a made class."""
+        name = f"{self.name}({', '.join(map(repr, self.parts[0]))})"
+        made: _Made = _class(name)(*args) if name in _VARYING else _class("object")(self, *args)
+        return made
+
+    def __setstate__(self, state: object) -> None:
+        self.parts.append(state)
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self.parts.append((key, value))
+
+    def append(self, value: object) -> None:
+        """Note an item of a list."""
+        self.parts.append(value)
+
+    def extend(self, values: Iterable[object]) -> None:
+        """Note items of a list."""
+        self.parts.extend(values)
+
+    def add(self, value: object) -> None:
+        """Note an item of a set."""
+        self.parts.append({value})
+
+
+class _Named(type):
+    """The type of stand-ins for what a pickle imports, which are printed by their names."""
+
+    name: str
+
+    def __repr__(cls) -> str:
+        return f"<{cls.name}>"
+
+
+def _class(name: str) -> Any:
+    return _Named("_Made", (_Made,), {"name": name})
+
+
+def _constant(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    varying = _VARYING.get(name, frozenset())
+    return tuple(value for position, value in enumerate(args) if position not in varying)
+
+
+def _new_object(reader: Any) -> None:
+    args = reader.stack.pop()
+    reader.append(reader.stack.pop()(*args))
+
+
+def _new_object_with_options(reader: Any) -> None:
+    options = reader.stack.pop()
+    args = reader.stack.pop()
+    reader.append(reader.stack.pop()(*args, options))
+
+
+_Unpickler: Any = pickle._Unpickler  # noqa: SLF001 - in C, a class can't be a stand-in
+
+
+class _Reader(_Unpickler):  # type: ignore[misc]
+    """Reads a pickle without an import or a call."""
+
+    dispatch: ClassVar = {
+        **_Unpickler.dispatch,
+        pickle.NEWOBJ[0]: _new_object,
+        pickle.NEWOBJ_EX[0]: _new_object_with_options,
+    }
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        """Return a stand-in for what has this name."""
+        if global_name in _ELSEWHERE:
+            raise pickle.UnpicklingError(global_name)
+        return _class(f"{module_name}.{global_name}")
+
+
+class _Text:
+    """The text of a tree of values; a value that occurs again is its number."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+
+    def of(self, value: Any) -> str:
+        """Return the text of a value."""
+        if isinstance(value, tuple):
+            return f"({','.join(map(self.of, value))})"
+        if isinstance(value, set | frozenset):
+            return f"{{{','.join(sorted(map(self.of, value)))}}}"
+        if isinstance(value, list | dict | _Made):
+            return self._of_shared(value)
+        return repr(value)  # of a constant, or a stand-in
+
+    def _of_shared(self, value: list[Any] | dict[Any, Any] | _Made) -> str:
+        """The text of a value that may contain itself."""
+        if id(value) in self._seen:
+            return f"#{self._seen[id(value)]}"
+        self._seen[id(value)] = len(self._seen)
+        if isinstance(value, list):
+            return f"[{','.join(map(self.of, value))}]"
+        if isinstance(value, dict):
+            content = [f"{self.of(key)}:{self.of(each)}" for key, each in value.items() if key != _CACHE_OF_PICKLE]
+            return f"{{{','.join(content)}}}"
+        return f"{value.name}{self.of(tuple(value.parts))}"
