@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _NODE = re.compile(r"^[\s:+\-~|]*([A-Za-z0-9]+)", re.MULTILINE)
 _IDENTIFIER = re.compile(r"#\d+")
-_SQL_VIEW = re.compile(r"__sluice_\d+")  # the interception of `spark.sql` numbers its views per process
 _FILES = re.compile(r"\] (?:parquet|json|csv|text|orc|avro|xml|binaryFile)$", re.IGNORECASE)
 _UNKNOWN_IDENTITY = frozenset({"LogicalRDD", "RelationV2", "ExternalRDD", "LogicalQueryStage"})
 _RUNS_PYTHON = re.compile(r"Pandas|Arrow|Python")
@@ -72,7 +71,6 @@ def plan_fingerprint(
 def _renumbered(text: str) -> str:
     """Replace the identifiers `#17`, `#9`, … of a plan's text by `#0`, `#1`, … in order of appearance."""
     numbers: dict[str, str] = {}
-    text = _SQL_VIEW.sub("__sluice", text)
     return _IDENTIFIER.sub(lambda found: numbers.setdefault(found.group(), f"#{len(numbers)}"), text)
 
 

@@ -7,7 +7,7 @@ session; the JVM's own constructors create both without a job.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,7 +94,7 @@ class StandIns:
             struct = StructType.fromJson(json.loads(schema or "{}"))
             struct = with_change_feed(struct) if change_feed else struct
             self._relations[key] = _empty_relation(struct, streaming=streaming)
-        return of_plan(self.spark, _aliased(self._relations[key].newInstance(), name))
+        return of_plan(self.spark, _aliased(self._relations[key].newInstance(), name.catalog, name.schema, name.table))
 
     def without_columns(self) -> DataFrame:
         """The frame of a flow whose query is not analysed."""
@@ -111,11 +111,18 @@ def opaque_rows(spark: SparkSession, schema: StructType) -> DataFrame:
 
 def named(frame: DataFrame, name: QualifiedName) -> DataFrame:
     """The same rows, with columns that can be qualified by the table's name, as for a table of a catalog."""
-    return of_plan(frame.sparkSession, _aliased(analysed_plan(frame), name))
+    return of_plan(frame.sparkSession, _aliased(analysed_plan(frame), name.catalog, name.schema, name.table))
 
 
-def _aliased(plan: Any, name: QualifiedName) -> Any:
-    alias = java_class(f"{_CATALYST}.AliasIdentifier")(name.table, scala_seq([name.catalog, name.schema]))
+def qualified(frame: DataFrame, parts: Sequence[str]) -> Any:
+    """The analysed plan of a table, whose columns can be qualified by its name as it is written in SQL."""
+    plan = analysed_plan(frame)
+    has_name = plan.nodeName() == "SubqueryAlias" and plan.identifier().name().lower() == parts[-1].lower()
+    return plan if has_name and parts[0].lower() != "live" else _aliased(plan, *parts)
+
+
+def _aliased(plan: Any, *name: str) -> Any:
+    alias = java_class(f"{_CATALYST}.AliasIdentifier")(name[-1], scala_seq(name[:-1]))
     return java_class(f"{_CATALYST}.plans.logical.SubqueryAlias")(alias, plan)
 
 
