@@ -29,6 +29,7 @@ from framework.graph.calls import (
     deep_recursion,
     is_of_columns,
     query_failed,
+    unfollowed_read,
 )
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings
 from framework.graph.interception import reading
@@ -36,7 +37,7 @@ from framework.graph.kept_analyses import KeptAnalysis
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
 from framework.graph.known_analyses import KnownAnalyses
 from framework.graph.relations import StandIns, named, stand_in
-from framework.graph.rules import COMPLETE_ONLY, OF_ALL_FLOWS, RULES
+from framework.graph.rules import COMPLETE_ONLY, OF_ALL_FLOWS, RULES, names_in
 from framework.graph.schemas import reads_changes, without_hidden
 from framework.graph.settings import SessionSettings
 from framework.graph.snapshots import snapshot_shape
@@ -122,9 +123,9 @@ class Resolution:
             broken = [error for error in broken if error.condition not in COMPLETE_ONLY]
         spoilt = self.registry.spoilt
         # A declaration with invalid arguments is incomplete, so a rule that it breaks is not a fault of its own.
-        self._errors.extend(error for error in broken if not spoilt & _names(error))
+        self._errors.extend(error for error in broken if not spoilt & names_in(error))
         # A dataset that breaks a rule gets no kind and no schema; its queries are still analysed.
-        self._faulty.update(spoilt, (name for error in broken for name in _names(error)))
+        self._faulty.update(spoilt, (name for error in broken for name in names_in(error)))
         self._specs.update((spec.name, spec) for spec in self.registry.datasets)
         for flow in self.registry.flows:
             self._into.setdefault(flow.target, []).append(flow)
@@ -387,6 +388,7 @@ class Resolution:
         Raises:
             OperationError: the error is not one of the declarations.
         """
+        error = unfollowed_read(error, spec.name, self.registry) or error
         target = spec.target if isinstance(spec, FlowSpec) else spec.name
         if target in self.registry.isolated:
             found = error if isinstance(error, SluiceError) else query_failed(error, spec.name, spec.location)
@@ -444,7 +446,3 @@ class Resolution:
         if self._errors:
             # One fault may be gathered twice: for a reader of the dataset, and for the dataset itself.
             raise GraphErrors(list({error.render(): error for error in self._errors}.values()))
-
-
-def _names(error: SluiceError) -> set[QualifiedName]:
-    return {value for value in error.fields.values() if isinstance(value, QualifiedName)}

@@ -12,7 +12,7 @@ from typing import TypeVar
 from framework.declare.quarantine import VALUES, quarantine_property
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.foundation.errors import UserError
+from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import nearest_name
 
@@ -200,3 +200,8 @@ def _flows_by_dataset(registry: Registry) -> Iterator[tuple[DatasetSpec, list[Fl
     for name, same in _by_name(registry.datasets).items():
         if len(same) == 1:
             yield same[0], into[name]
+
+
+def names_in(error: SluiceError) -> set[QualifiedName]:
+    """Return the datasets and flows that the fields of an error name."""
+    return {value for value in error.fields.values() if isinstance(value, QualifiedName)}

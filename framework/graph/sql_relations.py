@@ -7,11 +7,14 @@ scoping rules of SQL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
 
 from framework.foundation.jvm_cache import built_once, java_class, scala_map, scala_object, scala_seq
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _RELATION = "UnresolvedRelation"
+_IDENTIFIER = re.compile(r"\bIDENTIFIER\s*\(", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +43,13 @@ class SqlRelation:
 
 def parse(spark: SparkSession, query: str) -> Any:
     """Parse a query to its unresolved plan; exceptions of Spark's parser are not caught."""
-    return spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    return _with_identifiers(spark, plan) if _IDENTIFIER.search(query) else plan
 
 
 def is_command(plan: Any) -> bool:
-    """Whether a parsed statement is a command and not a query."""
-    return any(_plan_class(name).isInstance(plan) for name in ("Command", "ParsedStatement"))
+    """Whether a parsed statement is a command or a script, and not a query."""
+    return any(_plan_class(name).isInstance(plan) for name in ("Command", "ParsedStatement", "CompoundBody"))
 
 
 @built_once
@@ -77,22 +82,44 @@ def find_relations(plan: Any) -> tuple[SqlRelation, ...]:
 
 def replace_relations(plan: Any, replacements: Mapping[SqlRelation, Any]) -> Any:
     """Return the parsed plan with analysed plans in the place of relations, also in subqueries."""
-    ensure_callback_server_started(SparkContext._gateway)
     at = {relation.start: replacement for relation, replacement in replacements.items()}
+    return _transformed(plan, lambda node: at.get(_start(node), node) if node.nodeName() == _RELATION else node)
+
+
+def _with_identifiers(spark: SparkSession, plan: Any) -> Any:
+    """Return the parsed plan with the relations that `IDENTIFIER(…)` names by an expression."""
+    session = spark._jsparkSession
+    parser = session.sessionState().sqlParser()
 
     def replaced(node: Any) -> Any:
-        kind = node.nodeName()
-        if kind == _RELATION:
-            return at.get(_start(node), node)
-        if kind == "UnresolvedWith":  # its expressions are no children of the node
-            entries = scala_seq(
-                java_class("scala.Tuple3")(each._1(), each._2().transformUpWithSubqueries(rule), each.productElement(2))
-                for each in _sequence(node.cteRelations())
-            )
-            return node.copy(node.child(), entries, node.allowRecursion())
-        return node
+        if node.nodeName() != "PlanWithUnresolvedIdentifier":
+            return node
+        try:
+            constant = session.sql(f"SELECT {node.identifierExpr().sql()}").queryExecution().optimizedPlan()
+            name = constant.expressions().head().child().value()
+            parts = None if name is None else parser.parseMultipartIdentifier(str(name))
+        except (PySparkException, Py4JError):
+            parts = None
+        # Spark's own analysis reports an expression that is no constant, or NULL.
+        return node if parts is None else node.planBuilder().apply(parts, node.children())
 
-    rule = _Rule(replaced)
+    return _transformed(plan, replaced)
+
+
+def _transformed(plan: Any, replaced: Callable[[Any], Any]) -> Any:
+    """Return the plan with each node replaced, also in subqueries and common table expressions."""
+    ensure_callback_server_started(SparkContext._gateway)
+
+    def applied(node: Any) -> Any:
+        if node.nodeName() != "UnresolvedWith":
+            return replaced(node)
+        entries = scala_seq(  # the expressions are no children of the node
+            java_class("scala.Tuple3")(each._1(), each._2().transformUpWithSubqueries(rule), each.productElement(2))
+            for each in _sequence(node.cteRelations())
+        )
+        return node.copy(node.child(), entries, node.allowRecursion())
+
+    rule = _Rule(applied)
     return plan.transformUpWithSubqueries(rule)
 
 

@@ -23,7 +23,11 @@ TEXTS: dict[str, tuple[str, Any, list[int]]] = {
     "live": ("SELECT LIVE.orders.id FROM LIVE.orders", None, ALL),
     "group": ("SELECT s.orders.id FROM s.orders GROUP BY s.orders.id HAVING max(orders.id) > 1", None, [2]),
     "two schemas": ("SELECT t.orders.id FROM s.orders JOIN t.orders ON s.orders.id = t.orders.id", None, [2]),
-    "expression": ("WITH a AS (SELECT s.orders.id FROM s.orders), b AS (SELECT * FROM a) SELECT * FROM b", None, ALL),
+    "common expression": (
+        "WITH a AS (SELECT s.orders.id FROM s.orders), b AS (SELECT * FROM a) SELECT * FROM b",
+        None,
+        ALL,
+    ),
     "subquery": ("SELECT id FROM orders WHERE id = (SELECT max(s.orders.id) FROM s.orders)", None, [2]),
     "sample": ("SELECT id FROM orders TABLESAMPLE (100 PERCENT)", None, ALL),
     "sample, alias": ("SELECT o.id FROM orders TABLESAMPLE (100 PERCENT) AS o", None, ALL),
@@ -32,6 +36,7 @@ TEXTS: dict[str, tuple[str, Any, list[int]]] = {
     "named": ("SELECT id FROM orders WHERE id > :low", {"low": 1}, [2]),
     "positional": ("SELECT id FROM orders WHERE id > ? AND id < ?", [0, 2], [1]),
     "list": ("SELECT id FROM orders WHERE array_contains(:ids, id)", {"ids": [2]}, [2]),
+    "expression of a name": ("WITH a AS (SELECT * FROM IDENTIFIER('s' || '.orders')) SELECT id FROM a", None, ALL),
     "name": ("SELECT id FROM IDENTIFIER(:name)", {"name": "s.orders"}, ALL),
 }
 
