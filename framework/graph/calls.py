@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkAttributeEr
 from pyspark.sql import DataFrame
 
 from framework.declare.mutations import guarded_query
+from framework.declare.registry import Registry
 from framework.declare.shims import shimmed
 from framework.foundation.errors import SluiceError, UserError, remote_error
 from framework.foundation.locations import SourceLocation, innermost_user_line
@@ -22,6 +23,7 @@ SPARK_ERRORS = (PySparkException, Py4JError)
 """Exceptions of PySpark calls: Spark's own conditions, and Java exceptions without a PySpark class."""
 
 
+_UNKNOWN_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
 _ERRORS_OF_COLUMNS = (AnalysisException, Py4JError, PySparkAttributeError, LookupError)
 
 
@@ -73,6 +75,25 @@ def query_failed(error: BaseException, flow: QualifiedName, location: SourceLoca
     if remote is not None:
         return remote.at(found)
     return UserError("FLOW_QUERY_FAILED", location=found, flow=flow, cause=first_words(error))
+
+
+def unfollowed_read(error: Exception, flow: QualifiedName, registry: Registry) -> UserError | None:
+    """Return the error of a read of a dataset that Spark looked up in its catalog; None for any other error.
+
+    Such a read is not intercepted: it is in a SQL expression, in a function of tables, or in a thread of the query's.
+    """
+    cause = error.__cause__ if isinstance(error, SluiceError) else error
+    if not isinstance(cause, AnalysisException) or cause.getCondition() not in _UNKNOWN_TABLE:
+        return None
+    parameters = cause.getMessageParameters() or {}
+    try:
+        dataset = registry.name(parameters.get("relationName") or parameters.get("identifier") or "")
+    except UserError:  # no name of a dataset
+        return None
+    if all(dataset != spec.name for spec in registry.datasets):
+        return None
+    location = error.location if isinstance(error, SluiceError) else innermost_user_line(error.__traceback__)
+    return UserError("PIPELINE_READ_NOT_FOLLOWED", location=location, flow=flow, dataset=dataset)
 
 
 def is_of_columns(error: BaseException) -> bool:

@@ -20,8 +20,7 @@ from framework.graph.settings import result_settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_IDENTIFIER = re.compile(r"#\d+")
-_SQL_VIEW = re.compile(r"__sluice_\d+")  # the interception of `spark.sql` numbers its views per process
+_IDENTIFIER = re.compile(r"#\d+|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\d+")
 _IN_THE_TEXT = frozenset({"CTERelationRef", "OneRowRelation", "Range"})
 _RUNS_PYTHON = re.compile(r"Pandas|Arrow|Python")
 _MAY_RUN_PYTHON = re.compile(r"Pandas|Arrow|Python|Generate ")  # a table function has the name of its class only
@@ -90,7 +89,6 @@ def _identity(leaf: Any, file_identity: Callable[[list[str]], str | None]) -> st
 
 
 def _renumbered(text: str) -> str:
-    """Replace the identifiers `#17`, `#9`, … of a plan's text by `#0`, `#1`, … in order of appearance."""
+    """Replace the identifiers `#17`, `CTERelationDef 9`, … of a plan's text by `#0`, `#1`, … in order of appearance."""
     numbers: dict[str, str] = {}
-    text = _SQL_VIEW.sub("__sluice", text)
     return _IDENTIFIER.sub(lambda found: numbers.setdefault(found.group(), f"#{len(numbers)}"), text)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import count
 from typing import Any, Protocol
 
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -27,13 +28,21 @@ from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.locations import caller_location
 from framework.graph.file_calls import FileCall, replace_file_calls
-from framework.graph.relations import moved
-from framework.graph.sql_relations import SqlRelation, find_relations, is_command, parse, replace_relations
+from framework.graph.relations import analysed_plan, qualified
+from framework.graph.sql_relations import (
+    SqlRelation,
+    find_relations,
+    is_command,
+    parse,
+    replace_relations,
+    with_parameters,
+)
 from framework.sources.cloud_files.batch import read_batch
 from framework.sources.cloud_files.relation import stand_in
 from framework.sources.cloud_files.schemas import SchemaStore
 from framework.sources.cloud_files.source import FORMAT as CLOUD_FILES
 from framework.sources.databases.formats import register_format, schema_of_format
+from framework.sources.plans import of_plan
 from framework.sources.port import StreamingRelation
 from framework.sources.starts import ReaderStart
 
@@ -51,7 +60,6 @@ class TableReads(Protocol):
 
 
 _active: ContextVar[TableReads | None] = ContextVar("sluice_table_reads", default=None)
-_view_numbers = count()
 
 StartOf = Callable[[StreamingRelation], ReaderStart | None]
 _start_of: ContextVar[StartOf | None] = ContextVar("sluice_start_of", default=None)
@@ -255,6 +263,8 @@ def _substituted(spark: SparkSession, text: str) -> str:
 
 
 def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> DataFrame:
+    if args:
+        text = with_parameters(spark, text, _columns(args))
     text, calls = replace_file_calls(spark, text)
     plan = parse(spark, text)
     if is_command(plan):
@@ -263,24 +273,28 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
             location=caller_location(),
             command=text.split(maxsplit=1)[0].upper(),
         )
-    views: dict[SqlRelation, str] = {}
-    try:
-        for relation in find_relations(plan):
-            if _is_no_table(relation):
-                continue
-            views[relation] = f"__sluice_{next(_view_numbers)}"
-            # The view must be in the session that runs the text; the rows may be of another session.
-            call = calls.get(relation.parts[0])
-            if call is not None:
-                found = _read_files(spark, call, reads, streaming=relation.streaming)
-            else:
-                found = moved(reads.read(spark, relation.text, {}, streaming=relation.streaming), spark)
-            found._jdf.createOrReplaceTempView(views[relation])  # the Python method is refused as a session mutation
-        frame = pyspark_sql(spark, replace_relations(text, views), args)
-    finally:
-        for view in views.values():
-            spark._jsparkSession.catalog().dropTempView(view)
-    return frame
+    found: dict[SqlRelation, Any] = {}
+    for relation in find_relations(plan):
+        if _is_no_table(relation):
+            continue
+        call = calls.get(relation.parts[0])
+        if call is not None:
+            found[relation] = analysed_plan(_read_files(spark, call, reads, streaming=relation.streaming))
+        else:
+            rows = reads.read(spark, relation.text, dict(relation.options), streaming=relation.streaming)
+            found[relation] = qualified(rows, relation.parts)
+    return of_plan(spark, replace_relations(plan, found)) if found else pyspark_sql(spark, text)
+
+
+def _columns(args: Any) -> Any:
+    """The arguments of `spark.sql` as columns of the JVM; a wrong type is PySpark's own error."""
+    if isinstance(args, dict):
+        return {name: lit(value)._jc for name, value in args.items()}
+    if isinstance(args, list):
+        return [lit(value)._jc for value in args]
+    raise PySparkTypeError(
+        errorClass="INVALID_TYPE", messageParameters={"arg_name": "args", "arg_type": type(args).__name__}
+    )
 
 
 def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, streaming: bool) -> DataFrame:

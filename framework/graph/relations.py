@@ -6,19 +6,20 @@ session; the JVM's own constructors create both without a job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from framework.foundation.jvm_cache import java_class, keep_classes_of_pyspark, scala_object, scala_seq
 from framework.foundation.names import QualifiedName
+from framework.graph.schemas import with_change_feed
 from framework.sources.plans import of_plan
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
@@ -87,11 +88,41 @@ def items(sequence: Any) -> list[Any]:
 
 def stand_in(spark: SparkSession, schema: StructType, *, streaming: bool) -> DataFrame:
     """A DataFrame with that schema and no rows, streaming or batch."""
+    return of_plan(spark, _empty_relation(schema, streaming=streaming))
+
+
+def _empty_relation(schema: StructType, *, streaming: bool) -> Any:
     struct = java_class("org.apache.spark.sql.types.DataType").fromJson(schema.json())
     attributes = scala_object(f"{_CATALYST}.types.DataTypeUtils").toAttributes(struct)
     nil, none = scala_object("scala.collection.immutable.Nil"), java_class("scala.Option").empty()
-    plan = java_class(f"{_CATALYST}.plans.logical.LocalRelation")(attributes, nil, streaming, none)
-    return of_plan(spark, plan)
+    return java_class(f"{_CATALYST}.plans.logical.LocalRelation")(attributes, nil, streaming, none)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StandIns:
+    """Stand-ins of datasets; each read gets its own instance, so that a dataset can be joined with itself.
+
+    As with a table of a catalog, the columns of two reads have different expression identifiers.
+    """
+
+    spark: SparkSession
+    _relations: dict[tuple[QualifiedName, bool, bool], Any] = field(default_factory=dict)
+    _without_columns: list[DataFrame] = field(default_factory=list)
+
+    def read(self, name: QualifiedName, schema: str | None, *, change_feed: bool, streaming: bool) -> DataFrame:
+        """A DataFrame without rows for one read of a dataset with that schema, as JSON."""
+        key = (name, change_feed, streaming)
+        if key not in self._relations:
+            struct = StructType.fromJson(json.loads(schema or "{}"))
+            struct = with_change_feed(struct) if change_feed else struct
+            self._relations[key] = _empty_relation(struct, streaming=streaming)
+        return of_plan(self.spark, _aliased(self._relations[key].newInstance(), name.catalog, name.schema, name.table))
+
+    def without_columns(self) -> DataFrame:
+        """The frame of a flow whose query is not analysed."""
+        if not self._without_columns:
+            self._without_columns.append(stand_in(self.spark, StructType(), streaming=False))
+        return self._without_columns[0]
 
 
 def opaque_rows(spark: SparkSession, schema: StructType) -> DataFrame:
@@ -102,9 +133,19 @@ def opaque_rows(spark: SparkSession, schema: StructType) -> DataFrame:
 
 def named(frame: DataFrame, name: QualifiedName) -> DataFrame:
     """The same rows, with columns that can be qualified by the table's name, as for a table of a catalog."""
-    spark = frame.sparkSession
-    alias = java_class(f"{_CATALYST}.AliasIdentifier")(name.table, scala_seq([name.catalog, name.schema]))
-    return of_plan(spark, java_class(f"{_CATALYST}.plans.logical.SubqueryAlias")(alias, analysed_plan(frame)))
+    return of_plan(frame.sparkSession, _aliased(analysed_plan(frame), name.catalog, name.schema, name.table))
+
+
+def qualified(frame: DataFrame, parts: Sequence[str]) -> Any:
+    """The analysed plan of a table, whose columns can be qualified by its name as it is written in SQL."""
+    plan = analysed_plan(frame)
+    has_name = plan.nodeName() == "SubqueryAlias" and plan.identifier().name().lower() == parts[-1].lower()
+    return plan if has_name and parts[0].lower() != "live" else _aliased(plan, *parts)
+
+
+def _aliased(plan: Any, *name: str) -> Any:
+    alias = java_class(f"{_CATALYST}.AliasIdentifier")(name[-1], scala_seq(name[:-1]))
+    return java_class(f"{_CATALYST}.plans.logical.SubqueryAlias")(alias, plan)
 
 
 def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:

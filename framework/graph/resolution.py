@@ -29,15 +29,16 @@ from framework.graph.calls import (
     deep_recursion,
     is_of_columns,
     query_failed,
+    unfollowed_read,
 )
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings, views_read
 from framework.graph.interception import reading
 from framework.graph.kept_analyses import KeptAnalysis
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
 from framework.graph.known_analyses import KnownAnalyses
-from framework.graph.relations import named, stand_in
+from framework.graph.relations import StandIns, named, stand_in
 from framework.graph.rules import COMPLETE_ONLY, OF_ALL_FLOWS, RULES, names_in
-from framework.graph.schemas import reads_changes, with_change_feed, without_hidden
+from framework.graph.schemas import reads_changes, without_hidden
 from framework.graph.settings import SessionSettings
 from framework.graph.snapshots import snapshot_shape
 from framework.graph.tables import KnownTables, missing_table
@@ -101,13 +102,13 @@ class Resolution:
     _isolated: dict[QualifiedName, SluiceError] = field(default_factory=dict)
     _analyses: list[_Analysis] = field(default_factory=list)
     _settings: SessionSettings = field(init=False)
-    _stand_ins: dict[tuple[QualifiedName, bool, bool], DataFrame] = field(default_factory=dict)
+    _stand_ins: StandIns = field(init=False)
     _known: KnownAnalyses = field(init=False)
-    _no_rows: list[DataFrame] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Note the settings that the session has outside of analyses."""
         object.__setattr__(self, "_settings", SessionSettings(self.spark))
+        object.__setattr__(self, "_stand_ins", StandIns(spark=self.spark))
         object.__setattr__(self, "_known", KnownAnalyses.of(self.spark, self.registry.generated, self.kept))
 
     def resolve(self) -> DataflowGraph:
@@ -178,32 +179,34 @@ class Resolution:
         if resolved.fault is not None and resolved.schema is None:  # without a schema, its readers can't be analysed
             self._errors.append(resolved.fault)
             raise UpstreamInvalidError(str(name))
-        self._record(Read(text=text, streaming=streaming, dataset=name, options=tuple(sorted(options.items()))))
+        read = Read(text=text, streaming=streaming, dataset=name, options=tuple(sorted(options.items())))
         if resolved.kind is DatasetKind.TEMPORARY_VIEW:
-            return self._read_view(name, streaming=streaming)
-        return self._stand_in(resolved, change_feed=reads_changes(options), streaming=streaming)
+            return self._read_view(name, read)
+        self._record(read)
+        return self._stand_ins.read(name, resolved.schema, change_feed=reads_changes(options), streaming=streaming)
 
-    def _read_view(self, name: QualifiedName, *, streaming: bool) -> DataFrame:
+    def _read_view(self, name: QualifiedName, read: Read) -> DataFrame:
         view = self._flows[self._into[name][0].name]
         if view is None:
             raise UpstreamInvalidError(str(name))
-        check_view_read(name, view_streams=view.flow.streaming, read_streams=streaming)
-        for read in view.flow.reads:
-            self._record(read)
+        check_view_read(name, view_streams=view.flow.streaming, read_streams=read.streaming)
+        reads = (read, *view.flow.reads)
+        is_again = any(self._is_view(each.dataset) and self._has_read(each.dataset) for each in reads)
+        for each in reads:
+            self._record(each)
         present = self._settings.present
-        # The view's query has the reader's settings. If they are not known yet, the reader is analysed again.
-        if present == view.settings or not self._knows(present):
+        # Each read has columns of its own. The view's query has the reader's settings; if they are not known yet, the
+        # reader is analysed again.
+        if not is_again and (present == view.settings or not self._knows(present)):
             return named(view.frame, name)
         spec = view.flow.spec
         return named(call_query(self._query(spec), spec.name, spec.location), name)
 
-    def _stand_in(self, dataset: GraphDataset, *, change_feed: bool, streaming: bool) -> DataFrame:
-        key = (dataset.name, change_feed, streaming)
-        if key not in self._stand_ins:
-            schema = StructType.fromJson(json.loads(dataset.schema or "{}"))
-            schema = with_change_feed(schema) if change_feed else schema
-            self._stand_ins[key] = named(stand_in(self.spark, schema, streaming=streaming), dataset.name)
-        return self._stand_ins[key]
+    def _is_view(self, name: QualifiedName | None) -> bool:
+        return name is not None and name in self._specs and self._specs[name].kind is DatasetKind.TEMPORARY_VIEW
+
+    def _has_read(self, dataset: QualifiedName | None) -> bool:
+        return any(read.dataset == dataset for read in self._analyses[-1].reads)
 
     def _record(self, read: Read) -> None:
         if self._analyses and read not in self._analyses[-1].reads:
@@ -259,9 +262,7 @@ class Resolution:
 
     def _without_query(self, flow: GraphFlow) -> _ResolvedFlow:
         """A flow whose query is not analysed now; nothing reads its rows."""
-        if not self._no_rows:
-            self._no_rows.append(stand_in(self.spark, StructType(), streaming=False))
-        return _ResolvedFlow(flow=flow, frame=self._no_rows[0], settings={})
+        return _ResolvedFlow(flow=flow, frame=self._stand_ins.without_columns(), settings={})
 
     def _failed_dataset(self, spec: DatasetSpec) -> GraphDataset | None:
         """An isolated dataset with its fault and its stored schema; None if the whole pipeline has the fault."""
@@ -344,11 +345,11 @@ class Resolution:
         with self._settings.applied(settings):
             frame = call_query(self._query(spec), spec.name, spec.location)
             reads = tuple(self._analyses[-1].reads)
-            views = [(view, self._flows[self._into[view.name][0].name]) for view in views_read(reads, self._specs)]
+            flows = [(view, self._flows[self._into[view.name][0].name]) for view in views_read(reads, self._specs)]
+            views = [(view, flow.frame) for view, flow in flows if flow is not None]
             analysed = AnalysedQuery(
-                frame=frame, flow=spec, target=dataset, reads=reads, settings=settings,
-                views=[(view, read.frame) for view, read in views if read is not None],
-            )  # fmt: skip
+                frame=frame, flow=spec, target=dataset, reads=reads, settings=settings, views=views
+            )
             flow = analysed.graph_flow(self._specs, self.code_version, self.tables.file_identity)
         versions = TimestampType() if spec.from_snapshots else None
         return _ResolvedFlow(flow=flow, frame=frame, settings=settings, versions=versions)
@@ -375,7 +376,7 @@ class Resolution:
         source = spec.source or ""
         name = self.registry.name(source)
         batch = spec.once or spec.from_snapshots
-        if name in self._specs and self._specs[name].kind is DatasetKind.TEMPORARY_VIEW:
+        if self._is_view(name):
             self._dataset(name)
             view = self._flows.get(self._into[name][0].name)
             batch = spec.from_snapshots or (spec.once and view is not None and not view.flow.streaming)
@@ -390,6 +391,7 @@ class Resolution:
         Raises:
             OperationError: the error is not one of the declarations.
         """
+        error = unfollowed_read(error, spec.name, self.registry) or error
         target = spec.target if isinstance(spec, FlowSpec) else spec.name
         if target in self.registry.isolated:
             found = error if isinstance(error, SluiceError) else query_failed(error, spec.name, spec.location)

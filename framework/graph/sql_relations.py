@@ -1,37 +1,39 @@
-"""Table references in a SQL text, found by Spark's own parser, and their replacement.
+"""Table references in a SQL text, found in the plan of Spark's own parser, and replaced there.
 
-Used by the interception of `spark.sql` in query functions. Spark's parser provides the relations and
-their positions. A common table expression hides a table of the same name by the scoping rules of SQL.
+Used by the interception of `spark.sql` in query functions. The text stays as it is, so clauses, qualified columns and
+the positions in Spark's errors keep their meaning. A common table expression hides a table of the same name by the
+scoping rules of SQL.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from framework.foundation.jvm_cache import built_once, java_class
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import ensure_callback_server_started
+
+from framework.foundation.jvm_cache import built_once, java_class, scala_map, scala_object, scala_seq
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_STREAM = re.compile(r"\s*STREAM\s*\(?\s*", re.IGNORECASE)
+_RELATION = "UnresolvedRelation"
+_IDENTIFIER = re.compile(r"\bIDENTIFIER\s*\(", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlRelation:
-    """One table reference: its name parts, and the position of its identifier in the text.
-
-    `aliased` is whether the query gives it an alias.
-    """
+    """One table reference: its name parts, its options (`WITH (…)`), and the position of its start in the text."""
 
     parts: tuple[str, ...]
+    options: tuple[tuple[str, str], ...]
     streaming: bool
-    aliased: bool
     start: int
-    stop: int
-    end: int
 
     @property
     def text(self) -> str:
@@ -41,12 +43,13 @@ class SqlRelation:
 
 def parse(spark: SparkSession, query: str) -> Any:
     """Parse a query to its unresolved plan; exceptions of Spark's parser are not caught."""
-    return spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    return _with_identifiers(spark, plan) if _IDENTIFIER.search(query) else plan
 
 
 def is_command(plan: Any) -> bool:
-    """Whether a parsed statement is a command and not a query."""
-    return any(_plan_class(name).isInstance(plan) for name in ("Command", "ParsedStatement"))
+    """Whether a parsed statement is a command or a script, and not a query."""
+    return any(_plan_class(name).isInstance(plan) for name in ("Command", "ParsedStatement", "CompoundBody"))
 
 
 @built_once
@@ -56,65 +59,119 @@ def _plan_class(name: str) -> Any:
     return java_class("java.lang.Class").forName(full_name, True, loader)  # noqa: FBT003 - a Java call
 
 
+def with_parameters(spark: SparkSession, text: str, columns: Mapping[str, Any] | list[Any]) -> str:
+    """Return a text with literals in the place of its parameters: `:name` for a mapping, `?` for a list.
+
+    Spark's own `sql` leaves them to the parser, and Delta's parser ignores them.
+    """
+    session = spark._jsparkSession
+    names = list(columns) if isinstance(columns, Mapping) else [str(index) for index in range(len(columns))]
+    values = columns.values() if isinstance(columns, Mapping) else columns
+    expressions = {name: session.expression(value) for name, value in zip(names, values, strict=True)}
+    literals = session.resolveAndValidateParameters(scala_map(expressions))
+    handler = scala_object("org.apache.spark.sql.catalyst.parser.ParameterHandler")
+    if isinstance(columns, Mapping):
+        return str(handler.substituteNamedParameters(text, literals)._1())
+    return str(handler.substitutePositionalParameters(text, scala_seq(literals.apply(name) for name in names))._1())
+
+
 def find_relations(plan: Any) -> tuple[SqlRelation, ...]:
     """Every table reference of a parsed plan that no common table expression hides."""
-    return tuple(_walk(plan, frozenset(), aliased=False))
+    return tuple(_walk(plan, frozenset()))
 
 
-def replace_relations(query: str, replacements: Mapping[SqlRelation, str]) -> str:
-    """Replace the identifiers in a query; a relation without an alias gets its table's name as alias."""
-    for relation in sorted(replacements, key=lambda found: found.start, reverse=True):
-        alias = "" if relation.aliased else f" AS `{relation.parts[-1].replace('`', '``')}`"
-        after = query[relation.stop : relation.end]
-        query = query[: relation.start] + replacements[relation] + after + alias + query[relation.end :]
-    return query
+def replace_relations(plan: Any, replacements: Mapping[SqlRelation, Any]) -> Any:
+    """Return the parsed plan with analysed plans in the place of relations, also in subqueries."""
+    at = {relation.start: replacement for relation, replacement in replacements.items()}
+    return _transformed(plan, lambda node: at.get(_start(node), node) if node.nodeName() == _RELATION else node)
 
 
-def _walk(plan: Any, hidden: frozenset[str], *, aliased: bool) -> Iterator[SqlRelation]:
+def _with_identifiers(spark: SparkSession, plan: Any) -> Any:
+    """Return the parsed plan with the relations that `IDENTIFIER(…)` names by an expression."""
+    session = spark._jsparkSession
+    parser = session.sessionState().sqlParser()
+
+    def replaced(node: Any) -> Any:
+        if node.nodeName() != "PlanWithUnresolvedIdentifier":
+            return node
+        try:
+            constant = session.sql(f"SELECT {node.identifierExpr().sql()}").queryExecution().optimizedPlan()
+            name = constant.expressions().head().child().value()
+            parts = None if name is None else parser.parseMultipartIdentifier(str(name))
+        except (PySparkException, Py4JError):
+            parts = None
+        # Spark's own analysis reports an expression that is no constant, or NULL.
+        return node if parts is None else node.planBuilder().apply(parts, node.children())
+
+    return _transformed(plan, replaced)
+
+
+def _transformed(plan: Any, replaced: Callable[[Any], Any]) -> Any:
+    """Return the plan with each node replaced, also in subqueries and common table expressions."""
+    ensure_callback_server_started(SparkContext._gateway)
+
+    def applied(node: Any) -> Any:
+        if node.nodeName() != "UnresolvedWith":
+            return replaced(node)
+        entries = scala_seq(  # the expressions are no children of the node
+            java_class("scala.Tuple3")(each._1(), each._2().transformUpWithSubqueries(rule), each.productElement(2))
+            for each in _sequence(node.cteRelations())
+        )
+        return node.copy(node.child(), entries, node.allowRecursion())
+
+    rule = _Rule(applied)
+    return plan.transformUpWithSubqueries(rule)
+
+
+class _Rule:
+    """A function of plans for the JVM; Scala defines its method names."""
+
+    def __init__(self, replaced: Callable[[Any], Any]) -> None:
+        self._replaced = replaced
+
+    def applyOrElse(self, node: Any, _default: Any) -> Any:  # noqa: N802 - called by the JVM
+        return self._replaced(node)
+
+    class Java:
+        """The implemented interface, for Py4J."""
+
+        implements: ClassVar = ["scala.PartialFunction"]
+
+
+def _walk(plan: Any, hidden: frozenset[str]) -> Iterator[SqlRelation]:
     kind = plan.nodeName()
     if kind == "UnresolvedWith":
         yield from _walk_with(plan, hidden)
         return
-    if kind == "UnresolvedRelation":
-        relation = _relation(plan, aliased=aliased)
-        if relation is not None and not (len(relation.parts) == 1 and relation.parts[0].lower() in hidden):
+    if kind == _RELATION:
+        relation = _relation(plan)
+        if not (len(relation.parts) == 1 and relation.parts[0].lower() in hidden):
             yield relation
-    below = kind == "SubqueryAlias" or (aliased and kind == "NamedStreamingRelation")
     for child in (*_sequence(plan.children()), *_sequence(plan.innerChildren())):
-        yield from _walk(child, hidden, aliased=below)
+        yield from _walk(child, hidden)
 
 
 def _walk_with(plan: Any, hidden: frozenset[str]) -> Iterator[SqlRelation]:
     """Walk a WITH: a common table expression can refer to earlier ones, and to itself only in a recursive WITH."""
     for entry in _sequence(plan.cteRelations()):
         name, body = entry._1().lower(), entry._2()
-        yield from _walk(body.child(), hidden | {name} if plan.allowRecursion() else hidden, aliased=False)
+        yield from _walk(body.child(), hidden | {name} if plan.allowRecursion() else hidden)
         hidden |= {name}
-    yield from _walk(plan.child(), hidden, aliased=False)
+    yield from _walk(plan.child(), hidden)
 
 
-def _relation(plan: Any, *, aliased: bool) -> SqlRelation | None:
-    """The reference with its position, or None if the node has no position in the text."""
-    origin = plan.origin()
-    if origin.startIndex().isEmpty() or origin.sqlText().isEmpty():
-        return None
-    query = origin.sqlText().get()
-    first, end = origin.startIndex().get(), origin.stopIndex().get() + 1
-    if plan.isStreaming() and (stream := _STREAM.match(query, first)):
-        first = stream.end()
-    parts = tuple(_sequence(plan.multipartIdentifier()))
-    pattern = r"\s*\.\s*".join(rf"(?:`{re.escape(part.replace('`', '``'))}`|{re.escape(part)})" for part in parts)
-    found = re.compile(pattern, re.IGNORECASE).search(query, first, end)
-    if found is None:
-        return None
+def _relation(plan: Any) -> SqlRelation:
+    options = plan.options().asCaseSensitiveMap()
     return SqlRelation(
-        parts=parts,
+        parts=tuple(_sequence(plan.multipartIdentifier())),
+        options=tuple((str(name).lower(), str(options[name])) for name in options),
         streaming=bool(plan.isStreaming()),
-        aliased=aliased,
-        start=found.start(),
-        stop=found.end(),
-        end=end,
+        start=_start(plan),
     )
+
+
+def _start(plan: Any) -> int:
+    return int(plan.origin().startIndex().get())
 
 
 def _sequence(found: Any) -> list[Any]:

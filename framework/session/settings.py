@@ -13,6 +13,10 @@ _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 # and then both wait for ever. Spark 4.1 sent rows.
 _ROWS_TO_PYTHON = {"spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false"}
 
+# Delta 4.4's parser ignores the parameters of `spark.sql(text, args=…)` that Spark 4.2 gives to the parser. With this
+# setting, Spark binds them in the analysis; they are allowed only in the place of literals and in IDENTIFIER(…).
+_PARAMETERS = {"spark.sql.legacy.parameterSubstitution.constantsOnly": "true"}
+
 # Spark caches the last 100 generated classes. A batch of AUTO CDC uses some 150 in turn, the same in each
 # batch, so with 100 each is compiled again in every batch: a third of the CPU time of a small batch.
 _GENERATED_CODE = {"spark.sql.codegen.cache.maxEntries": "2000"}
@@ -96,6 +100,7 @@ def cluster_settings(request: SessionRequest, jars: tuple[str, ...]) -> dict[str
         "spark.master": request.master,
         "spark.ui.showConsoleProgress": str(request.verbose).lower(),
         **_ROWS_TO_PYTHON,
+        **_PARAMETERS,
         **_GENERATED_CODE,
         **_FILE_LISTS,
         **user,
@@ -126,6 +131,7 @@ def local_settings(request: SessionRequest, cores: int, warehouse: str) -> dict[
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(request.verbose).lower(),
         **_ROWS_TO_PYTHON,
+        **_PARAMETERS,
         **_GENERATED_CODE,
         **_FILE_LISTS,
         **_SMALL_PAGES,

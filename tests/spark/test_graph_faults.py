@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -397,3 +398,24 @@ def test_a_module_that_raises_does_not_hide_the_faults_of_the_others(spark: Spar
         ("PIPELINE_DUPLICATE_IDENTIFIERS.OUTPUT", line('name="two_of_a_name"')),
     ])  # fmt: skip
     assert not (tmp_path / "storage").exists()
+
+
+def test_a_read_of_a_dataset_that_is_not_followed_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark says that the table is unknown; the dataset is declared, so correcting the name does not help."""
+    reads: dict[str, Callable[[], DataFrame]] = {
+        "subquery": lambda: spark.range(1).where("id IN (SELECT id FROM s.other)"),
+        "full_name": lambda: spark.range(1).where(sql.expr("id IN (SELECT id FROM main.s.other)")),
+        "version": lambda: spark.sql("SELECT id FROM other VERSION AS OF 1"),
+        "changes": lambda: spark.sql("SELECT id FROM table_changes('s.other', 0)"),
+        "thread": lambda: ThreadPoolExecutor(1).submit(spark.read.table, "other").result(),
+    }
+
+    def declare(spark: SparkSession) -> None:
+        dp.materialized_view(name="other")(lambda: spark.range(1))
+        for name, query in reads.items():
+            dp.materialized_view(name=name)(query)
+
+    found = faults(spark, tmp_path, declare)
+    assert {(error.condition, str(error.fields["flow"]), str(error.fields["dataset"])) for error in found} == {
+        ("PIPELINE_READ_NOT_FOLLOWED", f"main.s.{name}", "main.s.other") for name in reads
+    }

@@ -71,6 +71,35 @@ def test_warned_rows_stay_dropped_rows_go_and_null_does_not_meet(world: EngineWo
     }
 
 
+def test_a_view_that_is_read_twice_drops_rows_at_each_read_and_counts_them_once(world: EngineWorld) -> None:
+    """A view joined with itself, and the union of two streams of one view."""
+
+    def declare() -> None:
+        @dp.temporary_view
+        @dp.expect_or_drop("positive", "amount > 0")
+        def valid() -> DataFrame:
+            return world.spark.read.format("delta").load(world.source())
+
+        @dp.temporary_view
+        @dp.expect_or_drop("positive", "amount > 0")
+        def incoming() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+        @dp.materialized_view
+        def pairs() -> DataFrame:
+            return world.spark.sql("SELECT a.id, b.id AS other FROM valid a CROSS JOIN valid b")
+
+        @dp.table
+        def both() -> DataFrame:
+            first, second = (world.spark.readStream.table("incoming") for _ in range(2))
+            return first.union(second)
+
+    result = world.run(declare)
+    assert (world.rows("pairs"), world.rows("both")) == ([(1, 1)], [(1, 10), (1, 10)])
+    assert counts(result, "pairs") == {"positive": ("valid", 1, 2)}
+    assert counts(result, "both") == {"positive": ("incoming", 1, 2)}
+
+
 def test_a_row_that_must_not_be_fails_the_flow_shows_itself_and_leaves_nothing(world: EngineWorld) -> None:
     """The batch is rolled back; the error has the expectation and the row; the other table completes."""
 

@@ -40,6 +40,11 @@ def test_a_view_and_a_snapshot_follow_a_change_of_their_expectations(world: Engi
             dp.materialized_view(name="changed")(dp.expect_or_drop("e", f"id > {least}")(rows))
             dp.materialized_view(name="failing")(dp.expect_or_fail("e", f"id >= {least}")(rows))
             dp.materialized_view(name="timed")(dp.expect_or_drop("e", "id > year(now()) - 2000")(rows))
+            dp.materialized_view(name="with_common_tables")(
+                lambda: world.spark.sql(
+                    "WITH ids AS (SELECT id FROM range(2)) SELECT * FROM ids JOIN ids more USING (id)"
+                )
+            )
             dp.materialized_view(name="as_it_was")(dp.expect_or_drop("e", "id > 2")(rows))
             dp.temporary_view(name="filtered")(expect("e")(rows))
             dp.temporary_view(name="renamed")(lambda: world.spark.read.table("filtered").withColumnRenamed("id", "x"))

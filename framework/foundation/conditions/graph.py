@@ -87,6 +87,14 @@ CONDITIONS: dict[str, Condition] = {
         "`{command}` is a SQL command, which is not supported in a query function.",
         "Use only queries, such as SELECT. Run the command outside the pipeline.",
     ),
+    "PIPELINE_READ_NOT_FOLLOWED": Condition(
+        "The query of {flow} reads {dataset}, a dataset of the pipeline, where reads of datasets are not supported: in "
+        "a condition or expression as text, by VERSION AS OF or TIMESTAMP AS OF, by table_changes, or in another "
+        "thread.",
+        "Read the dataset with spark.read.table, spark.readStream.table or the FROM clause of spark.sql, in the query "
+        "function itself. Write a subquery in spark.sql or as a join, a version as the option versionAsOf or "
+        "timestampAsOf, and table_changes as the option readChangeFeed.",
+    ),
     "FLOW_QUERY_FAILED": Condition("The query of {flow} cannot be analyzed: {cause}", "Correct the query."),
     "FLOW_QUERY_NOT_A_DATAFRAME": Condition(
         "The query function of {flow} returned {found}; expected a DataFrame.", "Return a DataFrame."

@@ -53,9 +53,14 @@ NOTHING_COUNTED = QualityCounts()
 
 
 def guarded(
-    frame: DataFrame, dataset: QualifiedName, expectations: Sequence[ExpectationSpec], *, held: str = "true"
+    frame: DataFrame,
+    dataset: QualifiedName,
+    expectations: Sequence[ExpectationSpec],
+    *,
+    held: str = "true",
+    number: int = 1,
 ) -> DataFrame:
-    """Return the rows that pass, with counts observed under the dataset's name.
+    """Return the rows that pass, with counts observed under the dataset's name and the number of its read.
 
     Only rows for which `held` is true are checked; all other rows pass. AUTO CDC deletes are not
     checked: they seldom have values, and a dropped delete would leave its row in the target for ever.
@@ -67,7 +72,7 @@ def guarded(
         return frame
     met = {spec.name: _met(spec, held) for spec in expectations}
     drops = _all(met[spec.name] for spec in expectations if _is(spec, ViolationAction.DROP))
-    frame = _observed(frame, dataset, ~drops, [~condition for condition in met.values()])
+    frame = _observed(frame, dataset, ~drops, [~condition for condition in met.values()], number=number)
     frame = _failing(frame, expectations, met)
     return frame.where(drops) if any(_is(spec, ViolationAction.DROP) for spec in expectations) else frame
 
@@ -121,12 +126,17 @@ def reasons(
 def counted(
     observed: Mapping[str, Mapping[str, int]], specs: Mapping[QualifiedName, Sequence[ExpectationSpec]]
 ) -> QualityCounts:
-    """Return the counts of one batch from the metrics observed under each dataset's name."""
+    """Return the counts of one batch from the metrics observed under each dataset's name.
+
+    A view that the query reads more than once counts once, as the read that saw the most rows: Spark may stop another
+    one early.
+    """
     total = QualityCounts()
     for dataset, expectations in specs.items():
-        row = observed.get(f"{OBSERVATION_PREFIX}{dataset}")
-        if row is None:
+        reads = [row for name, row in observed.items() if _observed_dataset(name) == str(dataset)]
+        if not reads:
             continue
+        row = max(reads, key=lambda read: int(read[_ROWS]))
         rows = int(row[_ROWS])
         counts = tuple(
             ExpectationCount(
@@ -146,14 +156,20 @@ def _met(spec: ExpectationSpec, held: str) -> Column:
     return ~sql.expr(held) | sql.coalesce(sql.expr(spec.condition), sql.lit(False))  # noqa: FBT003 - a literal column
 
 
-def _observed(frame: DataFrame, dataset: QualifiedName, dropped: Column, failed: Sequence[Column]) -> DataFrame:
+def _observed(
+    frame: DataFrame, dataset: QualifiedName, dropped: Column, failed: Sequence[Column], *, number: int = 1
+) -> DataFrame:
     counts = [sql.count_if(condition).alias(f"failed_{index}") for index, condition in enumerate(failed)]
     return frame.observe(
-        f"{OBSERVATION_PREFIX}{dataset}",
+        f"{OBSERVATION_PREFIX}{number}.{dataset}",  # Spark refuses one name for the observations of two reads
         sql.count(sql.lit(1)).alias(_ROWS),
         sql.count_if(dropped).alias(_DROPPED),
         *counts,
     )
+
+
+def _observed_dataset(name: str) -> str | None:
+    return name.removeprefix(OBSERVATION_PREFIX).partition(".")[2] if name.startswith(OBSERVATION_PREFIX) else None
 
 
 def _failing(frame: DataFrame, expectations: Sequence[ExpectationSpec], met: Mapping[str, Column]) -> DataFrame:

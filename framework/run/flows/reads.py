@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -131,6 +132,7 @@ class _Reads:
     starts: Mapping[str, SourceStart] = field(default_factory=dict)
     now: bool = False
     expectations: dict[QualifiedName, tuple[ExpectationSpec, ...]] = field(default_factory=dict)
+    view_reads: Counter[QualifiedName] = field(default_factory=Counter)
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
         special = self.more.get(name.strip("`").lower())
@@ -186,7 +188,8 @@ class _Reads:
         flow = self.queries.graph.flows_into(view.name)[0].spec
         frame = call_query(self.queries.registry.queries[flow.name], flow.name, flow.location)
         self.expectations[view.name] = view.spec.expectations
-        return guarded(frame, view.name, view.spec.expectations)
+        self.view_reads[view.name] += 1
+        return guarded(frame, view.name, view.spec.expectations, number=self.view_reads[view.name])
 
     def _table(
         self, spark: SparkSession, dataset: GraphDataset, options: Mapping[str, str], *, streaming: bool
