@@ -25,6 +25,8 @@ from framework.sources.cloud_files.source import widens_types
 
 _CHANGE_FEED = "delta.enableChangeDataFeed"
 _MAPPING = "delta.columnMapping.mode"
+_COMPUTED = ("delta.generationExpression", "delta.identity")
+"""Keys in the metadata of columns whose values Delta computes."""
 _NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 """Delta allows these characters in column names only in tables with column mapping."""
 
@@ -55,7 +57,7 @@ def table_target(
         (frame.schema for _, frame in inputs),
     )
     if declared is not None:
-        check_declared(dataset.spec, declared, found)
+        check_declared(dataset.spec, declared, found, is_view=dataset.kind is DatasetKind.MATERIALIZED_VIEW)
         found = declared
     if dataset.kind is DatasetKind.STREAMING_TABLE:
         found = as_nullable(found) if declared is None else found
@@ -145,8 +147,8 @@ def _schema_of_json(spec: DatasetSpec) -> StructType:
         raise UserError("INVALID_SCHEMA", location=spec.location, dataset=spec.name, cause=cause) from error
 
 
-def check_declared(spec: DatasetSpec, declared: StructType, found: StructType) -> None:
-    """Check that every column of the query is declared with its type.
+def check_declared(spec: DatasetSpec, declared: StructType, found: StructType, *, is_view: bool) -> None:
+    """Check that every column of the query is declared with its type, and for a view that it has all declared ones.
 
     Raises:
         UserError: USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE with the columns that differ.
@@ -157,6 +159,7 @@ def check_declared(spec: DatasetSpec, declared: StructType, found: StructType) -
         for field in found.fields
         if wanted.get(field.name.lower()) != field.dataType
     ]
+    wrong += _not_in_views(declared, found) if is_view else []
     if wrong:
         raise UserError(
             "USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE",
@@ -165,6 +168,14 @@ def check_declared(spec: DatasetSpec, declared: StructType, found: StructType) -
             columns=", ".join(wrong),
             declared=declared.simpleString(),
         )
+
+
+def _not_in_views(declared: StructType, found: StructType) -> list[str]:
+    """Return the declared columns that a view can't have: it has NULL in those that its query does not return."""
+    present = {field.name.lower() for field in found.fields}
+    missing = [f.name for f in declared.fields if not f.nullable and f.name.lower() not in present]
+    computed = [f.name for f in declared.fields if any(key.startswith(_COMPUTED) for key in f.metadata)]
+    return [*(f"{name} (missing, but NOT NULL)" for name in missing), *(f"{name} (generated)" for name in computed)]
 
 
 def check_layout(spec: DatasetSpec, schema: StructType) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -32,3 +33,25 @@ def differs(stored: Any, recorded: Any) -> bool:
         return any(differs(before, now) for before, now in both if before is not None)
     inner = ("elementType", "keyType", "valueType")
     return any(differs(stored[part], recorded[part]) for part in inner if part in stored and part in recorded)
+
+
+def spelled_as_in(schema: str | None, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return layout columns, and fields of structs by their path, as the JSON of a schema spells them.
+
+    Delta compares them with the case of their letters, Spark without.
+    """
+    spelled = {name.lower(): name for name in _paths(json.loads(schema)["fields"])} if schema else {}
+    return tuple(spelled.get(column.replace("`", "").lower(), column) for column in columns)
+
+
+def are_equal(columns: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether two lists of columns are equal, whatever the case of their letters."""
+    return [column.lower() for column in columns] == [column.lower() for column in others]
+
+
+def _paths(fields: Iterable[Mapping[str, Any]], prefix: str = "") -> Iterable[str]:
+    for field in fields:
+        path = f"{prefix}{field['name']}"
+        yield path
+        if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
+            yield from _paths(field["type"]["fields"], f"{path}.")

@@ -27,7 +27,7 @@ from framework.foundation.storage import Storage
 from framework.foundation.table_address import TableAddress, normal_path, plain_path
 from framework.graph.graph import GraphDataset
 from framework.plan.state import TableKind
-from framework.run.tables.stored_columns import differs, has_columns, names
+from framework.run.tables.stored_columns import are_equal, differs, has_columns, names, spelled_as_in
 from framework.run.tables.table_kind import recorded_kind, stored_kind
 from framework.run.tables.table_record import (
     StorageLayout,
@@ -184,7 +184,7 @@ class TableStore:
                 # A storage that was moved as a whole has the same tables at other paths.
                 elsewhere=record.path if record is not None and is_another and record.path != address.path else "",
                 original=self.original(record, address.path),
-                kind=stored_kind(self.storage, dataset.name, address.path, tip, None),
+                kind=stored_kind(self.storage, dataset.name, self.path(dataset.spec), tip, None),
             )
         # A view is replaced with the columns of its query, which may be fewer than the declared ones.
         is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW
@@ -193,7 +193,7 @@ class TableStore:
         return StoredTable(
             definition=record.definition if is_complete else None, other_owner=None,
             original=self.original(record, address.path),
-            kind=stored_kind(self.storage, dataset.name, address.path, tip, record),
+            kind=stored_kind(self.storage, dataset.name, self.path(dataset.spec), tip, record),
         )  # fmt: skip
 
     def original(self, record: TableRecord | None, path: str | None) -> str:
@@ -276,9 +276,9 @@ class TableStore:
         if spec.comment:
             builder = builder.comment(spec.comment)
         if spec.partition_columns:
-            builder = builder.partitionedBy(*spec.partition_columns)
+            builder = builder.partitionedBy(*spelled_as_in(dataset.table_schema, spec.partition_columns))
         if spec.cluster_by:
-            builder = builder.clusterBy(*spec.cluster_by)
+            builder = builder.clusterBy(*spelled_as_in(dataset.table_schema, spec.cluster_by))
         builder.execute()
 
     def check_owner(self, dataset: DatasetSpec, address: TableAddress) -> None:
@@ -333,7 +333,7 @@ class TableStore:
     def _adopt(self, dataset: GraphDataset, address: TableAddress, auxiliary: TableAddress) -> None:
         self.check_ours(dataset.name, str(address.path), dataset.spec.location)
         stored = self._metadata(address)
-        if stored.partition_columns != dataset.spec.partition_columns:
+        if not are_equal(stored.partition_columns, dataset.spec.partition_columns):
             raise OperationError(
                 "PARTITIONING_CHANGED",
                 location=dataset.spec.location,
@@ -347,8 +347,12 @@ class TableStore:
         self._set_properties(dataset, address, stored.properties)
         if dataset.spec.comment and dataset.spec.comment != stored.comment:
             self._sql(f"COMMENT ON TABLE {address.sql} IS {_quoted(dataset.spec.comment)}")
-        wanted = list(dataset.spec.cluster_by)
-        if wanted and wanted != self._detail(address)["clusteringColumns"]:
+        self.cluster(dataset, address)
+
+    def cluster(self, dataset: GraphDataset, address: TableAddress) -> None:
+        """Set the clustering columns of a table that exists; `OPTIMIZE` clusters its rows."""
+        wanted = spelled_as_in(dataset.table_schema, dataset.spec.cluster_by)
+        if wanted and list(wanted) != self._detail(address)["clusteringColumns"]:
             self._sql(f"ALTER TABLE {address.sql} CLUSTER BY ({', '.join(wanted)})")
 
     def _add_columns(self, dataset: GraphDataset, address: TableAddress, stored: StructType) -> None:
