@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, StructType
 
+from framework.cdc.analysis.compatibility import is_computing
 from framework.cdc.analysis.target_schema import CdcInput, CdcTarget, plan_target
 from framework.declare.specs import DatasetKind, DatasetSpec, ExpectationSpec, FlowSpec
 from framework.foundation.errors import GraphErrors, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.wider_types import WIDENING_PROPERTY
-from framework.foundation.wording import exception_text
 from framework.graph.calls import SPARK_ERRORS, first_words
+from framework.graph.declared_schema import parse_schema
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.graph.schemas import as_nullable, merge_schemas
 from framework.sources.cloud_files.source import widens_types
 
 _CHANGE_FEED = "delta.enableChangeDataFeed"
 _MAPPING = "delta.columnMapping.mode"
-_COMPUTED = ("delta.generationExpression", "delta.identity")
-"""Keys in the metadata of columns whose values Delta computes."""
 _NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 """Delta allows these characters in column names only in tables with column mapping."""
 
@@ -119,34 +116,6 @@ def _cdc_table(
     return replace(dataset, schema=target.visible_schema.json(), table_schema=target.table_schema.json(), cdc=target)
 
 
-def parse_schema(spec: DatasetSpec, frame: DataFrame) -> StructType | None:
-    """Parse the declared schema from DDL text or JSON; None if no schema was declared.
-
-    Raises:
-        UserError: INVALID_SCHEMA if the text cannot be parsed.
-    """
-    if spec.schema is None:
-        return None
-    if spec.schema.lstrip().startswith("{"):
-        return _schema_of_json(spec)
-    jvm: Any = frame.sparkSession._jvm
-    try:
-        text = jvm.org.apache.spark.sql.types.StructType.fromDDL(spec.schema).json()
-    except SPARK_ERRORS as error:
-        raise UserError(
-            "INVALID_SCHEMA", location=spec.location, dataset=spec.name, cause=first_words(error)
-        ) from error
-    return StructType.fromJson(json.loads(text))
-
-
-def _schema_of_json(spec: DatasetSpec) -> StructType:
-    try:
-        return StructType.fromJson(json.loads(spec.schema or ""))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        cause = exception_text(error)
-        raise UserError("INVALID_SCHEMA", location=spec.location, dataset=spec.name, cause=cause) from error
-
-
 def check_declared(spec: DatasetSpec, declared: StructType, found: StructType, *, is_view: bool) -> None:
     """Check that every column of the query is declared with its type, and for a view that it has all declared ones.
 
@@ -174,8 +143,11 @@ def _not_in_views(declared: StructType, found: StructType) -> list[str]:
     """Return the declared columns that a view can't have: it has NULL in those that its query does not return."""
     present = {field.name.lower() for field in found.fields}
     missing = [f.name for f in declared.fields if not f.nullable and f.name.lower() not in present]
-    computed = [f.name for f in declared.fields if any(key.startswith(_COMPUTED) for key in f.metadata)]
-    return [*(f"{name} (missing, but NOT NULL)" for name in missing), *(f"{name} (generated)" for name in computed)]
+    computed = [f.name for f in declared.fields if any(map(is_computing, f.metadata))]
+    return [
+        *(f"{name} (missing, but NOT NULL)" for name in missing),
+        *(f"{name} (generated, or with a default)" for name in computed),
+    ]
 
 
 def check_layout(spec: DatasetSpec, schema: StructType) -> None:
