@@ -18,8 +18,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from framework.declare.notebook_source import notebook_faults
 from framework.declare.seen_session import seeing
 from framework.declare.session_global import Namespace
+from framework.foundation.errors import GraphErrors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -190,9 +192,13 @@ class _Loader(SourceFileLoader):
             raise
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compile the current content of the file."""
+        """Compile the current content of the file; its cells must all be Python."""
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        content = self.get_data(path)
+        faults = list(notebook_faults(Path(path), content.decode(errors="replace")))
+        if faults:
+            raise GraphErrors(faults)
+        return self.source_to_code(content, path)
 
 
 def _module_names(folder: Path) -> Iterator[str]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, StructType
 
+from framework.cdc.analysis.compatibility import is_computing
 from framework.cdc.analysis.target_schema import CdcInput, CdcTarget, plan_target
 from framework.declare.specs import DatasetKind, DatasetSpec, ExpectationSpec, FlowSpec
 from framework.foundation.errors import GraphErrors, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.wider_types import WIDENING_PROPERTY
-from framework.foundation.wording import exception_text
 from framework.graph.calls import SPARK_ERRORS, first_words
+from framework.graph.declared_schema import parse_schema
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.graph.schemas import as_nullable, merge_schemas
 from framework.sources.cloud_files.source import widens_types
@@ -55,7 +54,7 @@ def table_target(
         (frame.schema for _, frame in inputs),
     )
     if declared is not None:
-        check_declared(dataset.spec, declared, found)
+        check_declared(dataset.spec, declared, found, is_view=dataset.kind is DatasetKind.MATERIALIZED_VIEW)
         found = declared
     if dataset.kind is DatasetKind.STREAMING_TABLE:
         found = as_nullable(found) if declared is None else found
@@ -117,36 +116,8 @@ def _cdc_table(
     return replace(dataset, schema=target.visible_schema.json(), table_schema=target.table_schema.json(), cdc=target)
 
 
-def parse_schema(spec: DatasetSpec, frame: DataFrame) -> StructType | None:
-    """Parse the declared schema from DDL text or JSON; None if no schema was declared.
-
-    Raises:
-        UserError: INVALID_SCHEMA if the text cannot be parsed.
-    """
-    if spec.schema is None:
-        return None
-    if spec.schema.lstrip().startswith("{"):
-        return _schema_of_json(spec)
-    jvm: Any = frame.sparkSession._jvm
-    try:
-        text = jvm.org.apache.spark.sql.types.StructType.fromDDL(spec.schema).json()
-    except SPARK_ERRORS as error:
-        raise UserError(
-            "INVALID_SCHEMA", location=spec.location, dataset=spec.name, cause=first_words(error)
-        ) from error
-    return StructType.fromJson(json.loads(text))
-
-
-def _schema_of_json(spec: DatasetSpec) -> StructType:
-    try:
-        return StructType.fromJson(json.loads(spec.schema or ""))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        cause = exception_text(error)
-        raise UserError("INVALID_SCHEMA", location=spec.location, dataset=spec.name, cause=cause) from error
-
-
-def check_declared(spec: DatasetSpec, declared: StructType, found: StructType) -> None:
-    """Check that every column of the query is declared with its type.
+def check_declared(spec: DatasetSpec, declared: StructType, found: StructType, *, is_view: bool) -> None:
+    """Check that every column of the query is declared with its type, and for a view that it has all declared ones.
 
     Raises:
         UserError: USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE with the columns that differ.
@@ -157,6 +128,7 @@ def check_declared(spec: DatasetSpec, declared: StructType, found: StructType) -
         for field in found.fields
         if wanted.get(field.name.lower()) != field.dataType
     ]
+    wrong += _not_in_views(declared, found) if is_view else []
     if wrong:
         raise UserError(
             "USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE",
@@ -165,6 +137,17 @@ def check_declared(spec: DatasetSpec, declared: StructType, found: StructType) -
             columns=", ".join(wrong),
             declared=declared.simpleString(),
         )
+
+
+def _not_in_views(declared: StructType, found: StructType) -> list[str]:
+    """Return the declared columns that a view can't have: it has NULL in those that its query does not return."""
+    present = {field.name.lower() for field in found.fields}
+    missing = [f.name for f in declared.fields if not f.nullable and f.name.lower() not in present]
+    computed = [f.name for f in declared.fields if any(map(is_computing, f.metadata))]
+    return [
+        *(f"{name} (missing, but NOT NULL)" for name in missing),
+        *(f"{name} (generated, or with a default)" for name in computed),
+    ]
 
 
 def check_layout(spec: DatasetSpec, schema: StructType) -> None:

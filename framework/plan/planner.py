@@ -15,7 +15,7 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.foretelling import foretell, foretell_rebuild
 from framework.plan.request import UpdateRequest
 from framework.plan.selection import Selection, select
-from framework.plan.state import FlowState, StoredState, TableState
+from framework.plan.state import FlowState, StoredState, TableKind, TableState
 from framework.plan.steps import (
     AvailableNow,
     BeginGeneration,
@@ -30,6 +30,7 @@ from framework.plan.steps import (
     SkipStep,
     Step,
     Trigger,
+    has_other_rows,
 )
 from framework.sources.starts import parse_starts
 
@@ -78,20 +79,9 @@ class _Planning:
         if name not in self.selection.selected:
             yield SkipStep(dataset=name, flow=None, reason="not selected", excluded=True)
             return
-        if table.other_owner is not None:
-            reason = f"its table belongs to {table.other_owner}"
-            yield self._refused(name, table, reason, owner=table.other_owner)
-            return
-        if table.original:
-            reason = f"its table belongs to the storage {table.original}, of which this one is a copy"
-            yield self._refused(name, table, reason, original=table.original)
-            return
-        if self._has_left(dataset, table):
-            reason = f"its flows have written to {table.elsewhere} since"
-            yield self._refused(name, table, reason, elsewhere=table.elsewhere)
-            return
-        if dataset.fault is not None:
-            yield self._refused(name, table, f"its flows have an error, {dataset.fault.condition}")
+        refused = self._refusal(dataset, table)
+        if refused is not None:
+            yield refused
             return
         unwritten = unwritten_columns(self.graph, dataset) if table.exists else ()
         if unwritten and name not in self.selection.rebuilt:
@@ -106,6 +96,24 @@ class _Planning:
             yield from self._rebuild_steps(dataset, self._rebuild_reason(dataset))
         else:
             yield from self._table_steps(dataset)
+
+    def _refusal(self, dataset: GraphDataset, table: TableState) -> RefuseTable | None:
+        """Return why no step may touch the table; None if one may."""
+        name, declared = dataset.name, _declared_kind(dataset)
+        if table.other_owner is not None:
+            return self._refused(name, table, f"its table belongs to {table.other_owner}", owner=table.other_owner)
+        if table.original:
+            reason = f"its table belongs to the storage {table.original}, of which this one is a copy"
+            return self._refused(name, table, reason, original=table.original)
+        if self._has_left(dataset, table):
+            reason = f"its flows have written to {table.elsewhere} since"
+            return self._refused(name, table, reason, elsewhere=table.elsewhere)
+        if dataset.fault is not None:
+            return self._refused(name, table, f"its flows have an error, {dataset.fault.condition}")
+        if has_other_rows(table.kind, declared) and not self._is_begun_anew(dataset, table):
+            reason = f"it was declared as {table.kind}, and is declared as {declared} now"
+            return replace(self._refused(name, table, reason), stored=table.kind, declared=declared)
+        return None
 
     def _refused(
         self, name: QualifiedName, table: TableState, reason: str, *, owner: str | None = None, elsewhere: str = "",
@@ -123,9 +131,14 @@ class _Planning:
         A full refresh reads them again. Flows of a table that was created just now have no checkpoint yet.
         """
         begun = any(self.state.flow(each.spec.name).generation for each in self.graph.flows_into(dataset.name))
-        is_read_again = dataset.name in self.selection.rebuilt or table.rebuilding is not None
         is_stream = dataset.kind is DatasetKind.STREAMING_TABLE
-        return bool(table.elsewhere) and is_stream and begun and not is_read_again and dataset.fault is None
+        is_left = bool(table.elsewhere) and is_stream and begun and dataset.fault is None
+        return is_left and not self._is_begun_anew(dataset, table)
+
+    def _is_begun_anew(self, dataset: GraphDataset, table: TableState) -> bool:
+        """Whether the table's rows are replaced by those that the sources have now."""
+        goes_on = table.rebuilding is not None and dataset.kind is DatasetKind.STREAMING_TABLE
+        return dataset.name in self.selection.rebuilt or goes_on
 
     def _view_steps(self, dataset: GraphDataset) -> Iterator[Step]:
         name, flow = dataset.name, self.graph.flows_into(dataset.name)[0]
@@ -302,6 +315,12 @@ class _Planning:
         """Return the datasets that the flow reads and that earlier steps may change."""
         reads = (read.dataset for read in flow.reads)
         return tuple(dict.fromkeys(name for name in reads if name in self.moving and name is not None))
+
+
+def _declared_kind(dataset: GraphDataset) -> TableKind:
+    if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
+        return TableKind.MATERIALIZED_VIEW
+    return TableKind.STREAMING_TABLE if dataset.cdc is None else TableKind.AUTO_CDC_TARGET
 
 
 def _beside_former(dataset: GraphDataset, state: FlowState) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from framework.checkpoints.operators import StoredQuery
 from framework.foundation.names import QualifiedName
@@ -67,6 +68,14 @@ class FlowState:
     held: str = ""
 
 
+class TableKind(StrEnum):
+    """How rows come into a table: replaced by a view's query, appended by flows, or merged by key."""
+
+    MATERIALIZED_VIEW = "materialized view"
+    STREAMING_TABLE = "streaming table"
+    AUTO_CDC_TARGET = "AUTO CDC target"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
     """A dataset's table.
@@ -77,6 +86,7 @@ class TableState:
         other_owner: the owner as text; None if it is this pipeline.
         elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
         original: the root of the storage of which this one is a copy, if both have the table; empty otherwise.
+        kind: how the rows came into it; None if unknown.
         definition: hash of the table's last applied definition; None if it is unknown or has to be applied again.
         computed_from: for a materialized view, the fingerprint of code and inputs that its rows
             were computed from; None if unknown.
@@ -90,6 +100,7 @@ class TableState:
     other_owner: str | None = None
     elsewhere: str = ""
     original: str = ""
+    kind: TableKind | None = None
     definition: str | None = None
     computed_from: str | None = None
     rebuilding: int | None = None

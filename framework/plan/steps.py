@@ -8,6 +8,7 @@ from framework.foundation.display import Displayed
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
+from framework.plan.state import TableKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +146,8 @@ class RefuseTable:
         owner: the other owner as text; None if it is this pipeline.
         elsewhere: the folder of another table, to which the flows have written since; empty without one.
         original: the root of the storage of which this one is a copy, if both have the table; empty otherwise.
+        stored: the kind of the table, if the code declares another one that its rows do not fit.
+        declared: the declared kind in this case.
     """
 
     dataset: QualifiedName
@@ -154,6 +157,8 @@ class RefuseTable:
     reason: str
     elsewhere: str = ""
     original: str = ""
+    stored: TableKind | None = None
+    declared: TableKind | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +181,23 @@ class Plan(Displayed):
     steps: tuple[Step, ...]
 
 
+_DOUBLED = "Its flows would append rows to the table that the view has written already."
+_REPLACED = "A refresh would delete all its rows, also those that the sources no longer have."
+_UNMERGED = "Its flows would append events beside the rows of their keys."
+_WOULD = {
+    (TableKind.MATERIALIZED_VIEW, TableKind.STREAMING_TABLE): _DOUBLED,
+    (TableKind.STREAMING_TABLE, TableKind.MATERIALIZED_VIEW): _REPLACED,
+    (TableKind.AUTO_CDC_TARGET, TableKind.MATERIALIZED_VIEW): _REPLACED,
+    (TableKind.AUTO_CDC_TARGET, TableKind.STREAMING_TABLE): _UNMERGED,
+}
+"""What would happen to the rows of a table whose kind changes. `check_drift` refuses other tables as CDC targets."""
+
+
+def has_other_rows(stored: TableKind | None, declared: TableKind) -> bool:
+    """Whether the rows of a table don't fit the kind that the code declares for it now."""
+    return (stored, declared) in _WOULD
+
+
 def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
     """Return the error of one refused table, at the declaration of its dataset."""
     dataset = graph.dataset(step.dataset)
@@ -191,6 +213,11 @@ def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
         return OperationError(
             "TABLE_WITHOUT_LATEST_ROWS", location=location, dataset=step.dataset, path=step.path,
             elsewhere=step.elsewhere,
+        )  # fmt: skip
+    if step.stored is not None and step.declared is not None:
+        return OperationError(
+            "DATASET_TYPE_CHANGED", location=dataset.spec.location if dataset is not None else None,
+            dataset=step.dataset, stored=step.stored, declared=step.declared, would=_WOULD[step.stored, step.declared],
         )  # fmt: skip
     return OperationError(
         "TABLE_NOT_OWNED",

@@ -212,6 +212,12 @@ def another_schema_than_declared(spark: SparkSession) -> None:
         return spark.range(1)
 
 
+def declared_not_null_but_not_returned(spark: SparkSession) -> None:
+    @dp.materialized_view(schema="id LONG, day DATE NOT NULL")
+    def report() -> DataFrame:
+        return spark.range(1)
+
+
 def laid_out_by_no_column(spark: SparkSession) -> None:
     @dp.materialized_view(partition_cols=["day"])
     def report() -> DataFrame:
@@ -242,6 +248,7 @@ CASES = [
     (a_snapshot_without_its_key, "AUTOCDC_COLUMNS_NOT_FOUND_IN_SCHEMA", "create_auto_cdc_from_snapshot_flow"),
     (a_batch_view_read_as_a_stream, "INCOMPATIBLE_BATCH_VIEW_READ", 'readStream.table("view")'),
     (another_schema_than_declared, "USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE", "@dp.materialized_view"),
+    (declared_not_null_but_not_returned, "USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE", "@dp.materialized_view"),
     (laid_out_by_no_column, "LAYOUT_COLUMN_NOT_FOUND", "@dp.materialized_view"),
 ]
 

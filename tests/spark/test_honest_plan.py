@@ -342,3 +342,49 @@ def test_a_single_run_that_becomes_a_stream_reads_everything_again_and_announces
     world.run(batch)
     assert ids() == ([1, 1, 1, 2, 2, 2, 3, 3, 4], [1, 2, 3, 4])
     assert announced(batch) == []
+
+
+def test_a_table_that_changes_its_type_keeps_its_rows_until_a_full_refresh_replaces_them(shop: Shop) -> None:
+    """A view, a streaming table and an AUTO CDC target that become another one are refused by name, back again too."""
+    world = shop.world
+
+    def declare(*, first: bool, cdc: bool = True) -> Declare:
+        def declared() -> None:
+            def stream() -> DataFrame:
+                return shop.stream().select("id")
+
+            def batch() -> DataFrame:
+                return world.spark.read.format("delta").load(world.source()).select("id")
+
+            dp.table(name="view")(batch if first else stream)
+            dp.table(name="table")(stream if first else batch)
+            if cdc:
+                dp.create_streaming_table("target")
+                into = dp.auto_cdc_flow(target="target", keys=["id"], sequence_by="id") if first else None
+                (into or dp.append_flow(target="target"))(stream)
+
+        return declared
+
+    def refused(declared: Declare) -> dict[str, str]:
+        steps = world.pipeline(declared).plan().steps
+        assert all(isinstance(step, RefuseTable | KeepStored) for step in steps)
+        return {step.dataset.table: step.reason for step in steps if isinstance(step, RefuseTable)}
+
+    before, after, back = declare(first=True), declare(first=False), declare(first=True, cdc=False)
+    world.run(before)
+    world.spark.sql(f"DELETE FROM delta.`{world.source()}` WHERE id = 1")
+    stops = "it was declared as materialized view, and is declared as streaming table now"
+    starts = "it was declared as streaming table, and is declared as materialized view now"
+    unmerged = "it was declared as AUTO CDC target, and is declared as streaming table now"
+    assert refused(after) == {"view": stops, "table": starts, "target": unmerged}
+    result = world.run(after)
+    assert {flow.error.condition for flow in result.flows if flow.error is not None} == {"DATASET_TYPE_CHANGED"}
+    assert [world.rows(name) for name in ("view", "table", "target")] == [[(1,), (2,)]] * 3
+    world.run(after, full_refresh_all=True)
+    world.feed([(3, "c")], "id LONG, note STRING")
+    world.run(after)
+    assert [world.rows(name) for name in ("view", "table", "target")] == [[(2,), (3,)]] * 3
+    assert refused(back) == {"view": starts, "table": stops}
+    world.run(back, full_refresh=["view", "table"])
+    world.run(back)
+    assert [world.rows(name) for name in ("view", "table")] == [[(2,), (3,)]] * 2

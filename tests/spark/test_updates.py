@@ -182,6 +182,68 @@ def test_a_view_is_computed_again_when_its_code_changes_and_only_then(world: Eng
     assert world.rows("view") == [(1,)]
 
 
+def test_a_view_has_the_columns_that_its_schema_declares(world: EngineWorld) -> None:
+    """With their types, order and comments; NULL where the query has no such column, and an error where it may not."""
+
+    def declare() -> None:
+        schema = "v STRING NOT NULL COMMENT 'letter', id LONG, more INT"
+
+        @dp.materialized_view(schema=schema)
+        def kept() -> DataFrame:
+            return world.spark.read.format("delta").load(world.source("letters")).where("v IS NOT NULL")
+
+        @dp.materialized_view(schema=schema)
+        @dp.expect_or_drop("known", "v IS NOT NULL")
+        def dropped() -> DataFrame:
+            return world.spark.read.format("delta").load(world.source("letters"))
+
+        @dp.materialized_view(schema=schema)
+        def broken() -> DataFrame:
+            return world.spark.read.format("delta").load(world.source("letters"))
+
+    kept = [("a", 1, None), ("b", 2, None)]
+    world.feed([(1, "a"), (2, "b")], "id LONG, v STRING", "letters")
+    world.run(declare)
+    assert [world.rows(name) for name in ("kept", "dropped", "broken")] == [kept] * 3
+    world.feed([(3, None), (4, "d")], "id LONG, v STRING", "letters")
+    result = world.run(declare)
+    errors = {flow.flow.table: str(flow.error) for flow in result.flows if flow.error is not None}
+    assert list(errors) == ["broken"]
+    assert "[DELTA_NOT_NULL_CONSTRAINT_VIOLATED] NOT NULL constraint violated for column: v." in errors["broken"]
+    assert [world.rows(name) for name in ("kept", "dropped", "broken")] == [[*kept, ("d", 4, None)]] * 2 + [kept]
+    fields = world.spark.read.format("delta").load(world.path("kept")).schema.fields
+    assert [(field.name, field.dataType.simpleString(), field.metadata.get("comment")) for field in fields] == [
+        ("v", "string", "letter"), ("id", "bigint", None), ("more", "int", None)
+    ]  # fmt: skip
+
+
+def test_layout_columns_are_found_whatever_the_case_of_their_letters(world: EngineWorld) -> None:
+    """At the creation of a table, when its definition changes, and after that."""
+
+    def declare(comment: str) -> Callable[[], None]:
+        def declared() -> None:
+            def stream() -> DataFrame:
+                return world.spark.readStream.format("delta").load(world.source("letters"))
+
+            def batch() -> DataFrame:
+                return world.spark.read.format("delta").load(world.source("letters"))
+
+            dp.table(name="parted", partition_cols=["V"], comment=comment)(stream)
+            dp.table(name="clustered", cluster_by=["V", "S.X"], comment=comment)(stream)
+            dp.materialized_view(name="parted_view", partition_cols=["V"], comment=comment)(batch)
+            dp.materialized_view(name="clustered_view", cluster_by=["V"], comment=comment)(batch)
+
+        return declared
+
+    names = ("parted", "clustered", "parted_view", "clustered_view")
+    for number, comment in enumerate(("one", "two"), 1):
+        world.feed([(number, "a", (number,))], "id LONG, v STRING, s STRUCT<x: INT>", "letters")
+        result = world.run(declare(comment))
+        assert {flow.flow.table: flow.error for flow in result.flows if flow.error is not None} == {}
+        expected = [(each, "a", (each,)) for each in range(1, number + 1)]
+        assert [world.rows(name) for name in names] == [expected] * 4
+
+
 def test_a_streaming_table_grows_a_column_that_its_query_grew(world: EngineWorld) -> None:
     """Evolution by addition: old rows have null where the new column is."""
 

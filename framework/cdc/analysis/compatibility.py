@@ -90,14 +90,14 @@ def check_declared_columns(
     target: QualifiedName, inputs: Sequence[CdcInput], declared: StructType
 ) -> Iterator[UserError]:
     """Check that no declared column is computed: AUTO CDC writes all columns of a row."""
-    computed = [field.name for field in declared.fields if any(map(_is_computing, field.metadata or {}))]
+    computed = [field.name for field in declared.fields if any(map(is_computing, field.metadata or {}))]
     if computed:
         yield UserError(
             "AUTOCDC_COMPUTED_COLUMN", location=inputs[0].location, target=target, columns=", ".join(computed)
         )
 
 
-def _is_computing(metadata_key: str) -> bool:
+def is_computing(metadata_key: str) -> bool:
     """Return whether this metadata key, of Spark or Delta, marks a generated, identity or default column."""
     return any(part in metadata_key.lower() for part in ("generat", "identity", "default"))
 

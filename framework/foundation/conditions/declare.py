@@ -138,6 +138,7 @@ CONDITIONS: dict[str, Condition] = {
     "PIPELINE_UNSUPPORTED_DEFINITIONS_FILE_EXTENSION": Condition(
         "{path} cannot be loaded: {reason}.", "Use {supported} files, or remove the file from `libraries`."
     ),
+    "NOTEBOOK_CELL_UNSUPPORTED": Condition("A cell of the notebook {path} is not run: {cell}", "{advice}"),
     "PIPELINE_WITHOUT_SOURCES": Condition(
         "`libraries` of pipeline {name} matches no file.", "Add modules under {root}, or correct `libraries`."
     ),

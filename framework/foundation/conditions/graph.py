@@ -110,9 +110,7 @@ CONDITIONS: dict[str, Condition] = {
         "schema: {declared}.",
         "Correct the schema, or cast the columns in the query.",
     ),
-    "INVALID_SCHEMA": Condition(
-        "The schema of {dataset} cannot be parsed: {cause}", "Write a DDL string, for example `id BIGINT`."
-    ),
+    "INVALID_SCHEMA": Condition("The schema of {dataset} cannot be parsed: {cause}", "{advice}"),
     "COLUMN_NAME_IN_CHANGE_FEED": Condition(
         "{dataset} has columns with a backtick in their names, which Delta's change data feed does not support: "
         "{columns}.",

@@ -19,6 +19,12 @@ CONDITIONS: dict[str, Condition] = {
         "{elsewhere}. They would go on behind these rows.",
         "Give the dataset the path of that table again, or rebuild this one: `sluice run --full-refresh {dataset}`.",
     ),
+    "DATASET_TYPE_CHANGED": Condition(
+        "{dataset} was declared as {stored}, and is declared as {declared} now. {would}",
+        "Declare it as {stored} again.\n  -> Or: declare the {declared} under another name: this table is kept, until "
+        "`sluice prune` drops it.\n  -> Or: replace its rows by those that the sources have now: "
+        "`sluice run --full-refresh {dataset}`.",
+    ),
     "PARTITIONING_CHANGED": Condition(
         "{dataset} is partitioned by {stored}, but now declares the partition columns {wanted}.",
         "Rebuild it with `sluice run --full-refresh {dataset}`, or restore `partition_cols`.",

@@ -108,6 +108,7 @@ class StateReader:
             other_owner=stored.other_owner if stored is not None else None,
             elsewhere=stored.elsewhere if stored is not None else "",
             original=stored.original if stored is not None else "",
+            kind=stored.kind if stored is not None else None,
             definition=stored.definition if stored is not None else None,
             computed_from=computed_from,
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,

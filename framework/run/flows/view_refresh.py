@@ -9,17 +9,20 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
+from pyspark.sql.types import StructType
 
 from framework.cdc.delta.table_replacement import TableDefinition, replace_rows
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.relations import moved
 from framework.plan.steps import RefreshView
+from framework.run.flows.declared_columns import as_declared
 from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowSessions
 from framework.run.flows.metrics import CommittedRows, FlowOutcome, Observed, observing
 from framework.run.flows.reads import TableQueries
 from framework.run.flows.state_reader import StateReader
+from framework.run.tables.stored_columns import spelled_as_in
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import latest_version
 
@@ -57,7 +60,10 @@ class ViewRefresher:
         path = self.store.path(dataset.spec)
         commits = CommittedRows(self.store.storage, path, after=latest_version(self.store.storage, path))
         with observing(session) if any(query.expectations.values()) else _no_metrics() as observed:
-            self._replace(dataset, moved(query.frame, session), computed_from)
+            rows = moved(query.frame, session)
+            if dataset.spec.schema is not None:
+                rows = as_declared(rows, StructType.fromJson(json.loads(dataset.table_schema or "")))
+            self._replace(dataset, rows, computed_from)
         failpoint("views.after_commit")
         # A crash here is safe: rows and fingerprint are one commit. Without its record the view is
         # computed once more and then recorded.
@@ -70,9 +76,8 @@ class ViewRefresher:
         self.store.check_owner(dataset.spec, address)
         mark = json.dumps({"sluice": {"computed_from": computed_from, "update": self.update_id}})
         properties = self.store.properties(dataset)
-        definition = TableDefinition(
-            properties=properties, comment=spec.comment, partition_columns=spec.partition_columns
-        )
+        partitions = spelled_as_in(dataset.table_schema, spec.partition_columns)
+        definition = TableDefinition(properties=properties, comment=spec.comment, partition_columns=partitions)
         can_keep = not spec.cluster_by and self.store.exists(address)
         if can_keep and replace_rows(address, frame, definition, user_metadata=mark):
             return
@@ -81,11 +86,11 @@ class ViewRefresher:
             writer = writer.tableProperty(key, value)
         if spec.comment:
             writer = writer.tableProperty("comment", spec.comment)
-        if spec.partition_columns:
-            writer = writer.partitionedBy(*(sql.col(column) for column in spec.partition_columns))
-        if spec.cluster_by:
-            writer = writer.clusterBy(*spec.cluster_by)
+        if partitions:
+            writer = writer.partitionedBy(*(sql.col(column) for column in partitions))
         writer.createOrReplace()
+        # Delta refuses `clusterBy` of this writer. A crash here is safe: the view is computed once more.
+        self.store.cluster(dataset, address)
 
     def _dataset(self, step: RefreshView) -> GraphDataset:
         dataset = self.graph.dataset(step.dataset)

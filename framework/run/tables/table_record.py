@@ -16,6 +16,7 @@ from framework.foundation.storage import Storage, open_storage
 from framework.foundation.storage_port import present_path, read_stored_json
 from framework.foundation.table_address import real_path
 from framework.graph.graph import GraphDataset
+from framework.plan.state import TableKind
 from framework.sources.delta.log import read_tip
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class TableRecord:
         pipeline: the pipeline that created it; None in records of older versions.
         table_id: Delta's id of the table; None if it was unknown.
         partition_columns: the partition columns, which can't change without a rebuild.
+        kind: how rows come into the table; None in records of older versions.
         written_in: the root of another storage, which was moved or copied here with the record; empty if there is none.
         written_path: the table's folder as the record has it, which differs from `path` if that other storage has it.
     """
@@ -45,6 +47,7 @@ class TableRecord:
     pipeline: str | None = None
     table_id: str | None = None
     partition_columns: tuple[str, ...] = ()
+    kind: TableKind | None = None
     written_in: str = ""
     written_path: str = ""
 
@@ -162,6 +165,7 @@ def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) ->
         pipeline=found.get("pipeline"),
         table_id=found.get("table_id"),
         partition_columns=tuple(found["partition_columns"]),
+        kind=TableKind(found["kind"]) if found.get("kind") else None,
         written_in=root if is_other else "",
         written_path=stored if is_other else "",
     )

@@ -26,6 +26,9 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import TableAddress, normal_path, plain_path
 from framework.graph.graph import GraphDataset
+from framework.plan.state import TableKind
+from framework.run.tables.stored_columns import are_equal, differs, has_columns, names, spelled_as_in
+from framework.run.tables.table_kind import recorded_kind, stored_kind
 from framework.run.tables.table_record import (
     StorageLayout,
     TableRecord,
@@ -91,12 +94,14 @@ class StoredTable:
         other_owner: the owner as text; None if it is this pipeline.
         elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
         original: the root of the storage of which this one is a copy, if both have the table; empty otherwise.
+        kind: how the rows came into it; None if unknown.
     """
 
     definition: str | None
     other_owner: str | None
     elsewhere: str = ""
     original: str = ""
+    kind: TableKind | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -179,14 +184,16 @@ class TableStore:
                 # A storage that was moved as a whole has the same tables at other paths.
                 elsewhere=record.path if record is not None and is_another and record.path != address.path else "",
                 original=self.original(record, address.path),
+                kind=stored_kind(self.storage, dataset.name, self.path(dataset.spec), tip, None),
             )
         # A view is replaced with the columns of its query, which may be fewer than the declared ones.
         is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW
-        is_complete = is_view or tip.schema is None or _has_columns(json.loads(tip.schema), json.loads(record.schema))
+        is_complete = is_view or tip.schema is None or has_columns(json.loads(tip.schema), json.loads(record.schema))
         is_complete = is_complete and self._has_wide_auxiliary(dataset)
         return StoredTable(
             definition=record.definition if is_complete else None, other_owner=None,
             original=self.original(record, address.path),
+            kind=stored_kind(self.storage, dataset.name, self.path(dataset.spec), tip, record),
         )  # fmt: skip
 
     def original(self, record: TableRecord | None, path: str | None) -> str:
@@ -200,7 +207,7 @@ class TableStore:
         tip = read_tip(self.storage, str(self.auxiliary(dataset.spec).path))
         if tip is None or tip.schema is None:
             return True
-        return not _differs(json.loads(tip.schema), dataset.cdc.auxiliary_schema.jsonValue())
+        return not differs(json.loads(tip.schema), dataset.cdc.auxiliary_schema.jsonValue())
 
     def create(self, dataset: GraphDataset, rebuild: int | None = None) -> None:
         """Create the table, or change the existing one to the dataset's definition.
@@ -232,6 +239,7 @@ class TableStore:
             definition=definition_of(dataset),
             schema=dataset.table_schema or "",
             partition_columns=dataset.spec.partition_columns,
+            kind=recorded_kind(dataset),
         )
         write_record(self.storage, self.layout, record)
 
@@ -242,7 +250,7 @@ class TableStore:
         record = TableRecord(
             dataset=dataset.name, path=str(address.path), table_id=tip.table_id if tip is not None else None,
             pipeline=self.pipeline, definition="", schema=self.schema(address) or "",
-            partition_columns=self.partition_columns(address),
+            partition_columns=self.partition_columns(address), kind=recorded_kind(dataset),
         )  # fmt: skip
         write_record(self.storage, self.layout, record)
 
@@ -268,9 +276,9 @@ class TableStore:
         if spec.comment:
             builder = builder.comment(spec.comment)
         if spec.partition_columns:
-            builder = builder.partitionedBy(*spec.partition_columns)
+            builder = builder.partitionedBy(*spelled_as_in(dataset.table_schema, spec.partition_columns))
         if spec.cluster_by:
-            builder = builder.clusterBy(*spec.cluster_by)
+            builder = builder.clusterBy(*spelled_as_in(dataset.table_schema, spec.cluster_by))
         builder.execute()
 
     def check_owner(self, dataset: DatasetSpec, address: TableAddress) -> None:
@@ -325,7 +333,7 @@ class TableStore:
     def _adopt(self, dataset: GraphDataset, address: TableAddress, auxiliary: TableAddress) -> None:
         self.check_ours(dataset.name, str(address.path), dataset.spec.location)
         stored = self._metadata(address)
-        if stored.partition_columns != dataset.spec.partition_columns:
+        if not are_equal(stored.partition_columns, dataset.spec.partition_columns):
             raise OperationError(
                 "PARTITIONING_CHANGED",
                 location=dataset.spec.location,
@@ -339,14 +347,18 @@ class TableStore:
         self._set_properties(dataset, address, stored.properties)
         if dataset.spec.comment and dataset.spec.comment != stored.comment:
             self._sql(f"COMMENT ON TABLE {address.sql} IS {_quoted(dataset.spec.comment)}")
-        wanted = list(dataset.spec.cluster_by)
-        if wanted and wanted != self._detail(address)["clusteringColumns"]:
+        self.cluster(dataset, address)
+
+    def cluster(self, dataset: GraphDataset, address: TableAddress) -> None:
+        """Set the clustering columns of a table that exists; `OPTIMIZE` clusters its rows."""
+        wanted = spelled_as_in(dataset.table_schema, dataset.spec.cluster_by)
+        if wanted and list(wanted) != self._detail(address)["clusteringColumns"]:
             self._sql(f"ALTER TABLE {address.sql} CLUSTER BY ({', '.join(wanted)})")
 
     def _add_columns(self, dataset: GraphDataset, address: TableAddress, stored: StructType) -> None:
         """Add the missing columns, nested ones included, by appending an empty DataFrame in one commit."""
         wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
-        if _names(wanted.jsonValue()) <= _names(stored.jsonValue()):
+        if names(wanted.jsonValue()) <= names(stored.jsonValue()):
             return
         support_types(self.spark, address, wanted)
         empty = self.spark.createDataFrame([], wanted)
@@ -410,34 +422,6 @@ def _describes(record: TableRecord, address: TableAddress, tip: LogTip | None) -
 
 def _owner_text(owner: str | None) -> str:
     return f"pipeline {owner}" if owner else "an unknown owner"
-
-
-def _names(struct: Mapping[str, Any], prefix: str = "") -> set[str]:
-    """Return the names of columns and of the fields of structs in a schema's JSON, in lower case."""
-    found = set()
-    for field in struct["fields"]:
-        name = f"{prefix}{field['name'].lower()}"
-        found.add(name)
-        if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
-            found |= _names(field["type"], f"{name}.")
-    return found
-
-
-def _has_columns(stored: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
-    """Whether a table has all recorded columns; RESTORE can take columns away, and the wider types of others."""
-    return _names(recorded) <= _names(stored) and not _differs(stored, recorded)
-
-
-def _differs(stored: Any, recorded: Any) -> bool:
-    """Whether two types, as in the JSON of a schema, have parts of the same name with different types, at any depth."""
-    if isinstance(stored, str) or isinstance(recorded, str):
-        return bool(stored != recorded)
-    if "fields" in stored and "fields" in recorded:
-        types = {field["name"].lower(): field["type"] for field in stored["fields"]}
-        both = [(types.get(field["name"].lower()), field["type"]) for field in recorded["fields"]]
-        return any(_differs(before, now) for before, now in both if before is not None)
-    inner = ("elementType", "keyType", "valueType")
-    return any(_differs(stored[part], recorded[part]) for part in inner if part in stored and part in recorded)
 
 
 def _quoted(text: str) -> str:

@@ -278,3 +278,21 @@ def test_a_function_that_refers_to_a_module_of_the_pipeline_is_sent_with_it(tmp_
     worker = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(2))"
     done = subprocess.run([sys.executable, "-c", worker], input=sent, cwd="/", capture_output=True, check=True)
     assert done.stdout.split() == [b"7"]
+
+
+def test_cells_of_a_notebook_that_are_no_python_are_refused_with_their_lines(project: Project) -> None:
+    """They are comments for Python, which would pass over their datasets; text stays text, and comments in a module."""
+    cell = "\n# COMMAND ----------\n"
+    first = "# Databricks notebook source\n# MAGIC %md\n# MAGIC %sql is text here\n"
+    sql = "# MAGIC %sql\n# MAGIC CREATE MATERIALIZED VIEW v AS SELECT 1\n"
+    python = "# DBTITLE 1,Python\n# MAGIC %python\n# MAGIC %hidden\n"
+    cells = [first, sql, python, "# MAGIC %run ./helpers\n", "# MAGIC %pip install x\n", TABLE.format(name="a", rows=1)]
+    project.write({"transformations/a.py": cell.join(cells), "shared.py": first + cell + sql})
+    project.write(
+        {"transformations/b.py": "import shared\n", "transformations/c.py": sql + TABLE.format(name="c", rows=1)}
+    )
+    project.write({"transformations/d.py": first + cell + TABLE.format(name="d", rows=1)})
+    unsupported = "NOTEBOOK_CELL_UNSUPPORTED"
+    lines = [("shared.py", 6), *(("transformations/a.py", line) for line in (6, 11, 15, 18))]
+    assert project.faults() == [(unsupported, file, line) for file, line in lines]
+    assert tables(project.load("transformations/c.py", "transformations/d.py")) == ["c", "d"]

@@ -1,0 +1,57 @@
+"""Columns of a stored table beside those of its record or of the code, as the JSON of schemas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def names(struct: Mapping[str, Any], prefix: str = "") -> set[str]:
+    """Return the names of columns and of the fields of structs in a schema's JSON, in lower case."""
+    found = set()
+    for field in struct["fields"]:
+        name = f"{prefix}{field['name'].lower()}"
+        found.add(name)
+        if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
+            found |= names(field["type"], f"{name}.")
+    return found
+
+
+def has_columns(stored: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
+    """Whether a table has all recorded columns; RESTORE can take columns away, and the wider types of others."""
+    return names(recorded) <= names(stored) and not differs(stored, recorded)
+
+
+def differs(stored: Any, recorded: Any) -> bool:
+    """Whether two types, as in the JSON of a schema, have parts of the same name with different types, at any depth."""
+    if isinstance(stored, str) or isinstance(recorded, str):
+        return bool(stored != recorded)
+    if "fields" in stored and "fields" in recorded:
+        types = {field["name"].lower(): field["type"] for field in stored["fields"]}
+        both = [(types.get(field["name"].lower()), field["type"]) for field in recorded["fields"]]
+        return any(differs(before, now) for before, now in both if before is not None)
+    inner = ("elementType", "keyType", "valueType")
+    return any(differs(stored[part], recorded[part]) for part in inner if part in stored and part in recorded)
+
+
+def spelled_as_in(schema: str | None, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return layout columns, and fields of structs by their path, as the JSON of a schema spells them.
+
+    Delta compares them with the case of their letters, Spark without.
+    """
+    spelled = {name.lower(): name for name in _paths(json.loads(schema)["fields"])} if schema else {}
+    return tuple(spelled.get(column.replace("`", "").lower(), column) for column in columns)
+
+
+def are_equal(columns: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether two lists of columns are equal, whatever the case of their letters."""
+    return [column.lower() for column in columns] == [column.lower() for column in others]
+
+
+def _paths(fields: Iterable[Mapping[str, Any]], prefix: str = "") -> Iterable[str]:
+    for field in fields:
+        path = f"{prefix}{field['name']}"
+        yield path
+        if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
+            yield from _paths(field["type"]["fields"], f"{path}.")

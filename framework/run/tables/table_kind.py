@@ -1,0 +1,47 @@
+"""The kind of a stored table: whether a view's query, appends or merges by key brought its rows into it."""
+
+from __future__ import annotations
+
+import json
+
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.checkpoints.generations import GenerationState, GenerationStore
+from framework.declare.specs import DatasetKind
+from framework.foundation.names import QualifiedName
+from framework.foundation.storage_port import Storage
+from framework.graph.graph import GraphDataset
+from framework.plan.state import TableKind
+from framework.run.tables.table_record import TableRecord
+from framework.sources.delta.log import LogTip, last_user_metadata
+
+
+def stored_kind(
+    storage: Storage, name: QualifiedName, path: str, tip: LogTip, record: TableRecord | None
+) -> TableKind | None:
+    """Return the kind of a dataset's table; None if it is unknown.
+
+    Args:
+        storage: the pipeline's storage.
+        name: the dataset's name.
+        path: the folder of the table.
+        tip: the end of its log.
+        record: the record of this table; None if it has none, as after a crash before it was written.
+    """
+    schema = tip.schema or (record.schema if record is not None else None)
+    if schema and any(field["name"] == HIDDEN_COLUMN for field in json.loads(schema)["fields"]):
+        return TableKind.AUTO_CDC_TARGET
+    if record is not None and record.kind is not None:
+        return record.kind
+    # A view has a mark in its last commit, and no flow that appends to it.
+    mark = last_user_metadata(storage, path)
+    if mark is not None and "computed_from" in mark.content:
+        return TableKind.MATERIALIZED_VIEW
+    manifests = GenerationStore(storage).list_of(name)
+    is_written = any(manifest.in_state(GenerationState.CURRENT) is not None for manifest in manifests)
+    return TableKind.STREAMING_TABLE if is_written else None
+
+
+def recorded_kind(dataset: GraphDataset) -> TableKind:
+    """Return the kind that the record of a table has; that of an AUTO CDC target is known by its hidden column."""
+    is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW
+    return TableKind.MATERIALIZED_VIEW if is_view else TableKind.STREAMING_TABLE
