@@ -346,13 +346,13 @@ class Resolution:
             frame = call_query(self._query(spec), spec.name, spec.location)
             reads = tuple(self._analyses[-1].reads)
             flows = [(view, self._flows[self._into[view.name][0].name]) for view in views_read(reads, self._specs)]
-            views = [(view, flow.frame) for view, flow in flows if flow is not None]
             analysed = AnalysedQuery(
-                frame=frame, flow=spec, target=dataset, reads=reads, settings=settings, views=views
-            )
+                frame=frame, flow=spec, target=dataset, reads=reads, settings=settings,
+                views=[(view, each.frame) for view, each in flows if each is not None],
+            )  # fmt: skip
             flow = analysed.graph_flow(self._specs, self.code_version, self.tables.file_identity)
-        versions = TimestampType() if spec.from_snapshots else None
-        return _ResolvedFlow(flow=flow, frame=frame, settings=settings, versions=versions)
+            versions = TimestampType() if spec.from_snapshots else None
+            return _ResolvedFlow(flow=flow, frame=frame, settings=settings, versions=versions)
 
     def _handing_out(self, spec: FlowSpec) -> _ResolvedFlow:
         """A flow from a snapshot function, with the schema of its stored target or of its first snapshot."""
@@ -412,9 +412,8 @@ class Resolution:
         if isinstance(spec, FlowSpec):
             return is_of_columns(error) and self._may_lack_columns(self._reads_of(spec))
         condition = error.condition if isinstance(error, SluiceError) else None
-        if condition in OF_ALL_FLOWS and self._takes_more_flows(spec):
-            return True
-        return condition != "INVALID_SCHEMA" and self._may_lack_columns(self._reads_of(spec))
+        takes_more = condition in OF_ALL_FLOWS and self._takes_more_flows(spec)
+        return takes_more or (condition != "INVALID_SCHEMA" and self._may_lack_columns(self._reads_of(spec)))
 
     def _takes_more_flows(self, spec: DatasetSpec) -> bool:
         """Whether another module may declare further flows into a dataset, all of whose known flows are valid."""
