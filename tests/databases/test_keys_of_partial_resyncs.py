@@ -53,10 +53,8 @@ def berlin(interpreting: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Itera
     """A session whose process and queries are in the zone of Berlin."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()
-    before = interpreting.conf.get("spark.sql.session.timeZone")
     interpreting.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     yield interpreting
-    interpreting.conf.set("spark.sql.session.timeZone", before)
     monkeypatch.undo()
     time.tzset()
 
