@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StructType, TimestampType
+from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType, TimestampType
 
 from framework.cdc.apply import apply_events
 from framework.cdc.events.leaf_columns import event_names, wrote_names
@@ -26,6 +26,7 @@ from framework.cdc.scd2.known_events import ended_at
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
     from framework.cdc.analysis.target_schema import CdcTarget
     from framework.cdc.delta.destination import Destination
@@ -54,8 +55,8 @@ def delete_unconfirmed(
     if where is None:
         return _apply(rows, destination, sequence)
     total = CdcMetrics()
-    for page in _missing_pages(_selected(rows, where), destination.target, missing):
-        done = _apply(session.createDataFrame(page, _key_schema(destination.target)), destination, sequence)
+    for gone in _missing_keys(session, _selected(rows, where), destination.target, missing):
+        done = _apply(gone, destination, sequence)
         total = replace(total, rows=total.rows + done.rows, deleted=total.deleted + done.deleted)
     return total
 
@@ -99,25 +100,47 @@ def _selected(rows: DataFrame, where: str) -> DataFrame:
         return rows
 
 
-def _missing_pages(rows: DataFrame, target: CdcTarget, missing: Missing) -> Iterator[list[tuple[object, ...]]]:
-    keys = list(target.keys)
+def _missing_keys(session: SparkSession, rows: DataFrame, target: CdcTarget, missing: Missing) -> Iterator[DataFrame]:
+    """Yield the rows whose keys are missing at the source, in parts.
+
+    Python has the keys as text only: its times have no year before 1 and are of the zone of the machine, in which two
+    instants of a year have the same text.
+    """
     types = {field.name: field.dataType for field in target.row_schema.fields}
-    texts = [_text(key, types[key]).alias(f"text_{index}") for index, key in enumerate(keys)]
-    found = rows.select(*map(column, keys), *texts).toLocalIterator()
+    texts = [_text(column(key), types[key]).alias(f"text_{index}") for index, key in enumerate(target.keys)]
+    names = [f"text_{index}" for index in range(len(texts))]
+    schema = StructType([StructField(name, StringType()) for name in names])
+
+    def with_keys(keys: list[list[str]]) -> DataFrame:
+        known = rows.select(F.struct(*map(column, target.keys)).alias("key"), *texts)
+        wanted = F.broadcast(session.createDataFrame(keys, schema))
+        return known.join(wanted, names, "left_semi").select("key.*")
+
+    found = map(list, rows.select(*texts).toLocalIterator())
+    gone: list[list[str]] = []
     while page := list(islice(found, _PAGE)):
-        gone = missing([[str(text) for text in row[len(keys) :]] for row in page])
-        if gone:
-            yield [tuple(page[index][: len(keys)]) for index in gone]
+        gone += [page[index] for index in missing(page)]
+        if len(gone) >= _PAGE:
+            yield with_keys(gone)
+            gone = []
+    if gone:
+        yield with_keys(gone)
 
 
-def _text(name: str, data_type: object) -> Column:
-    """Return the value of a key as text that a database reads without settings."""
+def _text(value: Column, data_type: DataType) -> Column:
+    """Return a value of a key as text that PostgreSQL reads without settings."""
     if isinstance(data_type, TimestampType):
-        return F.date_format(column(name), "yyyy-MM-dd HH:mm:ss.SSSSSSXXX")
+        # In UTC, without the zone of the session: that may be off by seconds, and has some hours twice.
+        since = F.timestamp_add("MICROSECOND", F.unix_micros(value), F.lit("1970-01-01").cast("timestamp_ntz"))
+        return F.concat(since.cast("string"), F.lit("+00"))
     if isinstance(data_type, BinaryType):
-        return F.concat(F.lit("\\x"), F.hex(column(name)))
-    return column(name).cast("string")
+        return F.concat(F.lit("\\x"), F.hex(value))
+    if isinstance(data_type, ArrayType):
+        elements = F.transform(value, lambda element: _element_text(element, data_type.elementType))
+        return F.concat(F.lit("{"), F.array_join(elements, ","), F.lit("}"))
+    return value.cast("string")
 
 
-def _key_schema(target: CdcTarget) -> StructType:
-    return StructType([field for field in target.row_schema.fields if field.name in target.keys])
+def _element_text(element: Column, data_type: DataType) -> Column:
+    escaped = F.regexp_replace(_text(element, data_type), r'(["\\])', r"\\$1")
+    return F.coalesce(F.concat(F.lit('"'), escaped, F.lit('"')), F.lit("NULL"))

@@ -214,6 +214,7 @@ class IngestedTable:
         relation: what identifies the table in its database, whatever its name; 0 if it can't be copied now.
         membership: what identifies its membership of the publication; 0 if it is no member.
         partitions: its partitions, as text of the dialect; empty if it has none.
+        named_partitions: its partitions when rows of them came or went, up to which an error names these; else empty.
         definition: how rows are made now; None for a table that can't be copied now, and in a stored state.
     """
 
@@ -226,6 +227,7 @@ class IngestedTable:
     relation: int = field(default=0, compare=False)
     membership: int = field(default=0, compare=False)
     partitions: str = field(default="", compare=False)
+    named_partitions: str = field(default="", compare=False)
     definition: CopyDefinition | None = None
 
     @property

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from framework.checkpoints.generations import Generation, GenerationState, GenerationStore
 from framework.checkpoints.offsets import read_progress
+from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SourceError
 from framework.foundation.names import QualifiedName
@@ -41,6 +42,7 @@ class Confirmation:
         checkpoint: number of the checkpoint generation of the snapshot flow.
         is_read: whether the snapshot is read to its end.
         is_staged: whether the staged changes have passed the position of the generation.
+        text_columns: the columns that the copy has as text, or as arrays of texts.
     """
 
     gateway: IngestedGateway
@@ -50,6 +52,7 @@ class Confirmation:
     checkpoint: int
     is_read: bool
     is_staged: bool
+    text_columns: frozenset[str] = frozenset()
 
     @property
     def sequence(self) -> str:
@@ -73,7 +76,7 @@ class Confirmation:
         with Session(gateway_connection(self.gateway)) as session:
             found = read_table(session, name)
             refuse_other_table(name, self.generation.relation, found.relation)
-            return missing_keys(session, found, self.table.keys, keys)
+            return missing_keys(session, found, self.table.keys, keys, self.text_columns)
 
 
 def is_awaited(gateways: Sequence[IngestedGateway], storage: Storage, flow: QualifiedName) -> bool:
@@ -167,14 +170,16 @@ def open_confirmations(gateways: Sequence[IngestedGateway], storage: Storage) ->
             if begun is None or wanted is None or begun.completed or begun.number < wanted.checkpoint:
                 continue
             where, copy = snapshot_filter(each, storage), state.copy(each.table.target)
+            definition = None if copy is None else copy.definition
             yield Confirmation(
                 gateway=gateway,
                 table=each.table,
                 generation=wanted,
-                where=None if where is None else condition_in_spark(where, None if copy is None else copy.definition),
+                where=None if where is None else condition_in_spark(where, definition),
                 checkpoint=begun.number,
                 is_read=_is_read(each.table, begun.number, storage),
                 is_staged=reached is not None and reached >= (wanted.slot_generation, wanted.lsn),
+                text_columns=frozenset(each.name for each in _columns(definition) if "STRING" in each.type),
             )
 
 
@@ -193,6 +198,11 @@ def staged_position(state: GatewayState, storage: Storage) -> tuple[int, int] | 
     with suppress(SourceError):
         return next(((state.slot_generation, StoredPosition.from_json(each).lsn) for each in progress.sources), None)
     return None
+
+
+def _columns(definition: CopyDefinition | None) -> tuple[CopiedColumn, ...]:
+    """Return the columns of a copy; none if an earlier release made it."""
+    return () if definition is None else definition.columns
 
 
 def _tables(gateway: IngestedGateway, storage: Storage) -> Iterator[TableState]:

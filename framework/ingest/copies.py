@@ -37,6 +37,10 @@ _SLOT_IN_USE = "DATABASE_SLOT_IN_USE"
 """Of a table: its partitions can't be compared before the other reader of the log has ended."""
 
 
+PARTITIONS_CHANGED = "INGESTION_PARTITIONS_CHANGED"
+"""The only gap of which the rows are known: those of the partitions that the error names."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
     """A source table and its copy.
@@ -76,12 +80,22 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedCopy:
-    """A copy that can't be kept up to date: its flows fail with the error."""
+    """A copy that can't be kept up to date: its flows fail with the error.
+
+    Args:
+        table: the name of the source table.
+        target: the name of the copy.
+        error: the error.
+        configuration: how it is copied.
+        named_partitions: the partitions with which the error compared those of before, as text of the dialect; empty
+            for another error.
+    """
 
     table: TableName
     target: QualifiedName
     error: SluiceError
     configuration: TableConfiguration
+    named_partitions: str = ""
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -179,9 +193,11 @@ class CopyFinder:
         )
         from framework.sources.databases.postgres.partitions import read_partitions
 
+        partitions = ""
         try:
             if isinstance(source, SourceError):
                 raise source
+            # Before they are compared: the error then names what came or went up to these.
             partitions = read_partitions(session, source.relation).to_json() if source.is_partitioned else ""
             copy = replace(
                 self._described(source, target, each.configuration),
@@ -195,7 +211,10 @@ class CopyFinder:
             if error.condition in RETRYABLE and error.condition != _SLOT_IN_USE:
                 raise
             located = error.at(self.spec.location)
-            return FailedCopy(table=name, target=target, error=located, configuration=each.configuration)
+            return FailedCopy(
+                table=name, target=target, error=located, configuration=each.configuration,
+                named_partitions=partitions if error.condition == PARTITIONS_CHANGED else "",
+            )  # fmt: skip
         else:
             return copy
 
@@ -247,7 +266,7 @@ class CopyFinder:
         before = Partitions.from_json(known.partitions)
         change = lost_changes(session, source.name, source.relation, before, log)
         if change is not None:
-            raise UserError("INGESTION_PARTITIONS_CHANGED", table=source.name, change=change)
+            raise UserError(PARTITIONS_CHANGED, table=source.name, change=change)
 
     def _described(self, source: SourceTable, target: QualifiedName, configuration: TableConfiguration) -> Copy:
         from framework.sources.databases.postgres.types import check_text_columns, column_types

@@ -154,6 +154,7 @@ class _Expansion:
                     relation=each.relation if isinstance(each, Copy) else 0,
                     membership=each.membership if isinstance(each, Copy) else 0,
                     partitions=each.partitions if isinstance(each, Copy) else "",
+                    named_partitions=each.named_partitions if isinstance(each, FailedCopy) else "",
                     definition=each.definition if isinstance(each, Copy) else None,
                 )
                 for each in found

@@ -112,15 +112,17 @@ class Operations:
             What is asked for now.
 
         Raises:
-            UserError: INGESTION_NOT_STARTED, INGESTION_RESYNC_NEEDS_ALL_ROWS.
+            UserError: INGESTION_NOT_STARTED, INGESTION_RESYNC_NEEDS_ALL_ROWS, INGESTION_RESYNC_OF_FILTERED_ROWS.
             SourceError: SNAPSHOT_ROW_FILTER_INVALID, or the database can't be read; with a condition only.
         """
         number = self._begun(gateway, table)
-        partitions = "" if where is None else check_partial_resync(self.storage, gateway, table, where)
+        named = "" if where is None else check_partial_resync(self.storage, gateway, table, where)
         store = GatewayStore(self.storage)
         while True:
             before = store.request(gateway.name, table.source)
-            wanted = _either(before.where, where) if where is not None and before.generation > number else where
+            is_pending = where is not None and before.generation > number
+            wanted = _either(before.where, where) if where is not None and is_pending else where
+            partitions = named or (before.partitions if is_pending else "")
             # A snapshot that was cancelled or skipped is wanted now.
             mode = Mode.PAUSED if before.mode is Mode.PAUSED else Mode.ACTIVE
             request = Request(mode=mode, generation=number + 1, where=wanted, partitions=partitions)

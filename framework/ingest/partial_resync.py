@@ -6,14 +6,17 @@ from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import UserError
 from framework.foundation.storage_port import Storage
 from framework.ingest.connections import gateway_connection
-from framework.ingest.status import PARTITIONS_CHANGED, gap_of_table, way_out_of
+from framework.ingest.copies import PARTITIONS_CHANGED
+from framework.ingest.state import GatewayStore
+from framework.ingest.status import gap_of_table, way_out_of
 from framework.sources.databases.tables import TableName
 
 
 def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: IngestedTable, where: str) -> str:
     """Refuse a condition that the database rejects, or one for a table with rows that nobody knows; no row is read.
 
-    A condition can select rows that came or went with partitions, of which the operator was told.
+    A condition can select rows that came or went with partitions, if an error named these: later ones the operator does
+    not know.
 
     Args:
         storage: the storage of the pipeline.
@@ -22,29 +25,33 @@ def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: Inge
         where: one condition in the SQL of the database.
 
     Returns:
-        The partitions that the table has now, as text of the dialect, if partitions came or went: later ones are not
-        among those of the error. Empty for a table without such a gap.
+        The partitions up to which the error of the last update names those that came or went, as text of the dialect.
+        Empty for a table without such a gap.
 
     Raises:
-        UserError: INGESTION_RESYNC_NEEDS_ALL_ROWS for a table with any other gap.
+        UserError: INGESTION_RESYNC_NEEDS_ALL_ROWS for a table with any other gap; INGESTION_RESYNC_OF_FILTERED_ROWS.
         SourceError: SNAPSHOT_ROW_FILTER_INVALID, or the database can't be read.
     """
-    gap = gap_of_table(storage, gateway.name, table.source)
-    if gap is not None and gap != PARTITIONS_CHANGED:
-        command = way_out_of(gap, table.source)
+    gap, state = gap_of_table(storage, gateway.name, table.source), GatewayStore(storage).read(gateway.name)
+    known = None if state is None else state.table(table.source)
+    named = known.named_partitions if known is not None and gap == PARTITIONS_CHANGED else ""
+    command = way_out_of(gap, table.source)
+    if gap is not None and not named:
         raise UserError("INGESTION_RESYNC_NEEDS_ALL_ROWS", table=table.source, gap=gap, command=command)
-    partitions = _checked_by_database(gateway, table, where)
-    return "" if gap is None else partitions
+    copy = None if state is None else state.copy(table.target)
+    if copy is not None and copy.definition.row_filter is not None:
+        row_filter = copy.definition.row_filter
+        raise UserError("INGESTION_RESYNC_OF_FILTERED_ROWS", table=table.source, filter=row_filter, command=command)
+    _check_by_database(gateway, table, where)
+    return named
 
 
-def _checked_by_database(gateway: IngestedGateway, table: IngestedTable, where: str) -> str:
-    """Let the database check a condition, and return the partitions of the table."""
+def _check_by_database(gateway: IngestedGateway, table: IngestedTable, where: str) -> None:
+    """Let the database check a condition."""
     from framework.sources.databases.postgres.boundaries import BoundaryWalker
     from framework.sources.databases.postgres.catalog import read_table
-    from framework.sources.databases.postgres.partitions import read_partitions
     from framework.sources.databases.postgres.session import Session
 
     with Session(gateway_connection(gateway)) as session:
         source = read_table(session, TableName(schema=table.source_schema, table=table.source_table))
         BoundaryWalker(session, source, source_identity="", row_filter=where).check_row_filter()
-        return read_partitions(session, source.relation).to_json()

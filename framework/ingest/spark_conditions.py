@@ -9,18 +9,16 @@ from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 _LITERAL = re.compile(r"'[^'\\$]*'|-?\d+(?:\.\d+)?")
 _COMPARISON = re.compile(
     r"\b(?P<column>[A-Za-z_]\w*)\s*"
-    r"(?:(?P<operator><>|!=|<=|>=|=|<|>)\s*(?:LITERAL)(?![\w.:])"
+    r"(?:(?:<>|!=|<=|>=|=|<|>)\s*(?:LITERAL)(?![\w.:])"
     r"|(?:NOT\s+)?IN\s*\(\s*(?:LITERAL)(?:\s*,\s*(?:LITERAL))*\s*\)"
-    r"|(?:NOT\s+)?(?P<between>BETWEEN)\s+(?:LITERAL)\s+AND\s+(?:LITERAL)(?![\w.:])"
+    r"|(?:NOT\s+)?BETWEEN\s+(?:LITERAL)\s+AND\s+(?:LITERAL)(?![\w.:])"
     r"|IS\s+(?:NOT\s+)?NULL\b)".replace("LITERAL", _LITERAL.pattern),
     re.IGNORECASE,
 )
 _CHECKED = "\0"
 _CONNECTED = re.compile(rf"(?:[\s(){_CHECKED}]|\bAND\b|\bOR\b|\bNOT\b)*", re.IGNORECASE)
-_TEXT = re.compile(r"text|character varying(\(\d+\))?")
 _KINDS = (
     (re.compile(r"smallint|integer|bigint"), re.compile(r"-?\d{1,18}")),
-    (re.compile(r"numeric\(\d+,\d+\)"), re.compile(r"-?\d{1,18}(\.\d{1,18})?")),
     (re.compile(r"date"), re.compile(r"'\d{4}-\d\d-\d\d'")),
 )
 """Types of columns, with the literals of which every comparison is the same."""
@@ -29,9 +27,10 @@ _KINDS = (
 def condition_in_spark(where: str, definition: CopyDefinition | None) -> str:
     """Return a condition in Spark SQL for at least the rows of a copy that a condition of the database selects.
 
-    Both dialects give many texts another meaning: `"a" = 'x'`, `id / 10 = 2`, `name < 'b'`, `flag = 'on'`, and any
-    comparison of padded text or of times with a zone. So only comparisons of a column with literals are taken: of
-    numbers and dates, and of texts for equality. Any other condition gives `true`.
+    Both dialects give many texts another meaning: `"a" = 'x'`, `id / 10 = 2`, `flag = 'on'`, and any comparison of
+    decimals (Spark rounds what has more than 38 digits), of texts (the collation may find two of them equal) or of
+    times with a zone. So only comparisons of whole numbers and dates with literals of their type are taken. Any other
+    condition gives `true`.
 
     Args:
         where: a condition that the database accepts.
@@ -48,9 +47,6 @@ def condition_in_spark(where: str, definition: CopyDefinition | None) -> str:
 
 def _is_alike(column: CopiedColumn, comparison: re.Match[str]) -> bool:
     literals = _LITERAL.findall(comparison[0], comparison.end("column") - comparison.start())
-    if _TEXT.fullmatch(column.source_type):
-        is_equality = comparison["operator"] in (None, "=", "<>", "!=") and comparison["between"] is None
-        return column.type == "STRING" and is_equality and all(each.startswith("'") for each in literals)
     known = (literal for kind, literal in _KINDS if kind.fullmatch(column.source_type) and column.type != "STRING")
     literal = next(known, None)
     return literal is not None and all(map(literal.fullmatch, literals))

@@ -68,6 +68,7 @@ class TableState:
             before an update could copy it.
         membership: what identifies the membership of the table in the publication, when it was last seen; 0 before.
         partitions: its partitions when they were last seen, as text of the dialect; empty if it has none.
+        named_partitions: those up to which the error of the last update names the rows that came or went; else empty.
     """
 
     table: IngestedTable
@@ -76,6 +77,7 @@ class TableState:
     first_relation: int = field(default=0, repr=False)
     membership: int = field(default=0, repr=False)
     partitions: str = field(default="", repr=False)
+    named_partitions: str = field(default="", repr=False)
 
     @property
     def relation(self) -> int:
@@ -291,7 +293,8 @@ def refreshed(state: GatewayState | None, gateway: IngestedGateway) -> GatewaySt
         generations = before.generations
         if before.table.target != table.target:
             generations = tuple(replace(each, where=None) for each in generations)
-        tables.append(replace(before, table=declared, generations=generations, is_declared=True))
+        kept = replace(before, table=declared, generations=generations, is_declared=True)
+        tables.append(replace(kept, named_partitions=table.named_partitions))
     left = (replace(each, is_declared=False) for each in known.values())
     base = state or GatewayState(gateway=gateway)
     return replace(base, gateway=gateway, tables=(*tables, *left))
@@ -369,6 +372,7 @@ def _table_json(state: TableState) -> dict[str, Any]:
         "relation": state.first_relation,
         "membership": state.membership,
         "partitions": state.partitions,
+        "named_partitions": state.named_partitions,
         "generations": [
             {
                 "number": each.number,
@@ -433,6 +437,7 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
         first_relation=int(value.get("relation", 0)),
         membership=int(value.get("membership", 0)),
         partitions=str(value.get("partitions", "")),
+        named_partitions=str(value.get("named_partitions", "")),
     )
 
 

@@ -30,13 +30,11 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
 _ENDED_WELL = frozenset({"COMPLETED", "IDLE"})
 _ROWS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
 _GAP = "DATABASE_POSITION_LOST."
-PARTITIONS_CHANGED = "INGESTION_PARTITIONS_CHANGED"
-"""The only gap of which the rows are known: those of the partitions that the error names."""
 _TABLE_GAPS = frozenset(
     {
         "INGESTION_TABLE_REPLACED",
         "INGESTION_TABLE_UNPUBLISHED",
-        PARTITIONS_CHANGED,
+        "INGESTION_PARTITIONS_CHANGED",
         "DATABASE_PARTITION_TRUNCATED",
         "SNAPSHOT_TABLE_REPLACED",
     }

@@ -165,7 +165,7 @@ def test_a_table_is_read_again_while_changes_flow(
     run("UPDATE accounts SET balance = 7 WHERE id = 50")
     tables = GatewayTables(gateways=pipeline.gateways)
     operations = Operations(storage=pipeline.storage)
-    for name, where in (("public.accounts", None), ("cities", None), ("copies.parts", "id <= 100 AND name <> 'x'")):
+    for name, where in (("public.accounts", None), ("cities", None), ("copies.parts", "id <= 100")):
         operations.resync(*tables.table(name), where)
     assert {table.state.value for table in read_status(pipeline.storage, pipeline_clock())[0].tables} == {"RESYNC"}
     with random_changes(database):

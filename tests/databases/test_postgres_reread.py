@@ -15,6 +15,7 @@ from framework.sources.databases.postgres.log_reader import LogReader
 from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.postgres.reread import full_transaction_id
 from framework.sources.databases.postgres.spool import SpooledBatch
+from tests.support.database_keys import CITEXT
 from tests.support.postgres_log import Folded, brief, execute, name, position, query, reader, rows_of
 
 _BIG = "x" * 10000
@@ -106,6 +107,36 @@ def test_rows_are_found_by_keys_of_any_type(database: str, tmp_path: Path, key: 
     _create(database, f'"the %s ""key""" {key} PRIMARY KEY', f"('{value}', 0, '{_BIG}')")
     [(_, operation, row)] = brief(_read(database, tmp_path, "UPDATE t SET n = 1"))
     assert ("UPDATE", 1, _BIG) == (operation, row["n"], row["big"])
+
+
+def test_rows_are_found_by_keys_with_operators_outside_of_the_search_path(database: str, tmp_path: Path) -> None:
+    """As of an extension's type in a schema of its own, and of a domain over it; names may have percent signs."""
+    schema, without_cast = '"100%s ext"', [each for each in CITEXT if "CREATE CAST" not in each]
+    execute(
+        database,
+        *(each.replace("ext.", f"{schema}.").replace("SCHEMA ext", f"SCHEMA {schema}") for each in without_cast),
+    )
+    execute(database, f"CREATE DOMAIN name AS {schema}.citext")
+    _create(database, f"id {schema}.citext, id2 public.name, PRIMARY KEY (id, id2)", f"('Ab', 'c', 0, '{_BIG}')")
+    assert [("public.t", "UPDATE", {"id": "Ab", "id2": "c", "n": 1, "big": _BIG})] == brief(
+        _read(database, tmp_path, "UPDATE t SET n = 1")
+    )
+
+
+def test_a_key_that_the_server_does_not_read_any_more_is_a_fault_of_its_table(database: str, tmp_path: Path) -> None:
+    """The log has a label of an enum that was renamed: the row is unreadable, and the changes of other tables go on."""
+    execute(database, "CREATE TYPE mood AS ENUM ('sad')", "CREATE TABLE other (id int PRIMARY KEY)")
+    _create(database, "id mood PRIMARY KEY", f"('sad', 0, '{_BIG}')")
+    start = position(database, "t", "other")
+    execute(
+        database, "UPDATE t SET n = 1", "ALTER TYPE mood RENAME VALUE 'sad' TO 'glad'", "INSERT INTO other VALUES (1)"
+    )
+    log = reader(database, start, tmp_path / "spool", keeps_unreadable=True)
+    unreadable, other = rows_of(log.read_transactions(start.lsn))
+    log.close()
+    assert ("public.t", "UNREADABLE") == (unreadable["source_table"], unreadable["operation"])
+    assert 'invalid input value for enum mood: "sad"' in unreadable["payload"]
+    assert ("public.other", "INSERT", '{"id":1}') == (other["source_table"], other["operation"], other["payload"])
 
 
 def test_a_value_is_written_as_the_log_writes_it(database: str, tmp_path: Path) -> None:

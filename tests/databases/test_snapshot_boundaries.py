@@ -40,7 +40,7 @@ def plan_of(world: World, offset: SnapshotOffset, statement: str) -> list[dict[s
     with world.cursor() as cursor:
         cursor.execute("BEGIN")
         cursor.execute(settings_sql(ReadLimits(), bounded=True))
-        cursor.execute(search_path_sql(offset.basis.key))
+        cursor.execute(search_path_sql(column.operator_schema for column in offset.basis.key))
         cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}")
         node = cursor.fetchone()[0][0]["Plan"]
     nodes = [node]

@@ -125,8 +125,7 @@ _CITEXT_CLASS = """
     OPERATOR 3 ext.= (ext.citext, ext.citext), OPERATOR 4 ext.>= (ext.citext, ext.citext),
     OPERATOR 5 ext.> (ext.citext, ext.citext), FUNCTION 1 ext.citext_cmp(ext.citext, ext.citext)"""
 
-# citext of its extension, with functions of SQL instead of C, in a schema outside of search_path.
-_CITEXT = (
+CITEXT = (
     "CREATE SCHEMA ext",
     "CREATE TYPE ext.citext",
     "CREATE FUNCTION ext.citextin(cstring) RETURNS ext.citext AS 'textin' LANGUAGE internal IMMUTABLE STRICT",
@@ -139,6 +138,7 @@ _CITEXT = (
     _CITEXT_COMPARE,
     _CITEXT_CLASS,
 )
+"""citext of its extension, with functions of SQL instead of C, in a schema outside of search_path."""
 _NOT_NULL = tuple(f"ALTER TABLE t ALTER k{number} SET NOT NULL" for number in (1, 2))
 
 _THREE_PARTS = tuple(
@@ -162,7 +162,7 @@ KEYS: dict[str, KeyCase] = {
     "text-pattern": KeyCase(
         (("text", _text),), "", after=("CREATE UNIQUE INDEX ON t (k1 text_pattern_ops)", _NOT_NULL[0])
     ),
-    "citext": KeyCase((("ext.citext", _text),), before=_CITEXT),
+    "citext": KeyCase((("ext.citext", _text),), before=CITEXT),
     "varchar": KeyCase((("varchar(400)", _text),)),
     "char": KeyCase((("char(6)", lambda random: _text(random)[:6]),)),
     "name": KeyCase((("name", lambda random: _text(random)[:20]),)),

@@ -109,7 +109,7 @@ class World:
         key = offset.basis.key
         parts = [f"CASE WHEN {condition_sql(chunk, key)} THEN {chunk.number} END" for chunk in chunks]
         with self.cursor() as cursor:
-            cursor.execute(search_path_sql(key).replace("true)", "false)"))
+            cursor.execute(search_path_sql(column.operator_schema for column in key).replace("true)", "false)"))
             cursor.execute(
                 f"SELECT label, array_remove(ARRAY[{', '.join(parts)}], NULL) FROM {self.name.quoted} AS chunked"
             )

@@ -129,6 +129,11 @@ CONDITIONS: dict[str, Condition] = {
         "The log lacks changes of the table {table} ({gap}), and no condition is known to select their rows.",
         "Read all rows again, without --where: `{command}`.",
     ),
+    "INGESTION_RESYNC_OF_FILTERED_ROWS": Condition(
+        "The copy of the table {table} has the row filter ({filter}): a snapshot of some rows would leave those in it "
+        "that no longer meet it.",
+        "Read all rows again, without --where: `{command}`.",
+    ),
     "INGESTION_RESYNC_OPTIONS": Condition(
         "The options do not fit: `resync` takes a table or --all; --where needs a table, --new-slot needs --all.",
         "Name a table, or use --all. A new slot has no older changes of any table, so all tables are read again.",

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from framework.checkpoints.generations import GenerationStore
+from framework.declare.copy_definition import CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import is_pending, open_confirmations
+from framework.ingest.copy_state import new_copy
 from framework.ingest.holds import held_flows
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.state import (
@@ -240,7 +242,8 @@ def test_a_request_that_has_not_begun_keeps_its_rows(storage: LocalStorage) -> N
         ("INGESTION_TABLE_UNPUBLISHED", None),
         ("INGESTION_TABLE_REPLACED", None),
         ("DATABASE_POSITION_LOST.SLOT_MISSING", None),
-        ("INGESTION_PARTITIONS_CHANGED", "those of now"),
+        ("INGESTION_PARTITIONS_CHANGED", None),
+        ("INGESTION_PARTITIONS_CHANGED", "those of the error"),
         ("DATABASE_PERMISSION", ""),
     ],
 )
@@ -252,7 +255,8 @@ def test_a_condition_does_not_end_a_gap(
     flow = BANK.changes if "." in gap else orders.cdc_flow
     swap.setattr("framework.ingest.status._last_failures", lambda *_: {str(flow): gap})
     operations = Operations(storage=storage)
-    swap.setattr("framework.ingest.partial_resync._checked_by_database", lambda *_: "those of now")
+    if partitions:
+        store.write(refreshed(store.read("bank"), gateway(replace(orders, named_partitions=partitions))))
     if partitions is None:
         with pytest.raises(SluiceError) as caught:
             operations.resync(BANK, orders, "id > 5")
@@ -264,6 +268,28 @@ def test_a_condition_does_not_end_a_gap(
     operations.resync(BANK, orders, "id > 5")
     wanted = Request(generation=1, where="id > 5", partitions=partitions)
     assert store.request("bank", "public.orders") == wanted
+    # Another condition: the partitions are still those of the error, also if it is not the last failure any more.
+    swap.setattr("framework.ingest.status._last_failures", lambda *_: {})
+    assert operations.resync(BANK, orders, "id = 3").partitions == partitions
+    # An update without that error records none; nor does it matter for a request of all rows.
+    after = refreshed(store.read("bank"), BANK)
+    assert [each.named_partitions for each in after.tables] == ["", "", ""]
+
+
+def test_a_condition_is_refused_for_a_copy_with_a_row_filter(storage: LocalStorage) -> None:
+    """Rows that no longer meet the filter would stay."""
+    orders, store = BANK.tables[0], GatewayStore(storage)
+    state = store.read("bank")
+    assert state is not None
+    definition = CopyDefinition(
+        gateway="bank", source="public.orders", keys=("id",), scd_type=1, row_filter="region = 'EU'", selection="",
+        columns=(), most_columns=1, storage="1", log_version=1,
+    )  # fmt: skip
+    store.write(state.with_copy(new_copy(orders.target, definition)))
+    with pytest.raises(SluiceError) as caught:
+        Operations(storage=storage).resync(BANK, orders, "id > 5")
+    assert caught.value.condition == "INGESTION_RESYNC_OF_FILTERED_ROWS"
+    assert store.request("bank", "public.orders") == Request()
 
 
 def test_status_reads_checkpoints_although_the_source_does_not_answer(storage: LocalStorage) -> None:

@@ -289,7 +289,7 @@ class BoundaryWalker:
         rows: int,
         step: int,
     ) -> _Found:
-        cursor.execute(search_path_sql(basis.key))
+        cursor.execute(search_path_sql(column.operator_schema for column in basis.key))
         relation = relation_sql(self._table.name, partitioned=storage.partitioned)
         bounds: list[Bound] = []
         if rows >= self._seeded_rows and not storage.partitioned:

@@ -202,7 +202,7 @@ class ChunkReader:
             try:
                 for statement in (BEGIN, settings_sql(self._limits, bounded=bounded), lock_sql(self._table)):
                     cursor.execute(statement)
-                cursor.execute(search_path_sql(self._basis.key))
+                cursor.execute(search_path_sql(column.operator_schema for column in self._basis.key))
                 yield cursor
             except ArrowError as error:
                 fault = self._fault(opened, chunk, error)

@@ -6,7 +6,7 @@ so both compare keys by the same operators and collations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from framework.sources.databases.chunks import Bound, Chunk, ChunkKind, KeyColumn
@@ -55,13 +55,16 @@ def settings_sql(limits: ReadLimits, *, bounded: bool) -> str:
     return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
 
 
-def search_path_sql(key: Sequence[KeyColumn]) -> str:
-    """Return the statement that makes the operators of the key's types visible for the rest of a transaction.
+def search_path_sql(operator_schemas: Iterable[str | None]) -> str:
+    """Return the statement that makes the operators of a key's types visible for the rest of a transaction.
 
     With citext outside of the path, `>` would silently be that of text, while ORDER BY stays that of citext: the plan
     would skip rows. The user's path stays in front, for the functions in a row filter.
+
+    Args:
+        operator_schemas: the schema of the operators of each column's type; None if it is the database's own.
     """
-    schemas = sorted({column.operator_schema for column in key if column.operator_schema})
+    schemas = sorted({*filter(None, operator_schemas)})
     appended = "".join(f" || {quote_literal(', ' + quote_identifier(schema))}" for schema in schemas)
     path = f"coalesce(nullif(current_setting('search_path'), ''), 'pg_catalog'){appended}"
     return f"SELECT set_config('search_path', {path}, true)"

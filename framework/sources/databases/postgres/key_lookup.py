@@ -2,48 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from psycopg2 import sql
-
+from framework.sources.databases.chunks import KeyColumn
+from framework.sources.databases.postgres.chunk_sql import relation_sql, search_path_sql
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.tables import SourceTable
+from framework.sources.databases.postgres.table_storage import parse_storage, storage_sql
+from framework.sources.databases.tables import SourceTable, quote_identifier
 
 
 def missing_keys(
-    session: Session, table: SourceTable, columns: Sequence[str], keys: Sequence[Sequence[str]]
+    session: Session,
+    table: SourceTable,
+    columns: Sequence[str],
+    keys: Sequence[Sequence[str]],
+    as_text: Collection[str] = (),
 ) -> list[int]:
     """Return the indexes of the keys that the table does not have, ascending.
+
+    A key that a copy has as text is another one if its text differs (`1.0` and `1.00`), although PostgreSQL compares
+    the two as equal.
 
     Args:
         session: any session of the database.
         table: the table.
         columns: the names of the key's columns.
         keys: the values of each key, as PostgreSQL's text.
+        as_text: the columns that the copy has as text.
 
     Raises:
         SourceError: the table can't be read.
     """
     if not keys:
         return []
-    names = [sql.Identifier(f"key_{index}") for index in range(len(columns))]
-    given = sql.SQL(", ").join(sql.SQL("%s::text[]") for _ in columns)
-    # The cast is on the given side, so that the index of the key serves.
-    same = sql.SQL(" AND ").join(
-        sql.SQL("present.{} = given.{}::{}").format(
-            sql.Identifier(column), name, sql.SQL(table.column(column).type_name.replace("%", "%%"))
-        )
-        for column, name in zip(columns, names, strict=True)
+    storage = parse_storage(session.rows(storage_sql(table.name, columns), table=table.name)[0][0])
+    known = {} if storage is None else {column.name: column for column in storage.key}
+    # The lookup fails without the table or a column, with the name of the fault.
+    found = [known.get(name) or KeyColumn(name=name, type_name="text") for name in columns]
+    conditions = [
+        condition
+        for index, column in enumerate(found)
+        for condition in _conditions(column, f"given.key_{index}", as_text=column.name in as_text)
+    ]
+    names = ", ".join(f"key_{index}" for index in range(len(columns)))
+    lookup = (
+        f"WITH ORDINALITY AS given({names}, number) WHERE NOT EXISTS ("
+        f"SELECT FROM {relation_sql(table.name, partitioned=table.is_partitioned)} AS present "
+        f"WHERE {' AND '.join(conditions)}) ORDER BY 1"
     )
-    query = sql.SQL(
-        "SELECT given.number FROM unnest({}) WITH ORDINALITY AS given({}, number) "
-        "WHERE NOT EXISTS (SELECT FROM {} {} AS present WHERE {}) ORDER BY 1"
-    ).format(
-        given,
-        sql.SQL(", ").join(names),
-        sql.SQL("" if table.is_partitioned else "ONLY"),
-        sql.SQL(table.name.quoted.replace("%", "%%")),
-        same,
-    )
+    # Both statements are one transaction. A name may contain a percent sign, which psycopg2 takes for a parameter.
+    path = search_path_sql(column.operator_schema for column in found).replace("%", "%%")
+    lookup = lookup.replace("%", "%%")
+    arrays = ", ".join(["%s::text[]"] * len(columns))
     values = [[key[index] for key in keys] for index in range(len(columns))]
+    query = f"{path}; SELECT given.number FROM unnest({arrays}) {lookup}"
     return [row[0] - 1 for row in session.rows(query, values, table=table.name)]
+
+
+def _conditions(column: KeyColumn, text: str, *, as_text: bool) -> list[str]:
+    """Return what a row's column must meet to have the value of a text.
+
+    The comparison is that of the index of the key, with the cast on the given side, so that the index serves.
+    """
+    present, given = f"present.{quote_identifier(column.name)}", f"{text}::{column.type_name}"
+    collation = f" COLLATE {column.collation}" if column.collation else ""
+    same = [f"{present}{collation} = {given}"]
+    if as_text:
+        same.append(f'pg_catalog.concat({present}) COLLATE "C" = pg_catalog.concat({given}) COLLATE "C"')
+    return same

@@ -30,6 +30,7 @@ from psycopg2 import errors
 from framework.foundation.clock import Clock
 from framework.foundation.errors import SourceError
 from framework.sources.databases.postgres.changes import PendingRow
+from framework.sources.databases.postgres.chunk_sql import search_path_sql
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.pgoutput import OMITTED, Relation, Row, Value
 from framework.sources.databases.postgres.session import Session
@@ -40,14 +41,20 @@ _ATTEMPTS = 5
 _MOST_ROWS = 256
 _FIRST_ROWS = 32
 _QUERY_BYTES = 8 << 20
-_OF_THE_TABLE = frozenset({"DATABASE_PERMISSION", "DATABASE_ROWS_HIDDEN"})
+_OF_THE_TABLE = frozenset({"DATABASE_PERMISSION", "DATABASE_ROWS_HIDDEN", "DATABASE_QUERY_FAILED"})
 
 _INVISIBLE = """
 SELECT count(*) FROM unnest(%s::text[]) AS given(xid)
 WHERE NOT pg_visible_in_snapshot(given.xid::xid8, pg_current_snapshot())
 """
 _COLUMNS = """
-SELECT n.nspname, c.relname, a.attname, a.atttypid, format_type(a.atttypid, a.atttypmod)
+SELECT n.nspname, c.relname, a.attname, a.atttypid, format_type(a.atttypid, a.atttypmod), (
+    WITH RECURSIVE bases(type) AS (
+        SELECT a.atttypid
+        UNION ALL
+        SELECT t.typbasetype FROM bases AS b JOIN pg_type AS t ON t.oid = b.type WHERE t.typtype = 'd')
+    SELECT nullif(tn.nspname, 'pg_catalog') FROM bases AS b JOIN pg_type AS t ON t.oid = b.type AND t.typtype <> 'd'
+    JOIN pg_namespace AS tn ON tn.oid = t.typnamespace)
 FROM pg_class AS c
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
 JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -61,11 +68,19 @@ Completed = Row | SourceError | None
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table as it is now: its name, and the type of each column that is the same as in the log."""
+    """A table as it is now, with the columns that are the same as in the log.
+
+    Args:
+        schema: its schema.
+        name: its name.
+        types: the type of each column.
+        operators: the schema of the operators of each column's type; None if it is the database's own.
+    """
 
     schema: str
     name: str
     types: dict[str, str]
+    operators: dict[str, str | None]
 
 
 class OmittedValues:
@@ -228,18 +243,20 @@ def _current_table(cursor: psycopg2.extensions.cursor, relation: Relation) -> _T
     cursor.execute(_COLUMNS, [relation.oid])
     rows = cursor.fetchall()
     if not rows:
-        return _Table(relation.table.schema, relation.table.table, {})
+        return _Table(relation.table.schema, relation.table.table, {}, {})
     same = {(column.name, column.type_oid) for column in relation.columns}
-    types = {name: type_name for _, _, name, oid, type_name in rows if (name, oid) in same}
-    return _Table(rows[0][0], rows[0][1], types)
+    present = [(name, type_name, schema) for _, _, name, oid, type_name, schema in rows if (name, oid) in same]
+    types, operators = ({each[0]: each[part] for each in present} for part in (1, 2))
+    return _Table(rows[0][0], rows[0][1], types, operators)
 
 
 def _query(table: _Table, key: Sequence[str], wanted: Sequence[str]) -> str:
     """The query for the values of rows by key, as text; its parameters are one array of text per column of the key.
 
     `format('%s', …)` calls the type's output function, as the log does; a cast to text is another text for char(n),
-    boolean and inet.
+    boolean and inet. The operators of the key's types are visible in the transaction of the two statements only.
     """
+    path = search_path_sql([table.operators[column] for column in key])
     names = ", ".join(f"k{index}" for index in range(len(key)))
     outputs = ", ".join(
         f"CASE WHEN t.{column} IS DISTINCT FROM NULL THEN pg_catalog.format('%s', t.{column}) END AS v{index}"
@@ -253,4 +270,5 @@ def _query(table: _Table, key: Sequence[str], wanted: Sequence[str]) -> str:
     rest = f"WITH ORDINALITY AS wanted({names}, n) CROSS JOIN LATERAL ({found}) AS found"
     arrays = ", ".join(["%s::text[]"] * len(key))
     # A name may contain a percent sign, which psycopg2 takes for a parameter.
-    return f"SELECT wanted.n, found.* FROM unnest({arrays}) " + rest.replace("%", "%%")
+    read = f"SELECT wanted.n, found.* FROM unnest({arrays}) "
+    return path.replace("%", "%%") + "; " + read + rest.replace("%", "%%")
