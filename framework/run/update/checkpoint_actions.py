@@ -57,7 +57,7 @@ def reset_checkpoint(
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, FULL_REFRESH_UNFINISHED; those of `starts`.
-        OperationError: an update is running that is not continuous.
+        OperationError: an update that is not continuous, or another command, holds the lock; REWIND_UNFINISHED.
     """
 
     def request() -> tuple[Manifest, ResetRequest]:
@@ -74,8 +74,9 @@ def reset_checkpoint(
             _record(log, f"Checkpoint of {manifest.flow} reset: generation {generation.number} begins.")
             return manifest, generation
     except OperationError as error:
-        if error.condition != "UPDATE_ALREADY_RUNNING" or not _last_is_continuous(storage):
+        if error.condition != "UPDATE_ALREADY_RUNNING" or not _is_continuous(storage, error.fields["update"]):
             raise
+    RewindStore(storage).check_none()
     manifest, asked = request()
     resets.ask(asked)
     with EventLog(storage, Origin.of(pipeline, storage.root, str(uuid.uuid4()))) as log:
@@ -87,10 +88,13 @@ def _record(log: EventLog, text: str) -> None:
     log.record(user_action(action="RESET_CHECKPOINT", user_name=user_name(), message=text))
 
 
-def _last_is_continuous(storage: Storage) -> bool:
-    """Whether the update that began last is a continuous one."""
+def _is_continuous(storage: Storage, holder: object) -> bool:
+    """Whether the holder of the lock is a continuous update; rewinds, replays and prunes create no update."""
     created = read_events(storage, type=EventType.CREATE_UPDATE, last=1)
-    return any(event.details.get(str(EventType.CREATE_UPDATE), {}).get("continuous") for event in created)
+    return any(
+        event.origin.update_id == holder and event.details.get(str(EventType.CREATE_UPDATE), {}).get("continuous")
+        for event in created
+    )
 
 
 def roll_back_checkpoint(
