@@ -105,6 +105,7 @@ def roll_back_checkpoint(
     *,
     target: str | None = None,
     allow_repeats: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[Manifest, Generation]:
     """Make a kept generation of a flow the current one again; the next update continues from it.
 
@@ -118,6 +119,7 @@ def roll_back_checkpoint(
         number: the generation; None: the kept one that was current last, of those that have read anything.
         target: the dataset that it writes to, if flows of several datasets have that name.
         allow_repeats: whether rows may be twice in the target of a flow that appends.
+        check: called under the lock, before anything is changed.
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, FULL_REFRESH_UNFINISHED, GENERATION_NOT_KEPT,
@@ -125,6 +127,7 @@ def roll_back_checkpoint(
         OperationError: an update is running.
     """
     with changing(storage, pipeline) as log:
+        check()
         manifest = find_flow(storage, flow, target, pipeline=pipeline)
         RebuildStore(storage).check_finished(manifest.dataset)
         record = read_record(storage, StorageLayout(storage=storage), manifest.dataset)
