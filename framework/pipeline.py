@@ -243,12 +243,17 @@ class Pipeline:
             UserError: unknown names in the request; nothing was written.
             OperationError: another update is running, or the storage can't be written.
         """
+        return self._run(None, observers=observers, **request)
+
+    def _run(
+        self, check: Callable[[], None] | None, *, observers: Sequence[Observer], **request: Unpack[RequestOptions]
+    ) -> UpdateResult:  # fmt: skip
         wanted, stop = request_of(self._spec, **request), StopSignal()
         self._running.append(stop)
         try:
             if is_local(self._spec.storage):
                 check_unlocked(self.storage)
-            result = self._update(wanted, observers, stop).run()
+            result = replace(self._update(wanted, observers, stop), check=check).run()
         finally:
             self._running.remove(stop)
         if not stop.is_set:  # those of killed updates too
@@ -384,7 +389,7 @@ class Pipeline:
     @property
     def doctor(self) -> Doctor:
         """Explains the flows that are broken, stuck or behind, and repairs them, as `sluice doctor` does."""
-        return Doctor(name=self.name, graph=lambda: self.graph, store=self._store, run=self.run)
+        return Doctor(name=self.name, graph=lambda: self.graph, store=self._store, run=self._run)
 
     @property
     def rewinds(self) -> Rewinder:

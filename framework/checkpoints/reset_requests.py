@@ -8,6 +8,7 @@ next one begins, and the first has read nothing.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -58,6 +59,10 @@ class ResetRequests:
         names = self._storage.list_names(folder)
         found = (read_stored_json(self._storage, f"{folder}/{name}", _parse) for name in names)
         return tuple(request for request in found if request is not None)
+
+    def pending_for(self, datasets: Collection[QualifiedName]) -> tuple[ResetRequest, ...]:
+        """Return the requests that wait for flows into these datasets."""
+        return tuple(request for request in self.pending() if request.dataset in datasets)
 
     def new(self) -> tuple[ResetRequest, ...]:
         """Return the requests that wait, every two seconds; () in between."""

@@ -114,7 +114,9 @@ def _reset(condition: str, dataset: GraphDataset, flow: GraphFlow, state: FlowSt
         return f"Keep the table, and read what the topic still has: `{command} --from earliest`. {repeats}"
     if may_resume(condition, state):
         command += "".join(f" --from {shlex.quote(start)}" for start in state.resume)
-        return f"Keep the table, and continue where the checkpoint ends, with an empty state: `{command}`."
+        # An older copy of the checkpoint, or a part of it, ends before the table.
+        again = " Rows of the batches that only the table has repeat." if state.deleted and dataset.cdc is None else ""
+        return f"Keep the table, and continue where the checkpoint ends, with an empty state: `{command}`.{again}"
     if state.begins_late:
         command += " --from START" if flow.source_count == 1 else " --from SOURCE:START"
         each = "its source" if flow.source_count == 1 else "each source"

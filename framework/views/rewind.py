@@ -45,6 +45,8 @@ def notes(plan: RewindPlan) -> list[str]:
         found.append(f"The next update computes {', '.join(map(short, plan.computed))} anew.")
     if plan.replays:
         found.append("Quarantined rows that were replayed since are open again.")
+    if plan.resets:
+        found.append(f"The resets that wait are given up: {', '.join(map(short, plan.resets))}.")
     return found
 
 
@@ -59,6 +61,7 @@ def rewind_json(pipeline: str, plan: RewindPlan, *, done: bool) -> dict[str, Any
         "flows": [_flow_json(each) for each in plan.flows],
         "computed": [str(name) for name in plan.computed],
         "replays": list(plan.replays),
+        "resets": [str(name) for name in plan.resets],
     }
 
 

@@ -140,6 +140,9 @@ LEAVE_WHAT_LASTS = """
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
     hadoop.set("left.hadoop", "77")
     hadoop.set("io.file.buffer.size", "8192")
+    jvm = spark._jvm
+    jvm.java.util.TimeZone.setDefault(jvm.java.util.TimeZone.getTimeZone("Asia/Tokyo"))
+    jvm.java.util.Locale.setDefault(jvm.java.util.Locale.forLanguageTag("tr-TR"))
     print(json.dumps("done"))
 """
 FIND_EVERYTHING = f"""{LISTENERS}
@@ -328,10 +331,12 @@ def test_nothing_of_a_command_is_there_for_the_next(room: Room, session: Any) ->
 
 
 def test_a_jvm_that_would_keep_something_is_replaced(room: Room, session: Any) -> None:
-    """Tables of the catalog in memory and Hadoop's configuration end with their JVM; the next command has a new one."""
+    """What else would decide rows of the next command ends with its JVM: the default time zone, tables in memory."""
     assert room.script(LEAVE_WHAT_LASTS) == "done"
     until(lambda: room.status().get("jvm", session["jvm"]) != session["jvm"], "a new JVM")
-    fresh = room.status()
+    fresh, log = room.status(), room.log()
+    for changed in ("the databases", "Hadoop's configuration", "the default time zone", "the default locale"):
+        assert changed in log
     assert room.script(FIND_EVERYTHING).items() >= NOTHING.items()
     assert used_since(room, fresh) == 1
 

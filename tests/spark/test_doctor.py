@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,11 +13,13 @@ import pytest
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
+from framework.foundation.errors import UserError
 from framework.plan import planner
 from framework.recovery.doctor.diagnoses import DIAGNOSES
 from framework.recovery.doctor.findings import Finding
+from framework.recovery.doctor.treatment import Treatment
 from framework.recovery.doctor.ways import WayOut
-from framework.run.update.results import UpdateState
+from framework.run.update.results import UpdateResult, UpdateState
 from framework.views.doctor import cost_text
 from tests.support.engine_world import EngineWorld
 
@@ -443,7 +445,10 @@ def test_a_roll_back_of_an_append_announces_the_rows_that_repeat(rolled_back: Ro
 
 
 def test_files_continue_after_the_newest_one_that_was_read(interpreting: SparkSession, tmp_path: Path) -> None:
-    """A `cloudFiles` flow whose `dropDuplicates` is removed goes on with the file after its newest one."""
+    """A `cloudFiles` flow whose `dropDuplicates` is removed goes on with the file after its newest one, once.
+
+    A second doctor that has examined the flow before, and gets the lock after it, does not do the same way again.
+    """
     world, folder = EngineWorld(interpreting, tmp_path), tmp_path / "landing"
     folder.mkdir()
 
@@ -465,5 +470,13 @@ def test_files_continue_after_the_newest_one_that_was_read(interpreting: SparkSe
     way = finding.ways[1]
     assert way.command is not None
     assert way.command.startswith("sluice run --reset-checkpoint main.s.customers --from modifiedAfter=20")
-    assert pipeline.doctor.treat(finding, 2).result.state is UpdateState.COMPLETED  # type: ignore[union-attr]
+    treated: list[Treatment] = []
+
+    def run_second(check: Callable[[], None] | None, **request: Any) -> UpdateResult:
+        treated.append(pipeline.doctor.treat(finding, 2))
+        return pipeline.doctor.run(check, **request)
+
+    with pytest.raises(UserError, match="DOCTOR_FINDING_CHANGED"):
+        replace(pipeline.doctor, run=run_second).treat(finding, 2)
+    assert [each.result.state for each in treated if each.result is not None] == [UpdateState.COMPLETED]
     assert [row[0] for row in world.rows("customers")] == [1, 2, 3, 3]

@@ -167,6 +167,22 @@ def test_a_publication_that_fails_concerns_its_own_table_only(world: EngineWorld
     assert world.rows("customers") == [(1, "Ann"), (2, "Bobby")]
 
 
+def test_a_refresh_whose_copy_is_gone_fails_and_changes_no_row(world: EngineWorld) -> None:
+    """The copies of complete refreshes are deleted by hand, also of AUTO CDC; a new refresh is the way out."""
+    kill(world, "rebuilds.after_freeze", full_refresh=["ledger", "customers"])
+    world.feed(LATER, PAYMENT)
+    world.feed([(3, "Cid", "INSERT", 4)], CHANGE, "changes")
+    for name in ("ledger", "customers"):
+        shutil.rmtree(rebuilds(world, name) / "1")
+    result = world.run(shop(world))
+    errors = {flow.dataset.table: flow.error.condition for flow in result.flows if flow.error is not None}
+    assert errors == dict.fromkeys(("ledger", "customers"), "REBUILD_COPY_LOST")
+    assert (world.rows("ledger"), world.rows("customers")) == ([(1, 10), (2, 20), (9, -1)], [(1, "Ann"), (2, "Bob")])
+    run(world, full_refresh=["ledger", "customers"])
+    assert world.rows("ledger") == [(1, 10), (2, 20), (3, 30), (9, -1)]
+    assert world.rows("customers") == [(1, "Ann"), (2, "Bob"), (3, "Cid")]
+
+
 def test_a_flow_that_is_declared_again_after_a_full_refresh_without_it_reads_everything(world: EngineWorld) -> None:
     """Its rows are gone with the refresh, so its checkpoint from before is not continued."""
     run(world, shop(world, more=False, comment="short"), full_refresh=["ledger"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from datetime import date
@@ -126,9 +127,16 @@ def test_a_flow_that_moves_to_another_table_leaves_the_rows_of_the_first_one(wor
 
 
 def test_rows_of_a_deleted_checkpoint_are_not_taken_for_those_of_its_successor(world: World) -> None:
-    """A checkpoint that is deleted by hand is begun again with the same number, and reads everything again if asked."""
+    """A checkpoint that is deleted by hand is begun again with the same number, and reads everything again if asked.
+
+    Before that, the clock was set back after the generation had begun: its rows are its own.
+    """
     world.feed(3, -6)
     world.run()
+    (manifest,) = (world.made.root / "storage" / "checkpoints").rglob("manifest.json")
+    begun = json.loads(manifest.read_text("utf-8"))["generations"][0]["begun_at"]
+    manifest.write_text(manifest.read_text("utf-8").replace(begun, begun.replace("20", "21", 1)), "utf-8")
+    assert world.kept() == [("first", 2, "open"), ("first", 3, "open")]
     shutil.rmtree(world.made.root / "storage" / "checkpoints")
     world.run(reset_checkpoints=["taken"])
     assert world.kept() == [("first", 2, "open"), ("first", 3, "open"), ("first", 3, "superseded")]

@@ -10,8 +10,11 @@ import pytest
 from pyspark.sql import functions as F
 
 from framework import Pipeline
+from framework.checkpoints.reset_requests import ResetRequest, ResetRequests
+from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import arm, disarm
+from framework.foundation.names import QualifiedName
 from framework.plan.steps import SkipStep
 from framework.record.events import EventType
 from framework.record.reader import read_events
@@ -136,6 +139,16 @@ def open_rows(pipeline: Pipeline) -> list[int]:
     return sorted(row.id for row in rows.collect())
 
 
+def waiting_resets(pipeline: Pipeline) -> ResetRequests:
+    """The resets of a flow and of one of another pipeline, as a continuous update leaves them that ends first."""
+    resets = ResetRequests(pipeline.storage, SystemClock())
+    visits, other = (QualifiedName(catalog="main", schema="default", table=flow) for flow in ("visits", "other"))
+    start = pipeline.starts_of(visits, ["startingVersion=2"])
+    resets.ask(ResetRequest(dataset=visits, flow=visits, start=start))
+    resets.ask(ResetRequest(dataset=other, flow=other, start=None))
+    return resets
+
+
 def interrupt(action: Callable[[], object], failpoint: str, nth: int = 1) -> None:
     """Interrupt an action at a failpoint; nothing in it handles the error, so that it is as a kill there."""
 
@@ -169,7 +182,8 @@ def test_after_a_rewind_the_fixed_code_ends_where_it_would_have_ended(
     world.run(bad=True)
     assert world.pipeline(bad=True).quarantine.replay("letters").passed == 1
     fixed = world.pipeline()
-    plan = fixed.rewinds.plan(first)
+    resets, plan = waiting_resets(fixed), fixed.rewinds.plan(first)
+    assert [flow.table for flow in plan.resets] == ["visits"]
     assert [each.auxiliary is not None for each in plan.tables] == [False, False, False, True, True]
     needed = world.oldest_file("people1")
     needed.rename(needed.with_suffix(".gone"))
@@ -183,6 +197,7 @@ def test_after_a_rewind_the_fixed_code_ends_where_it_would_have_ended(
     interrupt(fixed.rewinds.finish, "rewinds.after_table", 3)
     interrupt(fixed.rewinds.finish, "rewinds.after_checkpoint", 2)
     interrupt(fixed.rewinds.finish, "rewinds.after_quarantine")
+    assert [each.flow.table for each in resets.pending()] == ["other"]
     interrupt(fixed.run, "rewinds.after_generation", 2)
     result = fixed.run()
     assert [flow.error for flow in result.flows if flow.error] == []

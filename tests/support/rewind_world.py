@@ -16,7 +16,7 @@ from framework.recovery.rewind.cut import Cut
 from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.positions import FlowPosition, Positions
 from framework.recovery.rewind.tables import StoredTable
-from framework.run.tables.table_store import TableStore
+from framework.run.tables.table_store import OWNER_PROPERTY, TableStore
 from framework.testing.manual_clock import START, ManualClock
 from tests.support.fake_pipeline import name
 
@@ -45,7 +45,7 @@ class World:
         self.versions: dict[str, int] = {}
         for each in tables:
             self.begin(each)
-            self.commit(each, {"metaData": {"id": each}})
+            self.commit(each, {"metaData": {"id": each, "configuration": {OWNER_PROPERTY: "shop"}}})
 
     def now_ms(self) -> int:
         """The present time."""

@@ -82,6 +82,10 @@ CONDITIONS: dict[str, Condition] = {
         "Finish it with `sluice run --refresh {dataset}`, then repeat the command. Or start it over: "
         "`sluice run --full-refresh {dataset}`.",
     ),
+    "REBUILD_COPY_LOST": Condition(
+        "The copy that a full refresh of {dataset} has filled is not in {path} any more. The table is as it was.",
+        "Start the full refresh again: `sluice run --full-refresh {dataset}`.",
+    ),
     "BACKUP_LOST": Condition(
         "Backup {number} of {dataset}, whose rows are to be put back, is not there any more.",
         "Start the full refresh again: `sluice run --full-refresh {dataset} --keep-history`. The table is as it was.",

@@ -38,6 +38,11 @@ CONDITIONS: dict[str, Condition] = {
         "{dataset} cannot go back to {to}: its log begins with version {first}, of {time}.",
         "Name a time from then on. Else " + _OTHER_WAYS + ".",
     ),
+    "REWIND_CLOCK_SET_BACK": Condition(
+        "The clock was set back from {after} to {before} while {dataset} was written, so that it is unknown which of "
+        "its commits had happened at {to}.",
+        "Name a time before {before} or after {after}. Else " + _OTHER_WAYS + ".",
+    ),
     "REWIND_POSITION_UNKNOWN": Condition(
         "The log of {dataset} begins with version {first}, and has no batch of flow {flow} from before that time.",
         "Name a later time. Else " + _OTHER_WAYS + ".",

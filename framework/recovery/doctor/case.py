@@ -93,7 +93,7 @@ class Case:
 
     @property
     def has_open_batch(self) -> bool:
-        """Whether a batch is planned that is not committed, and its rows may be in the target.
+        """Whether the target may have rows of a batch that the checkpoint does not have as committed.
 
         A table has the transaction of each batch that it took, so that its log tells; any other target may have them.
         """
@@ -102,7 +102,7 @@ class Case:
         stored = read_progress(self.states.storage, self.checkpoint)
         planned, committed = stored.last_offset_batch, (self.progress or stored).last_commit_batch
         if planned is None or (committed is not None and planned <= committed):
-            return False
+            return self.state.deleted
         if self.dataset.kind is not DatasetKind.STREAMING_TABLE or stored.query_id is None:
             return True
         history = CommitHistory(self.states.storage, self.states.store.path(self.dataset.spec))

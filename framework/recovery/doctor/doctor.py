@@ -25,8 +25,10 @@ Observer = Callable[[Event], None]
 class RunUpdate(Protocol):
     """Runs an update, as `Pipeline.run` does."""
 
-    def __call__(self, *, observers: Sequence[Observer] = (), **request: Unpack[RequestOptions]) -> UpdateResult:
-        """Run it, and return its result."""
+    def __call__(
+        self, check: Callable[[], None] | None, *, observers: Sequence[Observer], **request: Unpack[RequestOptions]
+    ) -> UpdateResult:
+        """Run it, and return its result; `check` is called under its lock, before anything is written."""
         ...
 
 
@@ -81,17 +83,25 @@ class Doctor:
             OperationError: another update is running.
         """
         way = chosen_way(finding, number)
+        before = None if finding.flow is None else self._position(finding.flow)
         present = self.examine([str(finding.flow)]).findings
         if not any(way in each.ways and each.position == finding.position for each in present):
             raise UserError("DOCTOR_FINDING_CHANGED", flow=finding.flow)
+
+        def check() -> None:
+            # Another process may have done the way before this one had the lock.
+            if finding.flow is not None and self._position(finding.flow) != before:
+                raise UserError("DOCTOR_FINDING_CHANGED", flow=finding.flow)
+
         return treat(
             finding,
             way,
             storage=self.store.storage,
             pipeline=self.name,
             reason=reason,
-            run=lambda request: self.run(observers=observers, **request),
+            run=lambda request, check: self.run(check, observers=observers, **request),
             position=self._position,
+            check=check,
         )
 
     def _position(self, name: QualifiedName) -> Position:

@@ -81,9 +81,11 @@ def without_state(case: Case, restart: Restart) -> Restart:
 
 
 def open_batch(case: Case) -> Amount:
-    """Return the rows that a batch wrote to the target which the checkpoint does not have as committed."""
+    """Return the rows that batches wrote to the target which the checkpoint does not have as committed."""
     if not case.has_open_batch:
         return NONE
+    if case.state.deleted:
+        return unknown("rows of batches that the table has and the checkpoint has not")
     return unknown("rows of the batch that was written and not committed")
 
 

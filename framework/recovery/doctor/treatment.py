@@ -37,11 +37,15 @@ ACTION = "DOCTOR"
 """The action in the events of a treatment."""
 
 
+Check = Callable[[], None]
+"""Raises DOCTOR_FINDING_CHANGED; called under the update lock."""
+
+
 class Runs(Protocol):
     """The part of a pipeline that treatments need."""
 
-    def __call__(self, request: RequestOptions) -> UpdateResult:
-        """Run an update."""
+    def __call__(self, request: RequestOptions, check: Check | None) -> UpdateResult:
+        """Run an update; `check` is called under its lock, before anything is written."""
         ...
 
 
@@ -121,6 +125,7 @@ def treat(
     reason: str,
     run: Runs,
     position: Callable[[QualifiedName], Position],
+    check: Check,
 ) -> Treatment:
     """Do a way out of a finding.
 
@@ -135,10 +140,11 @@ def treat(
         reason: why, in the user's words; empty without.
         run: runs an update.
         position: returns where a flow is now.
+        check: checks under the lock that the flow is where it was.
 
     Raises:
         OperationError: an update is running.
-        UserError: the operation is not possible.
+        UserError: the operation is not possible; DOCTOR_FINDING_CHANGED.
     """
     action, flow = way.action, finding.flow
     assert action is not None and flow is not None  # noqa: PT018 - one condition: only flows have actions
@@ -146,7 +152,7 @@ def treat(
     record.begun()
     status = "FAILED"
     try:
-        result = _do(action, storage, pipeline, run)
+        result = _do(action, storage, pipeline, run, check)
         status = "DONE" if result is None else result.state.value
     finally:
         after = position(flow)
@@ -154,17 +160,19 @@ def treat(
     return Treatment(finding=finding, way=way, before=finding.position, after=after, result=result)
 
 
-def _do(action: Action, storage: Storage, pipeline: str, run: Runs) -> UpdateResult | None:
+def _do(action: Action, storage: Storage, pipeline: str, run: Runs, check: Check) -> UpdateResult | None:
     """Do an action, and return the result of its update; None if it runs none."""
     if isinstance(action, RollBack):
         roll_back_checkpoint(
             storage, pipeline, str(action.flow), action.generation, target=str(action.dataset),
-            allow_repeats=action.repeats,
+            allow_repeats=action.repeats, check=check,
         )  # fmt: skip
     # The update of a rebuilt copy takes the request. If it does not begin, the request alone reads the table again.
     _operate(action, storage)
     request = request_of_action(action)
-    return None if request is None else run(request)
+    # A roll-back was checked and has moved the flow; a request for a gateway may be repeated.
+    moves = isinstance(action, ResetCheckpoint | FullRefresh | RunAgain)
+    return None if request is None else run(request, check if moves else None)
 
 
 def _operate(action: Action, storage: Storage) -> None:

@@ -104,7 +104,9 @@ class RowStates:
         if manifest is None or generation is None or generation.undone_by in {BY_REFRESH, BY_LOSS}:
             return [(is_same, RowState.SUPERSEDED)]
         # A checkpoint that was deleted by hand has a successor with its number.
-        cases = [(is_same & (F.col("quarantined_at") < _time(generation.begun_at)), RowState.SUPERSEDED)]
+        cases = []
+        if not self._is_of_stream(manifest, generation, origin):
+            cases.append((is_same & (F.col("quarantined_at") < _time(generation.begun_at)), RowState.SUPERSEDED))
         refresh = last_refresh(manifest)
         if refresh is not None and generation.number < refresh.number:
             # Rows that the generation quarantined later, after a roll-back to it, were not read by the refresh.
@@ -112,6 +114,12 @@ class RowStates:
             cases.append((is_same & is_read_again, RowState.SUPERSEDED))
         last = self._last_committed(manifest, generation, origin)
         return cases if last is None else [*cases, (is_same & (F.col("batch") > last), RowState.UNCOMMITTED)]
+
+    def _is_of_stream(self, manifest: Manifest, generation: Generation, origin: Row) -> bool:
+        """Whether rows of an append are of the stream that a generation runs now; its id does not depend on a clock."""
+        path = GenerationStore(self.store.storage).path(manifest.dataset, manifest.flow, generation.number)
+        stream = generation.query or read_progress(self.store.storage, path).query_id
+        return stream is not None and origin["transaction"] == stream
 
     def _last_committed(self, manifest: Manifest, generation: Generation, origin: Row) -> int | None:
         """Return the last batch of a generation whose rows are in the target; None for all."""

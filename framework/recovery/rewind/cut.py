@@ -142,6 +142,22 @@ def check_began(tables: Collection[StoredTable], moment: Moment) -> None:
         raise _too_early(min(tables, key=lambda table: table.history.time_ms(table.history.versions[0])), moment)
 
 
+def check_clock(tables: Collection[StoredTable], moment: Moment) -> None:
+    """Check that no clock was set back at a moment, while one of some tables was written.
+
+    Raises:
+        UserError: REWIND_CLOCK_SET_BACK.
+    """
+    first_ms = moment.time_ms if moment.begun_ms is None else min(moment.begun_ms, moment.time_ms)
+    for table in tables:
+        found = table.history.set_back(first_ms, moment.time_ms)
+        if found is not None:
+            before, after = map(time_text, found)
+            raise UserError(
+                "REWIND_CLOCK_SET_BACK", dataset=table.dataset.name, to=moment.text, before=before, after=after
+            )
+
+
 def first_choice(table: StoredTable, moment: Moment) -> TableMoment:
     """Return the version of a table at a moment; of one that was created later, its first one without rows.
 

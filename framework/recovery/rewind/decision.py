@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import Generation, GenerationState
 from framework.checkpoints.offsets import read_progress
+from framework.checkpoints.reset_requests import ResetRequests
 from framework.checkpoints.rewinds import RewoundFlow, RewoundTable
+from framework.foundation.clock import SystemClock
 from framework.foundation.errors import RequestErrors, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.recovery.rewind.checks import Checks
-from framework.recovery.rewind.cut import Cut, check_began, first_choice, flows_of
+from framework.recovery.rewind.cut import Cut, check_began, check_clock, first_choice, flows_of
 from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.plan import FlowRewind, RewindPlan, TableRewind
 from framework.recovery.rewind.positions import FlowPosition, Positions, batches_after, is_stream
@@ -49,11 +51,13 @@ class Decision:
             OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE.
         """
         named = self._tables(chosen)
+        check_clock(named.values(), self.moment)
         check_began(named.values(), self.moment)
         changed = [name for name, table in named.items() if self._is_changed(table)]
         paths = {self.store.path(each.spec): each.name for each in self.graph.datasets if each.is_table}
         scope = scope_of(self.graph, chosen, changed, paths)
         tables = self._tables(scope.tables)
+        check_clock(tables.values(), self.moment)
         checks = Checks(graph=self.graph, store=self.store, positions=self._positions)
         _raise(checks.of_tables(tables.values()))
         cut = Cut(graph=self.graph, positions=self._positions, tables=tables, moment=self.moment)
@@ -63,6 +67,8 @@ class Decision:
         found = tuple(self._flows(tables, cut, restored))
         _raise([*checks.of_versions(rewound), *checks.of_flows(found, restored)])
         texts = {flow.spec.name: checks.reads(flow, position, restored) for flow, position, _ in found}
+        changes = {*(each.table.dataset for each in rewound), *(each.dataset for _, _, each in found)}
+        resets = ResetRequests(self.store.storage, SystemClock()).pending_for(changes)
         return RewindPlan(
             moment=self.moment,
             chosen=tuple(chosen),
@@ -70,6 +76,7 @@ class Decision:
             flows=tuple(FlowRewind(flow=each, reads=texts[each.flow]) for _, _, each in found),
             computed=scope.computed,
             replays=tuple(replay for table in tables.values() for replay in self._replays(table, cut)),
+            resets=tuple(each.flow for each in resets),
         )
 
     @property

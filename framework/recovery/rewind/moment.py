@@ -24,11 +24,13 @@ class Moment:
         request: as the user wrote it.
         text: in words.
         time_ms: in epoch milliseconds.
+        begun_ms: the begin of the update whose end it is; None for a time.
     """
 
     request: str
     text: str
     time_ms: int
+    begun_ms: int | None = None
 
 
 def parse_moment(text: str, storage: Storage, clock: Clock) -> Moment:
@@ -46,8 +48,9 @@ def parse_moment(text: str, storage: Storage, clock: Clock) -> Moment:
     wanted = text.strip()
     if _is_update(wanted):
         update = wanted.lower()
-        end_ms = _end_of(update, storage)
-        return Moment(request=wanted, text=f"the end of update {update}, {time_text(end_ms)}", time_ms=end_ms)
+        begun_ms, end_ms = _times_of(update, storage)
+        ended = f"the end of update {update}, {time_text(end_ms)}"
+        return Moment(request=wanted, text=ended, time_ms=end_ms, begun_ms=begun_ms)
     try:
         found = datetime.fromisoformat(wanted)
     except ValueError:
@@ -76,8 +79,8 @@ def _is_update(text: str) -> bool:
         return False
 
 
-def _end_of(update_id: str, storage: Storage) -> int:
-    """Return the time of the last event of an update."""
+def _times_of(update_id: str, storage: Storage) -> tuple[int, int]:
+    """Return the times of the first and of the last event of an update."""
     events = read_events(storage, update_id=update_id)
     if not events:
         names = storage.list_names(storage.path(EVENTS_FOLDER))
@@ -86,4 +89,5 @@ def _end_of(update_id: str, storage: Storage) -> int:
     states = [event.details.get("update_progress", {}).get("state") for event in events]
     if not any(state in _END_STATES for state in states):
         raise UserError("REWIND_UPDATE_NOT_ENDED", update=update_id)
-    return int(datetime.fromisoformat(events[-1].timestamp).timestamp() * 1000)
+    first, last = (int(datetime.fromisoformat(events[at].timestamp).timestamp() * 1000) for at in (0, -1))
+    return first, last

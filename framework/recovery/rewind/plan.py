@@ -56,6 +56,7 @@ class RewindPlan:
         flows: the flows that get a new checkpoint.
         computed: materialized views that the next update computes anew.
         replays: the replays of quarantined rows that are undone.
+        resets: the flows whose resets wait, and are given up.
     """
 
     moment: Moment
@@ -64,6 +65,7 @@ class RewindPlan:
     flows: tuple[FlowRewind, ...]
     computed: tuple[QualifiedName, ...] = ()
     replays: tuple[str, ...] = ()
+    resets: tuple[QualifiedName, ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -45,8 +45,9 @@ class Rewinder:
             datasets: names of streaming tables; () for all of them. Tables that read theirs go back too.
 
         Raises:
-            UserError: the time or a name is invalid; REWIND_TOO_EARLY, REWIND_NOT_CONSISTENT, REWIND_REACHES_SINK,
-                REWIND_NOT_A_STREAMING_TABLE; what the rewind needs is gone; several as RequestErrors.
+            UserError: the time or a name is invalid; REWIND_TOO_EARLY, REWIND_CLOCK_SET_BACK, REWIND_NOT_CONSISTENT,
+                REWIND_REACHES_SINK, REWIND_NOT_A_STREAMING_TABLE; what the rewind needs is gone; several as
+                RequestErrors.
             OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE; REWIND_UNFINISHED.
         """
         RewindStore(self.store.storage).check_none()

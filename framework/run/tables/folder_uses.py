@@ -33,8 +33,8 @@ class FolderUses:
     def why_kept(self, table: TableRecord) -> str | None:
         """Return why the table of an undeclared dataset may not be deleted; None if nothing uses it.
 
-        A folder is in use if it equals, is inside, or contains a used folder. Links are followed. A folder outside the
-        storage must also have nothing but the table at its top, because a user chose it.
+        A folder is in use if it equals, is inside, or contains a used folder. Links are followed. A folder that
+        a user chose must also have nothing but the table at its top.
         """
         declared = self.graph.dataset(table.dataset)
         if declared is not None and declared.kind is not DatasetKind.TEMPORARY_VIEW:
@@ -47,7 +47,8 @@ class FolderUses:
             other = _real(used)
             if folder.is_relative_to(other) or other.is_relative_to(folder):
                 return reason
-        if folder.is_relative_to(root):
+        layout = self.store.layout
+        if folder in {_real(layout.table(table.dataset, private=private)) for private in (False, True)}:
             return None
         foreign = foreign_entry(open_storage(table.path, self.store.spark), table)
         return None if foreign is None else f"its folder also contains {foreign}, which does not belong to the table"

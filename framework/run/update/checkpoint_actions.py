@@ -57,7 +57,7 @@ def reset_checkpoint(
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, FULL_REFRESH_UNFINISHED; those of `starts`.
-        OperationError: an update is running that is not continuous.
+        OperationError: an update that is not continuous, or another command, holds the lock; REWIND_UNFINISHED.
     """
 
     def request() -> tuple[Manifest, ResetRequest]:
@@ -74,8 +74,9 @@ def reset_checkpoint(
             _record(log, f"Checkpoint of {manifest.flow} reset: generation {generation.number} begins.")
             return manifest, generation
     except OperationError as error:
-        if error.condition != "UPDATE_ALREADY_RUNNING" or not _last_is_continuous(storage):
+        if error.condition != "UPDATE_ALREADY_RUNNING" or not _is_continuous(storage, error.fields["update"]):
             raise
+    RewindStore(storage).check_none()
     manifest, asked = request()
     resets.ask(asked)
     with EventLog(storage, Origin.of(pipeline, storage.root, str(uuid.uuid4()))) as log:
@@ -87,10 +88,13 @@ def _record(log: EventLog, text: str) -> None:
     log.record(user_action(action="RESET_CHECKPOINT", user_name=user_name(), message=text))
 
 
-def _last_is_continuous(storage: Storage) -> bool:
-    """Whether the update that began last is a continuous one."""
+def _is_continuous(storage: Storage, holder: object) -> bool:
+    """Whether the holder of the lock is a continuous update; rewinds, replays and prunes create no update."""
     created = read_events(storage, type=EventType.CREATE_UPDATE, last=1)
-    return any(event.details.get(str(EventType.CREATE_UPDATE), {}).get("continuous") for event in created)
+    return any(
+        event.origin.update_id == holder and event.details.get(str(EventType.CREATE_UPDATE), {}).get("continuous")
+        for event in created
+    )
 
 
 def roll_back_checkpoint(
@@ -101,6 +105,7 @@ def roll_back_checkpoint(
     *,
     target: str | None = None,
     allow_repeats: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[Manifest, Generation]:
     """Make a kept generation of a flow the current one again; the next update continues from it.
 
@@ -114,6 +119,7 @@ def roll_back_checkpoint(
         number: the generation; None: the kept one that was current last, of those that have read anything.
         target: the dataset that it writes to, if flows of several datasets have that name.
         allow_repeats: whether rows may be twice in the target of a flow that appends.
+        check: called under the lock, before anything is changed.
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, FULL_REFRESH_UNFINISHED, GENERATION_NOT_KEPT,
@@ -121,6 +127,7 @@ def roll_back_checkpoint(
         OperationError: an update is running.
     """
     with changing(storage, pipeline) as log:
+        check()
         manifest = find_flow(storage, flow, target, pipeline=pipeline)
         RebuildStore(storage).check_finished(manifest.dataset)
         record = read_record(storage, StorageLayout(storage=storage), manifest.dataset)

@@ -171,7 +171,8 @@ def _already_running(holder_json: str, path: str, remedy: str) -> OperationError
         who = "another process has just started"
     else:
         who = f"update {holder.update_id}, process {holder.pid} on {holder.host}, since {holder.since}"
-    return OperationError("UPDATE_ALREADY_RUNNING", holder=who, path=path, advice=remedy)
+    update = "" if holder is None else holder.update_id
+    return OperationError("UPDATE_ALREADY_RUNNING", holder=who, path=path, advice=remedy, update=update)
 
 
 def _parse_holder(text: str) -> LockHolder | None:

@@ -35,6 +35,7 @@ from framework.checkpoints.manifest import BY_REFRESH
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.declare.specs import DatasetKind
 from framework.foundation.clock import Clock
+from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
@@ -93,8 +94,16 @@ class Rebuilds:
             failpoint("rebuilds.after_begin")
 
     def set_up(self, dataset: GraphDataset, mark: Rebuild) -> None:
-        """Set up the copy of a rebuild that has begun; an existing one is continued, those of others are deleted."""
+        """Set up the copy of a rebuild that has begun; an existing one is continued, those of others are deleted.
+
+        Raises:
+            OperationError: REBUILD_COPY_LOST if flows have written to the copy, and it is not there any more.
+        """
         self._delete_copies(dataset.name, besides=mark.number)
+        manifests = GenerationStore(self.store.storage).list_of(dataset.name)
+        if any(building_of(manifest, mark) is not None for manifest in manifests):
+            # Generations begin after the copy was created: they would go on behind rows that are gone.
+            self._check_copy(dataset, mark)
         self.store.create(dataset, rebuild=mark.number)
 
     def publish(self, step: PublishRebuild) -> None:
@@ -113,6 +122,7 @@ class Rebuilds:
         """Finish a frozen rebuild that a crash or a failure interrupted; nothing if there is none.
 
         Raises:
+            OperationError: REBUILD_COPY_LOST.
             Exception: the failure of the publication; the rebuild is still frozen, and no flow may write to the table.
         """
         mark = self._marks.read(dataset.name)
@@ -148,13 +158,23 @@ class Rebuilds:
         self._marks.write(dataset.name, mark)
         return mark
 
+    def _check_copy(self, dataset: GraphDataset, mark: Rebuild) -> None:
+        copy = self.store.address(dataset.spec, mark.number)
+        if not self.store.exists(copy):
+            raise OperationError("REBUILD_COPY_LOST", dataset=dataset.name, path=copy.path)
+
     def _replace_tables(self, dataset: GraphDataset, mark: Rebuild) -> None:
+        self._check_copy(dataset, mark)  # before the auxiliary table is replaced
         address, copy = self.store.address(dataset.spec), self.store.address(dataset.spec, mark.number)
         auxiliary = self.store.auxiliary(dataset.spec, mark.number)
         if not self.store.exists(address):  # dropped meanwhile; without its properties it would not be ours
             self.store.create(dataset)
         if dataset.cdc is not None or self.store.exists(auxiliary):
-            self._replace(dataset, auxiliary, self.store.auxiliary(dataset.spec), mark)
+            kept = self.store.auxiliary(dataset.spec)
+            if self.store.exists(auxiliary):
+                self._replace(dataset, auxiliary, kept, mark)
+            elif self.store.exists(kept):  # the refresh had no event that needs one
+                self.store.delete_rows(kept)
             failpoint("rebuilds.after_auxiliary")
         self._replace(dataset, copy, address, mark)
         failpoint("rebuilds.after_publish")
@@ -189,10 +209,6 @@ class Rebuilds:
 
     def _replace(self, dataset: GraphDataset, source: TableAddress, target: TableAddress, mark: Rebuild) -> None:
         """Replace the rows of the target by those of the source, in one idempotent commit."""
-        if not self.store.exists(source):
-            if self.store.exists(target):
-                self.store.delete_rows(target)
-            return
         session = session_for(self.store.spark, {})
         rows = session.read.format("delta").load(str(source.path))
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")

@@ -9,7 +9,8 @@ rest is done: the next update and the next rewind do it first, all others refuse
    manifest refers to it. An offset in a restored table becomes the version after its restore: its reader passes over
    the commits that are undone, and over the restore itself;
 4. rows of undone batches leave the quarantine, and rows that were replayed into undone commits are open again -> the
-   same two commits have no effect when they are repeated;
+   same two commits have no effect when they are repeated. Resets that wait for a flow of a rewound table are deleted:
+   their start is a position of the rows that are undone, and the next update would do them;
 5. each flow begins the generation with its new checkpoint -> a manifest with that generation is not changed again.
    The generation has another identifier in Delta's transactions. With the old one, the table would skip the batches
    that are read again: a restore keeps the transactions of the undone commits;
@@ -30,6 +31,7 @@ from pyspark.sql import functions as F
 from framework.cdc.delta.transaction_identifiers import USER_METADATA
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_offsets
+from framework.checkpoints.reset_requests import ResetRequests
 from framework.checkpoints.rewinds import RewindStore, RewoundFlow, RewoundTable, StoredRewind
 from framework.checkpoints.truncation import copy_until
 from framework.foundation.clock import Clock
@@ -103,6 +105,10 @@ class Rewinds:
             self._copy(flow, restored)
             failpoint("rewinds.after_checkpoint")
         self._clear_quarantine(rewind)
+        resets = ResetRequests(self.store.storage, self.clock)
+        rewound = {*(each.dataset for each in rewind.tables), *(each.dataset for each in rewind.flows)}
+        for request in resets.pending_for(rewound):
+            resets.drop(request)
         failpoint("rewinds.after_quarantine")
         generations = GenerationStore(self.store.storage, self.clock)
         for flow in rewind.flows:

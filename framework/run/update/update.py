@@ -69,6 +69,7 @@ class Update:
         settings: how it runs.
         observers: called with each event when it is recorded.
         resolve: resolves the graph again, after new columns of files were recorded.
+        check: called under the lock, before anything is written; it raises if the update may not run any more.
     """
 
     graph: DataflowGraph
@@ -81,6 +82,7 @@ class Update:
     stop: StopSignal
     observers: Sequence[Observer] = ()
     resolve: Callable[[], DataflowGraph] | None = None
+    check: Callable[[], None] | None = None
     _supervisors: list[Supervisor] = field(default_factory=list)
 
     def plan(self) -> Plan:
@@ -119,6 +121,8 @@ class Update:
         update_id = str(uuid.uuid4())
         self.store.storage.check_writable()
         with quiet_query_log(), update_lock(self.store.storage, update_id, on_lost=self.stop.set):
+            if self.check is not None:
+                self.check()
             Rewinds(store=self.store, clock=self.clock).finish_begun()
             self._left.finish_begun()
             self._rebuilds.settle_all()

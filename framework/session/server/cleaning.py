@@ -109,10 +109,15 @@ class Baseline:
         return sum(_is_running_call(entry.getValue()) for entry in stacks.entrySet().toArray()) - 1
 
     def _lasting_state(self) -> dict[str, str]:
-        """Return what only a new JVM can take back: the catalog in memory, added files, and Hadoop's configuration."""
+        """Return what only a new JVM can take back, such as the catalog in memory, added files, Hadoop's configuration.
+
+        Spark and Java keep values that they have derived from the default time zone and locale.
+        """
         catalog, context = self._session.sharedState().externalCatalog(), self._context
         found = {
             "Hadoop's configuration": str(context.hadoopConfiguration().getPropsWithPrefix("").hashCode()),
+            "the default time zone": self._jvm.java.util.TimeZone.getDefault().getID(),
+            "the default locale": self._jvm.java.util.Locale.getDefault().toString(),
             "the checkpoint folder": context.getCheckpointDir().toString(),
             "the added files": context.listFiles().toString(),
             "the added jars": context.listJars().toString(),

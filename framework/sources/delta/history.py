@@ -17,6 +17,7 @@ from framework.checkpoints.generations import MayHave, may_have_any
 from framework.foundation.storage_port import Storage, lines_of
 
 _COMMIT = re.compile(r"(\d{20})\.json")
+_SKEW_MS = 1_000  # between the clocks of two writers
 _FILES = ('{"add"', '{"remove"', '{"cdc"')
 
 
@@ -65,6 +66,7 @@ class CommitHistory:
             for file in storage.list_files(self._folder)
             if (match := _COMMIT.fullmatch(file.name))
         }
+        self._written = found
         self._times = _ascending(found)
         self._commits: dict[int, Commit] = {}
         self.versions = sorted(found)
@@ -79,6 +81,23 @@ class CommitHistory:
         """Return the newest version that was committed at a time or before; None if the log has none."""
         place = bisect_right(self.versions, time_ms, key=self.time_ms)
         return self.versions[place - 1] if place else None
+
+    def set_back(self, first_ms: int, last_ms: int) -> tuple[int, int] | None:
+        """Return where a clock was set back, to and from which time, if that is at a time or between two of them.
+
+        Delta makes the times of commits ascending. So they do not say which commits happened before such a time.
+
+        Args:
+            first_ms: the first time, in epoch milliseconds.
+            last_ms: the last time.
+        """
+        latest = None
+        for version in self.versions:
+            written = self._written[version]
+            if latest is not None and written < latest - _SKEW_MS and written <= last_ms and first_ms <= latest:
+                return written, latest
+            latest = written if latest is None else max(latest, written)
+        return None
 
     def commit(self, version: int) -> Commit:
         """Return a commit that the log has."""

@@ -10,6 +10,7 @@ from click.testing import Result
 
 from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.checkpoints.reset_requests import ResetRequests
+from framework.checkpoints.rewinds import RewindStore, StoredRewind
 from framework.foundation.clock import SystemClock
 from framework.plan.request import UpdateRequest
 from framework.record.events import Origin
@@ -163,3 +164,19 @@ def test_nothing_is_changed_while_an_update_runs(
     (asked,) = ResetRequests(pipeline.storage, SystemClock()).pending()
     assert (asked.dataset, asked.flow) == (name("orders"), name("load"))
     assert store.list_all() == before
+
+
+def test_no_reset_waits_while_a_command_that_is_no_update_holds_the_lock(
+    sluice: Sluice, pipeline: FakePipeline, store: GenerationStore
+) -> None:
+    """The last update was a continuous one and has ended; a rewind, replay or prune runs, or a rewind is unfinished."""
+    before = store.list_all()
+    with EventLog(pipeline.storage, Origin(pipeline_id="p", pipeline_name="p", update_id="ended", host="h")) as log:
+        Journal(log, continuous=True).created(UpdateRequest(continuous=True))
+    with update_lock(pipeline.storage, "rewind"):
+        assert "[UPDATE_ALREADY_RUNNING]" in sluice("checkpoints", "reset", "load").stderr
+    rewind = StoredRewind(rewind_id="r", to="then", begun_at="now", user=None, why="", tables=(), flows=())
+    RewindStore(pipeline.storage).write(rewind)
+    with update_lock(pipeline.storage, "ended"):
+        assert "[REWIND_UNFINISHED]" in sluice("checkpoints", "reset", "load").stderr
+    assert (ResetRequests(pipeline.storage, SystemClock()).pending(), store.list_all()) == ((), before)

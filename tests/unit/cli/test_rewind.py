@@ -41,6 +41,7 @@ PLAN = RewindPlan(
     ),
     computed=(name("by_day"),),
     replays=("r",),
+    resets=(name("load"),),
 )  # fmt: skip
 PRINTED = """\
 Rewind of shop to 2026-01-01 00:05:00.000Z
@@ -56,6 +57,7 @@ history into orders  anew, as generation 2                           from the st
 
 The next update computes by_day anew.
 Quarantined rows that were replayed since are open again.
+The resets that wait are given up: load.
 """
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
+from framework.cdc.analysis.target_schema import CdcTarget
 from framework.checkpoints.operators import StatefulOperator, StoredQuery
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.names import QualifiedName
@@ -104,6 +106,18 @@ def test_the_ways_out_are_commands_with_the_checkpoints_position() -> None:
     command = "sluice run --reset-checkpoint main.s.orders --from main.s.a:startingVersion=3 --from"
     assert f"""`{command} 'b:offsets={{"b":{{"0":5}}}}'`.""" in ways[1]
     assert ways[2].endswith("`sluice run --full-refresh main.s.orders`.")
+
+
+def test_a_position_behind_the_table_is_offered_with_the_rows_that_repeat() -> None:
+    """The checkpoint is an older copy: an append repeats the batches after it, and AUTO CDC does not."""
+    older = replace(state(), deleted=True, resume=("startingVersion=3",))
+    lost = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+    ways = ways_out(lost, TABLE, FLOW, older).splitlines()
+    keyed = ways_out(lost, replace(TABLE, cdc=cast("CdcTarget", object())), FLOW, older).splitlines()
+    reset = "`sluice run --reset-checkpoint main.s.orders --from startingVersion=3`."
+    assert [line.partition(": ")[2].partition("state: ")[2] for line in (ways[1], keyed[1])] == [
+        f"{reset} Rows of the batches that only the table has repeat.", reset
+    ]  # fmt: skip
 
 
 def test_a_flow_that_would_fail_is_planned_also_without_new_data() -> None:

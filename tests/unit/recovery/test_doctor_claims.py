@@ -182,6 +182,18 @@ def test_a_batch_that_the_target_has_and_the_checkpoint_has_not_is_repeated(
     assert "repeated: unknown: rows of the batch that was written and not committed" in cost(world, "RESET_START")
 
 
+def test_batches_that_only_the_table_has_are_repeated(world: HandWrittenWorld) -> None:
+    """An older copy of the checkpoint is in its place: a restart where it ends reads later batches a second time."""
+    assert world.examine("orders").findings == ()
+    table = Path(world.storage.root) / "tables/main/shop/orders/_delta_log" / f"{1:020d}.json"
+    batch = {"txn": {"appId": "q", "version": 5}}
+    table.write_text(json.dumps(batch, separators=(",", ":")), "utf-8")
+    again = "repeated: unknown: rows of batches that the table has and the checkpoint has not"
+    assert (finding(world).condition, again in cost(world, "RESET_HERE")) == (
+        "STREAMING_CHECKPOINT_MISSING_METADATA_FILE", True
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("kind", "format_", "options", "begins"),
     [

@@ -10,7 +10,8 @@ import pytest
 
 from framework.checkpoints.manifest import BY_LOSS
 from framework.foundation.errors import UserError
-from framework.recovery.rewind.cut import check_began
+from framework.recovery.rewind.cut import check_began, check_clock
+from framework.recovery.rewind.decision import Decision
 from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.tables import auxiliary_at
 from tests.support.fake_pipeline import name
@@ -186,6 +187,35 @@ def test_a_flow_of_a_table_that_was_deleted_is_at_the_start_of_the_next_one(tmp_
     world.batch("orders", 0, generation=2)
     assert world.position("orders", then) == (None, None)
     assert world.position("orders", world.now_ms()) == (2, 0)
+
+
+def test_times_at_which_the_clock_was_set_back_are_refused(pair: World) -> None:
+    """An update while it was an hour ahead, or after it was corrected, or a time in between has unknown commits."""
+    clock, hour = pair.clock, 3600
+    clock.sleep(hour)
+    ahead = pair.now_ms()
+    for number in (0, 1):
+        pair.batch("orders", number)
+    clock.sleep(-hour)
+    pair.batch("orders", 2)
+    correct = pair.now_ms()
+    clock.sleep(2 * hour)
+    pair.batch("orders", 3)
+    tables = pair.cut().tables.values()
+    found = {}
+    for what, time, begun in (
+        ("update ahead", ahead + 5000, ahead - 1000), ("update after", correct + 500, correct - 500),
+        ("time between", correct + 60_000, None), ("time before", START_MS + 2500, None),
+        ("update long after", pair.now_ms(), pair.now_ms() - 5000),
+    ):  # fmt: skip
+        try:
+            check_clock(tables, Moment(request="then", text="then", time_ms=time, begun_ms=begun))
+        except UserError as error:
+            found[what] = error.condition
+    assert found == dict.fromkeys(("update ahead", "update after", "time between"), "REWIND_CLOCK_SET_BACK")
+    moment = Moment(request="then", text="then", time_ms=correct + 60_000)
+    with pytest.raises(UserError, match="REWIND_CLOCK_SET_BACK"):
+        Decision(graph=pair.graph, store=pair.store, moment=moment).plan([name("loud"), name("orders")])
 
 
 def test_nothing_goes_back_to_before_all_tables(pair: World) -> None:

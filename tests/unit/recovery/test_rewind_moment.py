@@ -41,6 +41,7 @@ def test_a_moment_is_a_time_or_the_end_of_an_update(storage: LocalStorage, text:
     clock.sleep(1000)
     found = parse_moment(f" {text} ", storage, clock)
     assert found.time_ms == round((START.timestamp() + seconds) * 1000)
+    assert (found.begun_ms is not None) == (found.request.lower() == ENDED)
 
 
 @pytest.mark.parametrize(

@@ -99,3 +99,25 @@ def test_records_of_one_undeclared_table_do_not_keep_each_other(tmp_path: Path) 
         "old": None, "new": None, "ours": f"{overlaps}theirs", "outer": f"{overlaps}inner",
         "inner": f"{overlaps}outer", "before": f"{overlaps}after",
     }  # fmt: skip
+
+
+def test_what_a_user_keeps_beside_a_table_below_the_root_is_not_deleted(tmp_path: Path) -> None:
+    """A file or another storage in the folder of a table with a path of its own keeps it, also inside the storage."""
+    storage = LocalStorage(str(tmp_path / "storage"))
+    store = TableStore(pipeline="p", spark=cast("SparkSession", cast("Any", None)), storage=storage)
+    uses = FolderUses(graph=DataflowGraph(pipeline="p", datasets=(), flows=()), store=store)
+    found = {}
+    for table, foreign in (("alone", None), ("notes", "notes.txt"), ("nested", "project/storage/tables/x")):
+        record = record_of(table, tmp_path / "storage" / "mine" / table)
+        write_log(Path(record.path), {})
+        if foreign is not None:
+            (Path(record.path) / foreign).parent.mkdir(parents=True, exist_ok=True)
+            (Path(record.path) / foreign).touch()
+        found[table] = uses.why_kept(record)
+    own = record_of("own", Path(store.layout.table(record_of("own", tmp_path).dataset)))
+    write_log(Path(own.path), {})
+    (Path(own.path) / "left.txt").touch()
+    assert {**found, "own": uses.why_kept(own)} == {
+        "alone": None, "notes": "its folder also contains notes.txt, which does not belong to the table",
+        "nested": "its folder also contains project, which does not belong to the table", "own": None,
+    }  # fmt: skip

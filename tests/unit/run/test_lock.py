@@ -59,6 +59,7 @@ def test_a_second_update_is_told_who_runs(storage: LocalStorage) -> None:
         "holder": f"update u-1, process {os.getpid()} on {socket.gethostname()}, since 2026-01-01T00:00:00.000Z",
         "path": storage.path("update.lock"),
         "advice": "The lock is released when its process ends.",
+        "update": "u-1",
     }
 
 
