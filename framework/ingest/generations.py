@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from framework.checkpoints.generations import GenerationStore
 from framework.declare.copy_definition import CopyDefinition
@@ -27,6 +28,7 @@ from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import has_changes, has_rows, is_rebuild_open
 from framework.ingest.connections import gateway_connection, table_names
 from framework.ingest.copy_state import CopyState, new_copy
+from framework.ingest.declared import refreshed
 from framework.ingest.drift import is_replaceable
 from framework.ingest.state import (
     GatewayState,
@@ -36,7 +38,6 @@ from framework.ingest.state import (
     SnapshotGeneration,
     TableState,
     copy_elsewhere,
-    refreshed,
 )
 from framework.sources.databases.tables import TableName
 
@@ -103,6 +104,7 @@ class _Beginning:
 
     def run(self) -> list[Refusal]:
         state = refreshed(self._stored, self._gateway)
+        self._ask_again(state)  # an update may have been killed before it did so
         state = self._with_new_slot(state, self._store.request(self._gateway.name))
         requests = self._store.table_requests(self._gateway.name)
         for table in state.tables:
@@ -116,17 +118,16 @@ class _Beginning:
             state = self._with_definition(self._with_refresh(state, declared), declared)
         if state != self._stored:
             self._store.write(state)
-        self._ask_again(state, requests)
+        self._ask_again(state)
         self._begin_checkpoints(state)
         return self._refusals
 
-    def _ask_again(self, state: GatewayState, requests: Mapping[str, Request]) -> None:
-        """Ask again for what an operator has asked for since the requests were read, if it would count as begun."""
-        for source, now in self._store.table_requests(self._gateway.name).items():
-            known, before = state.table(source), requests.get(source, Request())
-            is_other = (now.where, now.generation) != (before.where, before.generation)
-            if known is not None and is_other and now.generation == known.number:
-                self._store.ask(replace(now, generation=known.number + 1), self._gateway.name, source)
+    def _ask_again(self, state: GatewayState) -> None:
+        """Ask again for rows that the begun snapshot leaves out: they were asked for after the requests were read."""
+        for source in self._store.table_requests(self._gateway.name):
+            known = state.table(source)
+            if known is not None and known.current is not None:
+                self._store.change_request(partial(_with_open_rows, known.current), self._gateway.name, source)
 
     def _with_new_slot(self, state: GatewayState, request: Request) -> GatewayState:
         """Return the state with a new slot, if one is asked for: every table is read again from its position."""
@@ -332,3 +333,9 @@ class _Beginning:
     def _begin(self, dataset: QualifiedName, flow: QualifiedName, number: int, reason: str) -> None:
         if self._checkpoints.latest_number(dataset, flow) < number:
             self._checkpoints.begin(dataset, flow, reason=reason, number=number)
+
+
+def _with_open_rows(begun: SnapshotGeneration, request: Request) -> Request:
+    """Return a request that counts as begun as one for the next snapshot, if the begun one does not read its rows."""
+    is_open = begun.where is not None and request.where != begun.where
+    return replace(request, generation=begun.number + 1) if is_open and request.generation == begun.number else request

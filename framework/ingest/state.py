@@ -1,7 +1,8 @@
 """The durable state of gateways: where each generation of a table's snapshot starts, and what its operator asks for.
 
 Two files for two writers. An update writes `gateway.json` while it holds the lock of updates. The commands of
-`sluice ingest` write one file per table below `requests/`, at any time. Both are replaced atomically.
+`sluice ingest` write one file per table below `requests/`, at any time. Both are replaced atomically, and
+each version of a request by one process only.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.ingest.copy_state import CopyState, copy_of_json
+from framework.ingest.request_files import newest_versions, read_newest, replace_version
 
 _VERSION = 1
 _ROOT = "ingest"
@@ -224,32 +226,54 @@ class GatewayStore:
         Raises:
             OperationError: INGESTION_STATE_DAMAGED.
         """
-        name = _request_file(source)
-        text = self._read(gateway, name)
-        return Request() if text is None else self._parsed(gateway, name, text, _table_request)[1]
+        return self._request(gateway, source)[1]
 
     def table_requests(self, gateway: str) -> dict[str, Request]:
         """Return what is asked for each source table that anything was ever asked for."""
-        folder = self._storage.path(_ROOT, _safe(gateway), _REQUESTS)
+        folder = self._path(gateway, _REQUESTS)
         found = {}
-        for name in self._storage.list_names(folder):
-            text = self._read(gateway, f"{_REQUESTS}/{name}")
+        for name in newest_versions(self._storage.list_names(folder)):
+            text = read_newest(self._storage, folder, name)[1]
             if text is not None:
-                source, request = self._parsed(gateway, name, text, _table_request)
+                source, request = self._parsed(gateway, f"{_REQUESTS}/{name}", text, _table_request)
                 if source is not None:
                     found[source] = request
         return found
 
     def ask(self, request: Request, gateway: str, source: str | None = None) -> None:
         """Replace what is asked for a source table; None for the whole gateway."""
-        self._write(gateway, _request_file(source), {"source": source, **asdict(request)})
+        self.change_request(lambda _: request, gateway, source)
+
+    def change_request(self, change: Callable[[Request], Request], gateway: str, source: str | None = None) -> Request:
+        """Change what is asked for a source table, or for the whole gateway; no change of another process is lost.
+
+        Args:
+            change: returns the request that follows another one; called again if another process came first.
+            gateway: the gateway.
+            source: the source table; None for the whole gateway.
+        """
+        folder, _, name = self._path(gateway, _request_file(source)).rpartition("/")
+        while True:
+            version, before = self._request(gateway, source)
+            after = change(before)
+            text = _json_text({"source": source, **asdict(after)})
+            if after == before or replace_version(self._storage, folder, name, version, text):
+                return after
+
+    def _request(self, gateway: str, source: str | None) -> tuple[int, Request]:
+        """Return the newest version of a request, and the request."""
+        path = self._path(gateway, _request_file(source))
+        folder, _, name = path.rpartition("/")
+        version, text = read_newest(self._storage, folder, name)
+        if text is None:
+            return version, Request()
+        return version, self._parsed(gateway, _request_file(source), text, _table_request)[1]
 
     def _read(self, gateway: str, name: str) -> str | None:
         return self._storage.read_text(self._path(gateway, name))
 
     def _write(self, gateway: str, name: str, value: Mapping[str, Any]) -> None:
-        text = json.dumps({"version": _VERSION, **value}, ensure_ascii=False, indent=1)
-        self._storage.write_text(self._path(gateway, name), text)
+        self._storage.write_text(self._path(gateway, name), _json_text(value))
 
     def _path(self, gateway: str, name: str) -> str:
         return self._storage.path(_ROOT, _safe(gateway), *name.split("/"))
@@ -261,6 +285,10 @@ class GatewayStore:
             is_known = isinstance(error, _VersionError)
             problem = str(error) if is_known else f"it has a missing or malformed field: {error}"
             raise OperationError("INGESTION_STATE_DAMAGED", path=self._path(gateway, name), problem=problem) from error
+
+
+def _json_text(value: Mapping[str, Any]) -> str:
+    return json.dumps({"version": _VERSION, **value}, ensure_ascii=False, indent=1)
 
 
 class _VersionError(ValueError):
@@ -275,49 +303,10 @@ def _versioned(text: str) -> Any:
     return value
 
 
-def refreshed(state: GatewayState | None, gateway: IngestedGateway) -> GatewayState:
-    """Return the state with the tables that are declared now.
-
-    A copy of another name has no rows yet, so a snapshot of some rows becomes one of all rows.
-    """
-    known = {} if state is None else {each.table.source: each for each in state.tables}
-    tables = []
-    for table in gateway.tables:
-        before = known.pop(table.source, None)
-        declared = replace(table, definition=None)
-        if before is None:
-            tables.append(TableState(table=declared))
-            continue
-        generations = before.generations
-        if before.table.target != table.target:
-            generations = tuple(replace(each, where=None) for each in generations)
-        tables.append(replace(before, table=declared, generations=generations, is_declared=True))
-    left = (replace(each, is_declared=False) for each in known.values())
-    base = state or GatewayState(gateway=gateway)
-    return replace(base, gateway=gateway, tables=(*tables, *left))
-
-
 def copy_elsewhere(store: GatewayStore, target: QualifiedName, gateway: str) -> CopyState | None:
     """Return how another gateway made the rows of a copy; None if no other one did."""
     others = (state.copy(target) for state in store.read_all() if state.gateway.name != gateway)
     return next((each for each in others if each is not None), None)
-
-
-def generation_sql(generations: Sequence[SnapshotGeneration]) -> str:
-    """Return the generation of a staged change, in SQL over its columns `generation` (of its slot) and `position`.
-
-    Examples:
-        >>> generation_sql([SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2)])
-        'CASE WHEN generation > 0 OR (generation = 0 AND position >= 42) THEN 1L ELSE 0L END'
-    """
-    if not generations:
-        return "0L"
-    cases = [
-        f"WHEN generation > {each.slot_generation} OR (generation = {each.slot_generation} AND position >= {each.lsn}) "
-        f"THEN {each.number}L"
-        for each in reversed(generations)
-    ]
-    return f"CASE {' '.join(cases)} ELSE 0L END"
 
 
 def _safe(name: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from framework.checkpoints.generations import GenerationStore
 from framework.declare.specs import IngestedGateway
 from framework.foundation.errors import SourceError
 from framework.foundation.local_storage import LocalStorage
+from framework.ingest import state as ingest_state
 from framework.ingest.generations import begin_generations
 from framework.ingest.operations import Operations
 from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, SnapshotGeneration, TableState
@@ -173,13 +176,13 @@ def test_a_request_that_an_update_does_not_see_is_asked_for_again(
     """An update begins the one before it while an operator asks; it is recorded before or after the request."""
     operations, store, here = Operations(storage=storage), GatewayStore(storage), GatewayStore
     operations.resync(BANK, ORDERS, "a = 1")
-    ask, write, done = here.ask, here.write, list[str]()
+    change, write, done = here.change_request, here.write, list[str]()
 
-    def asking(self: GatewayStore, request: Request, *place: str) -> None:
+    def changing(self: GatewayStore, follow: Callable[[Request], Request], *place: str) -> Request:
         if is_early and not done:
             done.append("update")
             begin_generations([found(7)], storage, ManualClock())
-        ask(self, request, *place)
+        return change(self, follow, *place)
 
     def writing(self: GatewayStore, state: GatewayState) -> None:
         if not is_early and not done:
@@ -187,7 +190,7 @@ def test_a_request_that_an_update_does_not_see_is_asked_for_again(
             operations.resync(BANK, ORDERS, "b = 2")
         write(self, state)
 
-    swap.setattr(here, "ask", asking)
+    swap.setattr(here, "change_request", changing)
     swap.setattr(here, "write", writing)
     if is_early:
         operations.resync(BANK, ORDERS, "b = 2")
@@ -201,3 +204,59 @@ def test_a_request_that_an_update_does_not_see_is_asked_for_again(
     request = store.request("bank", "public.orders")
     assert (request.generation, len(done)) == (2, 1)
     assert request.where in ("b = 2", "(a = 1\n) OR (b = 2\n)")
+
+
+def test_no_request_is_lost_to_one_of_the_same_moment(storage: LocalStorage, swap: pytest.MonkeyPatch) -> None:
+    """Another process changes the request between the read and the write of this one: both are in effect."""
+    operations, replaced = Operations(storage=storage), ingest_state.replace_version
+
+    def meanwhile(first: Callable[[], object], second: Callable[[], object]) -> Request:
+        """Return what is asked for after the second action, in which the first one comes before its write."""
+        GatewayStore(storage).ask(Request(), "bank", "public.orders")
+        actions = [first]
+
+        def replacing(*arguments: Any) -> bool:
+            if actions:
+                actions.pop()()
+            return replaced(*arguments)
+
+        with swap.context() as during:
+            during.setattr(ingest_state, "replace_version", replacing)
+            second()
+        assert not actions
+        return GatewayStore(storage).request("bank", "public.orders")
+
+    def resync(where: str | None) -> Callable[[], object]:
+        return lambda: operations.resync(BANK, ORDERS, where)
+
+    def pause() -> None:
+        operations.pause(BANK, ORDERS)
+
+    swap.setattr("framework.ingest.operations.check_partial_resync", lambda *_: "")
+    assert meanwhile(resync("a = 1"), resync("b = 2")) == Request(generation=1, where="(a = 1\n) OR (b = 2\n)")
+    assert meanwhile(resync(None), resync("b = 2")) == Request(generation=1)
+    for first, second in ((resync(None), pause), (pause, resync(None))):
+        assert meanwhile(first, second) == Request(generation=1, mode=Mode.PAUSED)
+    twice = meanwhile(lambda: (pause(), operations.resync(BANK, ORDERS, None)), resync("b = 2"))
+    assert twice == Request(generation=1, mode=Mode.PAUSED)
+    assert len(storage.list_names(storage.path("ingest", "bank", "requests"))) == 1
+
+
+def test_a_request_for_more_rows_outlives_the_end_of_the_update_that_misses_it(
+    storage: LocalStorage, swap: pytest.MonkeyPatch
+) -> None:
+    """The update is killed between its state and the request that it asks for again."""
+    swap.setattr("framework.ingest.operations.check_partial_resync", lambda *_: "")
+    operations, write = Operations(storage=storage), GatewayStore.write
+    operations.resync(BANK, ORDERS, "a = 1")
+
+    def killed(self: GatewayStore, state: GatewayState) -> None:
+        operations.resync(BANK, ORDERS, None)
+        write(self, state)
+        raise KeyboardInterrupt
+
+    with swap.context() as during, suppress(KeyboardInterrupt):
+        during.setattr(GatewayStore, "write", killed)
+        begin_generations([found(7)], storage, ManualClock())
+    assert [each.where for each in orders(storage).generations] == ["a = 1"]
+    assert [each.where for each in begun(storage, "public.orders", found(7))] == ["a = 1", None]
