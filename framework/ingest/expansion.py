@@ -184,7 +184,8 @@ class _Expansion:
             is_begun=planned is not None,
             relation=found.relation,
             membership=membership,
-            partitions=(pending.partitions if pending is not None else "") or found.partitions,
+            # The rows of partitions that came or went while it was missed are read again.
+            partitions="" if found.is_missed else (pending.partitions if pending else "") or found.partitions,
             position=next(iter(staged or ()), ""),
         )
 

@@ -47,6 +47,8 @@ class SnapshotGeneration:
         relation: the source table, see `TableState`.
         is_rebuild: whether it begins with an empty copy, because older rows have another definition. The rebuild of the
             copy then begins its checkpoint.
+        skips_earlier: whether changes of earlier generations that are not applied yet never are, because some were
+            staged while the table was missed.
     """
 
     number: int
@@ -56,6 +58,7 @@ class SnapshotGeneration:
     where: str | None = None
     relation: int = field(default=0, repr=False)
     is_rebuild: bool = False
+    skips_earlier: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,8 @@ class TableState:
         table: the table, as last declared.
         generations: its snapshots after the first one, in ascending order.
         is_declared: whether the last update copied it.
+        is_missed: whether changes may be staged that have none of its options, because an update did not have it among
+            its tables; until a new generation begins.
         first_relation: what identifies the source table of the first snapshot in its database, whatever its name; 0
             before an update could copy it.
         membership: what identifies the membership of the table in the publication, when it was last seen; 0 before.
@@ -75,6 +80,7 @@ class TableState:
     table: IngestedTable
     generations: tuple[SnapshotGeneration, ...] = ()
     is_declared: bool = True
+    is_missed: bool = False
     first_relation: int = field(default=0, repr=False)
     membership: int = field(default=0, repr=False)
     partitions: str = field(default="", repr=False)
@@ -112,8 +118,8 @@ class TableState:
 
     @property
     def oldest_kept(self) -> int:
-        """The number of the generation before which no change is in the copy: that of its last rebuild."""
-        return max((each.number for each in self.generations if each.is_rebuild), default=0)
+        """The number of the generation before which no change is applied any more."""
+        return max((each.number for each in self.generations if each.is_rebuild or each.skips_earlier), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,6 +361,7 @@ def _table_json(state: TableState) -> dict[str, Any]:
         "flows": [_name_json(table.snapshot_flow), _name_json(table.cdc_flow)],
         "keys": list(table.keys),
         "declared": state.is_declared,
+        "missed": state.is_missed,
         "relation": state.first_relation,
         "membership": state.membership,
         "partitions": state.partitions,
@@ -367,6 +374,7 @@ def _table_json(state: TableState) -> dict[str, Any]:
                 "where": each.where,
                 "relation": each.relation,
                 "rebuild": each.is_rebuild,
+                "skips_earlier": each.skips_earlier,
             }
             for each in state.generations
         ],
@@ -415,10 +423,12 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
                 where=each["where"],
                 relation=int(each.get("relation", 0)),  # an earlier release did not record it
                 is_rebuild=bool(each.get("rebuild")),
+                skips_earlier=bool(each.get("skips_earlier")),
             )
             for each in value["generations"]
         ),
         is_declared=bool(value["declared"]),
+        is_missed=bool(value.get("missed", not value["declared"])),
         first_relation=int(value.get("relation", 0)),
         membership=int(value.get("membership", 0)),
         partitions=str(value.get("partitions", "")),
