@@ -124,16 +124,26 @@ def is_pending(storage: Storage, gateway: str, target: QualifiedName) -> bool:
 
 
 def has_rows(storage: Storage, target: QualifiedName) -> bool:
-    """Return whether a flow of a copy has planned a batch, so that the copy may have rows."""
-    return any(_has_planned(storage, target, flow) for flow in (snapshot_flow_name(target), change_flow_name(target)))
+    """Return whether a flow of a copy has planned a batch, so that the copy may have rows.
+
+    Those of an earlier snapshot are in the copy, too, until a later one has replaced them.
+    """
+    generations = GenerationStore(storage)
+    return any(
+        each.is_present and _has_batch(storage, generations.path(target, flow, each.number))
+        for flow in (snapshot_flow_name(target), change_flow_name(target))
+        for each in reversed(generations.read(target, flow))
+    )
 
 
 def _has_planned(storage: Storage, target: QualifiedName, flow: QualifiedName) -> bool:
     generations = GenerationStore(storage)
     current = generations.current(target, flow)
-    if current is None:
-        return False
-    return read_progress(storage, generations.path(target, flow, current.number)).last_offset_batch is not None
+    return current is not None and _has_batch(storage, generations.path(target, flow, current.number))
+
+
+def _has_batch(storage: Storage, checkpoint: str) -> bool:
+    return read_progress(storage, checkpoint).last_offset_batch is not None
 
 
 def has_changes(storage: Storage, changes: QualifiedName) -> bool:

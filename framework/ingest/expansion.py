@@ -39,10 +39,10 @@ from framework.ingest.confirmation import (
 from framework.ingest.copies import Copy, CopyFinder, FailedCopy, KnownTable
 from framework.ingest.drift import drift_error, is_replaceable
 from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
-from framework.ingest.payloads import free_name, payload_options, quoted_column
+from framework.ingest.payloads import free_name, generation_sql, payload_options, quoted_column
 from framework.ingest.progress import planned_basis
 from framework.ingest.relations import log_relations
-from framework.ingest.state import GatewayState, GatewayStore, Mode, TableState, copy_elsewhere, generation_sql
+from framework.ingest.state import GatewayState, GatewayStore, Mode, TableState, copy_elsewhere
 from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
 from framework.sources.databases.tables import REPLACED, UNREADABLE, quote_identifier
 
@@ -185,7 +185,8 @@ class _Expansion:
             is_begun=planned is not None,
             relation=found.relation,
             membership=membership,
-            partitions=(pending.partitions if pending is not None else "") or found.partitions,
+            # The rows of partitions that came or went while it was missed are read again.
+            partitions="" if found.is_missed else (pending.partitions if pending else "") or found.partitions,
             position=next(iter(staged or ()), ""),
         )
 

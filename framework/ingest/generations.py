@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from framework.checkpoints.generations import GenerationStore
 from framework.declare.copy_definition import CopyDefinition
@@ -27,6 +28,7 @@ from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import has_changes, has_rows, is_rebuild_open
 from framework.ingest.connections import gateway_connection, table_names
 from framework.ingest.copy_state import CopyState, new_copy
+from framework.ingest.declared import refreshed
 from framework.ingest.drift import is_replaceable
 from framework.ingest.state import (
     GatewayState,
@@ -36,9 +38,10 @@ from framework.ingest.state import (
     SnapshotGeneration,
     TableState,
     copy_elsewhere,
-    refreshed,
 )
 from framework.sources.databases.tables import TableName
+
+_MISSED = "begins, because an earlier update did not have its table, whose changes were staged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,31 +105,44 @@ class _Beginning:
         self._definitions = {each.target: each.definition for each in gateway.tables if each.definition is not None}
 
     def run(self) -> list[Refusal]:
-        state = refreshed(self._stored, self._gateway)
+        state = self._with_missed(refreshed(self._stored, self._gateway, next_checkpoint=self._next_checkpoint))
+        self._ask_again(state)  # an update may have been killed before it did so
         state = self._with_new_slot(state, self._store.request(self._gateway.name))
         requests = self._store.table_requests(self._gateway.name)
         for table in state.tables:
-            request = requests.get(table.table.source)
-            if request is not None and table.is_declared and request.generation > table.number:
-                if request.where is not None and not table.table.relation:
-                    continue  # the table has a fault, perhaps one that needs all rows
+            request = _open_request(table, requests.get(table.table.source, Request()))
+            if request is not None:
                 state = self._with_generation(state, table, request)
         state = self._published(self._identified(state, requests), requests)
         for declared in self._gateway.tables:
             state = self._with_definition(self._with_refresh(state, declared), declared)
         if state != self._stored:
             self._store.write(state)
-        self._ask_again(state, requests)
+        self._ask_again(state)
         self._begin_checkpoints(state)
         return self._refusals
 
-    def _ask_again(self, state: GatewayState, requests: Mapping[str, Request]) -> None:
-        """Ask again for what an operator has asked for since the requests were read, if it would count as begun."""
-        for source, now in self._store.table_requests(self._gateway.name).items():
-            known, before = state.table(source), requests.get(source, Request())
-            is_other = (now.where, now.generation) != (before.where, before.generation)
-            if known is not None and is_other and now.generation == known.number:
-                self._store.ask(replace(now, generation=known.number + 1), self._gateway.name, source)
+    def _ask_again(self, state: GatewayState) -> None:
+        """Ask again for rows that the begun snapshot leaves out: they were asked for after the requests were read."""
+        for source in self._store.table_requests(self._gateway.name):
+            known = state.table(source)
+            if known is not None and known.current is not None:
+                self._store.change_request(partial(_with_open_rows, known.current), self._gateway.name, source)
+
+    def _with_missed(self, state: GatewayState) -> GatewayState:
+        """Return the state with the tables marked as missed that were published before they could be copied."""
+        if not has_changes(self._storage, self._gateway.changes):
+            return state
+        tables = (
+            replace(each, is_missed=True)
+            if not each.relation and each.table.membership and not has_rows(self._storage, each.table.target)
+            else each
+            for each in state.tables
+        )
+        return replace(state, tables=tuple(tables))
+
+    def _next_checkpoint(self, table: IngestedTable) -> int:
+        return self._checkpoints.latest_number(table.target, table.snapshot_flow) + 1
 
     def _with_new_slot(self, state: GatewayState, request: Request) -> GatewayState:
         """Return the state with a new slot, if one is asked for: every table is read again from its position."""
@@ -212,11 +228,11 @@ class _Beginning:
         it is for a full refresh.
         """
         target = table.table.target
-        checkpoint = self._checkpoints.latest_number(target, table.table.snapshot_flow) + 1
+        checkpoint = self._next_checkpoint(table.table)
         now, before = self._definitions.get(target), self._copy(state, target)
         is_outdated = now is not None and before is not None and before.followed_by(now) is None
         is_rebuild = before is not None and (is_refresh or self._begins_empty(before, now))
-        where = None if is_outdated else self._filter(table, request)
+        where = None if is_outdated or table.is_missed else self._filter(table, request)
         begun = SnapshotGeneration(
             number=request.generation,
             slot_generation=slot_generation,
@@ -225,10 +241,13 @@ class _Beginning:
             where=where,
             relation=table.table.relation,
             is_rebuild=is_rebuild,
+            skips_earlier=table.is_missed,
         )
         # The plan of the snapshot records the membership of the publication that it begins with.
-        generations, partitions = (*table.generations, begun), table.table.partitions
-        state = self._replaced(state, replace(table, generations=generations, membership=0, partitions=partitions))
+        # A table with a fault is read as a whole once more when it can be copied.
+        is_missed = table.is_missed and not table.table.relation
+        known = replace(table, generations=(*table.generations, begun), is_missed=is_missed)
+        state = self._replaced(state, replace(known, membership=0, partitions=table.table.partitions))
         rebuild = checkpoint if is_rebuild else 0
         if is_outdated and now is not None:
             return state.with_copy(new_copy(target, now, rebuild=rebuild))
@@ -326,9 +345,30 @@ class _Beginning:
         self._begin(changes, changes, state.changes_checkpoint, f"new replication slot {state.slot_generation}")
         for each in state.tables:
             if each.current is not None and each.is_declared and not each.current.is_rebuild:
-                reason = f"snapshot {each.number} was asked for"
+                why = _MISSED if each.current.skips_earlier else "was asked for"
+                reason = f"snapshot {each.number} {why}"
                 self._begin(each.table.target, each.table.snapshot_flow, each.current.checkpoint, reason)
 
     def _begin(self, dataset: QualifiedName, flow: QualifiedName, number: int, reason: str) -> None:
         if self._checkpoints.latest_number(dataset, flow) < number:
             self._checkpoints.begin(dataset, flow, reason=reason, number=number)
+
+
+def _with_open_rows(begun: SnapshotGeneration, request: Request) -> Request:
+    """Return a request that counts as begun as one for the next snapshot, if the begun one does not read its rows."""
+    is_open = begun.where is not None and request.where != begun.where
+    return replace(request, generation=begun.number + 1) if is_open and request.generation == begun.number else request
+
+
+def _open_request(table: TableState, request: Request) -> Request | None:
+    """Return the request for the generation of a table that begins now; None without one.
+
+    A table that was missed is read again as a whole, once it can be copied.
+    """
+    if not table.is_declared:
+        return None
+    if table.is_missed and table.table.relation:
+        return Request(generation=table.number + 1)
+    is_open = request.generation > table.number
+    # With a condition not for a table with a fault, perhaps one that needs all rows.
+    return request if is_open and (request.where is None or table.table.relation) else None

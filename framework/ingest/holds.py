@@ -1,4 +1,4 @@
-"""The flows that an operator has paused, cancelled or skipped."""
+"""The flows that an operator has paused, cancelled or skipped, and those of a table that must be read again first."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from framework.foundation.storage_port import Storage
 from framework.ingest.state import GatewayStore, Mode
 
 _FRESH_SECONDS = 2.0
+_MISSED = "its table was not among those of an earlier update, and its new snapshot could not begin"
 _GATEWAY_PAUSED = "its gateway is paused; `sluice ingest resume` continues it"
 _REASONS: Mapping[Mode, str] = {
     Mode.PAUSED: "its table is paused; `sluice ingest resume` continues it",
@@ -32,6 +33,9 @@ def held_flows(storage: Storage) -> dict[QualifiedName, str]:
             flows = [flow for each in gateway.tables for flow in (each.snapshot_flow, each.cdc_flow)]
             held |= dict.fromkeys([gateway.changes, *flows], _GATEWAY_PAUSED)
             continue
+        # A table with a fault has no keys: its flows fail with it.
+        missed = [each.table for each in state.tables if each.is_declared and each.is_missed and each.table.keys]
+        held |= {flow: _MISSED for table in missed for flow in (table.snapshot_flow, table.cdc_flow)}
         requests = store.table_requests(gateway.name)
         for table in gateway.tables:
             mode = requests[table.source].mode if table.source in requests else Mode.ACTIVE

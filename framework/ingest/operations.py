@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from framework.checkpoints.generations import GenerationStore
 from framework.declare.specs import IngestedGateway, IngestedTable
@@ -119,14 +120,8 @@ class Operations:
         named = "" if where is None else check_partial_resync(self.storage, gateway, table, where)
         store = GatewayStore(self.storage)
         while True:
-            before = store.request(gateway.name, table.source)
-            is_pending = where is not None and before.generation > number
-            wanted = _either(before.where, where) if where is not None and is_pending else where
-            partitions = named or (before.partitions if is_pending else "")
-            # A snapshot that was cancelled or skipped is wanted now.
-            mode = Mode.PAUSED if before.mode is Mode.PAUSED else Mode.ACTIVE
-            request = Request(mode=mode, generation=number + 1, where=wanted, partitions=partitions)
-            store.ask(request, gateway.name, table.source)
+            follow = partial(_asked, begun=number, where=where, partitions=named)
+            request = store.change_request(follow, gateway.name, table.source)
             # An update may have begun the request of before; if it does so now, it asks for this one again.
             number = self._begun(gateway, table)
             if number < request.generation:
@@ -150,20 +145,32 @@ class Operations:
         state = store.read(gateway.name)
         if state is None:
             raise UserError("INGESTION_NOT_STARTED", name=gateway.name)
-        for source, request in store.table_requests(gateway.name).items():
-            if request.mode in (Mode.CANCELLED, Mode.SKIPPED):  # changes of it are lost, too
-                store.ask(replace(request, mode=Mode.ACTIVE), gateway.name, source)
-        before = store.request(gateway.name)
-        store.ask(replace(before, generation=state.slot_generation + 1), gateway.name)
+        for source in store.table_requests(gateway.name):
+            store.change_request(_with_snapshot, gateway.name, source)  # changes of it are lost, too
+        number = state.slot_generation + 1
+        store.change_request(lambda before: replace(before, generation=number), gateway.name)
 
     def _set_mode(self, gateway: IngestedGateway, table: IngestedTable | None, mode: Mode) -> None:
-        store, source = GatewayStore(self.storage), None if table is None else table.source
-        store.ask(replace(store.request(gateway.name, source), mode=mode), gateway.name, source)
+        source = None if table is None else table.source
+        GatewayStore(self.storage).change_request(lambda before: replace(before, mode=mode), gateway.name, source)
 
     def _check_open(self, table: IngestedTable) -> None:
         current = GenerationStore(self.storage).current(table.target, table.snapshot_flow)
         if current is not None and current.completed:
             raise UserError("INGESTION_SNAPSHOT_COMPLETE", table=table.source)
+
+
+def _asked(before: Request, *, begun: int, where: str | None, partitions: str) -> Request:
+    """Return the request for rows that follows another one, when the snapshot of a number has begun last."""
+    is_pending = where is not None and before.generation > begun
+    wanted = _either(before.where, where) if where is not None and is_pending else where
+    partitions = partitions or (before.partitions if is_pending else "")
+    return Request(mode=_with_snapshot(before).mode, generation=begun + 1, where=wanted, partitions=partitions)
+
+
+def _with_snapshot(before: Request) -> Request:
+    """Return a request that has a snapshot, also if it was cancelled or skipped."""
+    return before if before.mode is Mode.PAUSED else replace(before, mode=Mode.ACTIVE)
 
 
 def _either(first: str | None, second: str) -> str | None:

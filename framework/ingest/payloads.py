@@ -1,9 +1,30 @@
-"""Payloads of staged changes as columns: the options of `from_json`, and names for Spark SQL."""
+"""Staged changes as columns: their generations, the options of `from_json`, and names for Spark SQL."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from framework.ingest.state import SnapshotGeneration
+
 _CORRUPT_RECORD = "_corrupt_record"
 _MOST_CHARACTERS = 2**31 - 1
+
+
+def generation_sql(generations: Sequence[SnapshotGeneration]) -> str:
+    """Return the generation of a staged change, in SQL over its columns `generation` (of its slot) and `position`.
+
+    Examples:
+        >>> generation_sql([SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2)])
+        'CASE WHEN generation > 0 OR (generation = 0 AND position >= 42) THEN 1L ELSE 0L END'
+    """
+    if not generations:
+        return "0L"
+    cases = [
+        f"WHEN generation > {each.slot_generation} OR (generation = {each.slot_generation} AND position >= {each.lsn}) "
+        f"THEN {each.number}L"
+        for each in reversed(generations)
+    ]
+    return f"CASE {' '.join(cases)} ELSE 0L END"
 
 
 def payload_options(columns: tuple[str, ...]) -> dict[str, str]:

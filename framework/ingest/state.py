@@ -1,7 +1,8 @@
 """The durable state of gateways: where each generation of a table's snapshot starts, and what its operator asks for.
 
 Two files for two writers. An update writes `gateway.json` while it holds the lock of updates. The commands of
-`sluice ingest` write one file per table below `requests/`, at any time. Both are replaced atomically.
+`sluice ingest` write one file per table below `requests/`, at any time. Both are replaced atomically, and
+each version of a request by one process only.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.ingest.copy_state import CopyState, copy_of_json
+from framework.ingest.request_files import newest_versions, read_newest, replace_version
 
 _VERSION = 1
 _ROOT = "ingest"
@@ -45,6 +47,8 @@ class SnapshotGeneration:
         relation: the source table, see `TableState`.
         is_rebuild: whether it begins with an empty copy, because older rows have another definition. The rebuild of the
             copy then begins its checkpoint.
+        skips_earlier: whether changes of earlier generations that are not applied yet never are, because some were
+            staged while the table was missed.
     """
 
     number: int
@@ -54,6 +58,7 @@ class SnapshotGeneration:
     where: str | None = None
     relation: int = field(default=0, repr=False)
     is_rebuild: bool = False
+    skips_earlier: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +69,8 @@ class TableState:
         table: the table, as last declared.
         generations: its snapshots after the first one, in ascending order.
         is_declared: whether the last update copied it.
+        is_missed: whether changes may be staged that have none of its options, because an update did not have it among
+            its tables; until a new generation begins.
         first_relation: what identifies the source table of the first snapshot in its database, whatever its name; 0
             before an update could copy it.
         membership: what identifies the membership of the table in the publication, when it was last seen; 0 before.
@@ -74,6 +81,7 @@ class TableState:
     table: IngestedTable
     generations: tuple[SnapshotGeneration, ...] = ()
     is_declared: bool = True
+    is_missed: bool = False
     first_relation: int = field(default=0, repr=False)
     membership: int = field(default=0, repr=False)
     partitions: str = field(default="", repr=False)
@@ -112,8 +120,8 @@ class TableState:
 
     @property
     def oldest_kept(self) -> int:
-        """The number of the generation before which no change is in the copy: that of its last rebuild."""
-        return max((each.number for each in self.generations if each.is_rebuild), default=0)
+        """The number of the generation before which no change is applied any more."""
+        return max((each.number for each in self.generations if each.is_rebuild or each.skips_earlier), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,32 +234,54 @@ class GatewayStore:
         Raises:
             OperationError: INGESTION_STATE_DAMAGED.
         """
-        name = _request_file(source)
-        text = self._read(gateway, name)
-        return Request() if text is None else self._parsed(gateway, name, text, _table_request)[1]
+        return self._request(gateway, source)[1]
 
     def table_requests(self, gateway: str) -> dict[str, Request]:
         """Return what is asked for each source table that anything was ever asked for."""
-        folder = self._storage.path(_ROOT, _safe(gateway), _REQUESTS)
+        folder = self._path(gateway, _REQUESTS)
         found = {}
-        for name in self._storage.list_names(folder):
-            text = self._read(gateway, f"{_REQUESTS}/{name}")
+        for name in newest_versions(self._storage.list_names(folder)):
+            text = read_newest(self._storage, folder, name)[1]
             if text is not None:
-                source, request = self._parsed(gateway, name, text, _table_request)
+                source, request = self._parsed(gateway, f"{_REQUESTS}/{name}", text, _table_request)
                 if source is not None:
                     found[source] = request
         return found
 
     def ask(self, request: Request, gateway: str, source: str | None = None) -> None:
         """Replace what is asked for a source table; None for the whole gateway."""
-        self._write(gateway, _request_file(source), {"source": source, **asdict(request)})
+        self.change_request(lambda _: request, gateway, source)
+
+    def change_request(self, change: Callable[[Request], Request], gateway: str, source: str | None = None) -> Request:
+        """Change what is asked for a source table, or for the whole gateway; no change of another process is lost.
+
+        Args:
+            change: returns the request that follows another one; called again if another process came first.
+            gateway: the gateway.
+            source: the source table; None for the whole gateway.
+        """
+        folder, _, name = self._path(gateway, _request_file(source)).rpartition("/")
+        while True:
+            version, before = self._request(gateway, source)
+            after = change(before)
+            text = _json_text({"source": source, **asdict(after)})
+            if after == before or replace_version(self._storage, folder, name, version, text):
+                return after
+
+    def _request(self, gateway: str, source: str | None) -> tuple[int, Request]:
+        """Return the newest version of a request, and the request."""
+        path = self._path(gateway, _request_file(source))
+        folder, _, name = path.rpartition("/")
+        version, text = read_newest(self._storage, folder, name)
+        if text is None:
+            return version, Request()
+        return version, self._parsed(gateway, _request_file(source), text, _table_request)[1]
 
     def _read(self, gateway: str, name: str) -> str | None:
         return self._storage.read_text(self._path(gateway, name))
 
     def _write(self, gateway: str, name: str, value: Mapping[str, Any]) -> None:
-        text = json.dumps({"version": _VERSION, **value}, ensure_ascii=False, indent=1)
-        self._storage.write_text(self._path(gateway, name), text)
+        self._storage.write_text(self._path(gateway, name), _json_text(value))
 
     def _path(self, gateway: str, name: str) -> str:
         return self._storage.path(_ROOT, _safe(gateway), *name.split("/"))
@@ -263,6 +293,10 @@ class GatewayStore:
             is_known = isinstance(error, _VersionError)
             problem = str(error) if is_known else f"it has a missing or malformed field: {error}"
             raise OperationError("INGESTION_STATE_DAMAGED", path=self._path(gateway, name), problem=problem) from error
+
+
+def _json_text(value: Mapping[str, Any]) -> str:
+    return json.dumps({"version": _VERSION, **value}, ensure_ascii=False, indent=1)
 
 
 class _VersionError(ValueError):
@@ -277,50 +311,10 @@ def _versioned(text: str) -> Any:
     return value
 
 
-def refreshed(state: GatewayState | None, gateway: IngestedGateway) -> GatewayState:
-    """Return the state with the tables that are declared now.
-
-    A copy of another name has no rows yet, so a snapshot of some rows becomes one of all rows.
-    """
-    known = {} if state is None else {each.table.source: each for each in state.tables}
-    tables = []
-    for table in gateway.tables:
-        before = known.pop(table.source, None)
-        declared = replace(table, definition=None)
-        if before is None:
-            tables.append(TableState(table=declared))
-            continue
-        generations = before.generations
-        if before.table.target != table.target:
-            generations = tuple(replace(each, where=None) for each in generations)
-        kept = replace(before, table=declared, generations=generations, is_declared=True)
-        tables.append(replace(kept, named_partitions=table.named_partitions))
-    left = (replace(each, is_declared=False) for each in known.values())
-    base = state or GatewayState(gateway=gateway)
-    return replace(base, gateway=gateway, tables=(*tables, *left))
-
-
 def copy_elsewhere(store: GatewayStore, target: QualifiedName, gateway: str) -> CopyState | None:
     """Return how another gateway made the rows of a copy; None if no other one did."""
     others = (state.copy(target) for state in store.read_all() if state.gateway.name != gateway)
     return next((each for each in others if each is not None), None)
-
-
-def generation_sql(generations: Sequence[SnapshotGeneration]) -> str:
-    """Return the generation of a staged change, in SQL over its columns `generation` (of its slot) and `position`.
-
-    Examples:
-        >>> generation_sql([SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2)])
-        'CASE WHEN generation > 0 OR (generation = 0 AND position >= 42) THEN 1L ELSE 0L END'
-    """
-    if not generations:
-        return "0L"
-    cases = [
-        f"WHEN generation > {each.slot_generation} OR (generation = {each.slot_generation} AND position >= {each.lsn}) "
-        f"THEN {each.number}L"
-        for each in reversed(generations)
-    ]
-    return f"CASE {' '.join(cases)} ELSE 0L END"
 
 
 def _safe(name: str) -> str:
@@ -369,6 +363,7 @@ def _table_json(state: TableState) -> dict[str, Any]:
         "flows": [_name_json(table.snapshot_flow), _name_json(table.cdc_flow)],
         "keys": list(table.keys),
         "declared": state.is_declared,
+        "missed": state.is_missed,
         "relation": state.first_relation,
         "membership": state.membership,
         "partitions": state.partitions,
@@ -382,6 +377,7 @@ def _table_json(state: TableState) -> dict[str, Any]:
                 "where": each.where,
                 "relation": each.relation,
                 "rebuild": each.is_rebuild,
+                "skips_earlier": each.skips_earlier,
             }
             for each in state.generations
         ],
@@ -430,10 +426,12 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
                 where=each["where"],
                 relation=int(each.get("relation", 0)),  # an earlier release did not record it
                 is_rebuild=bool(each.get("rebuild")),
+                skips_earlier=bool(each.get("skips_earlier")),
             )
             for each in value["generations"]
         ),
         is_declared=bool(value["declared"]),
+        is_missed=bool(value.get("missed", not value["declared"])),
         first_relation=int(value.get("relation", 0)),
         membership=int(value.get("membership", 0)),
         partitions=str(value.get("partitions", "")),

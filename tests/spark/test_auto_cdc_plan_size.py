@@ -120,7 +120,7 @@ def test_batches_with_deletes_share_their_generated_code(compiling: SparkSession
     """No value of a batch, and no time, is a part of the code: a later batch compiles nothing."""
     world = wide_world(compiling, tmp_path, 1)
     count = java_class("org.apache.spark.metrics.source.CodegenMetrics").METRIC_COMPILATION_TIME().getCount
-    compiled = []
+    compiled: list[int] = []
     while len(compiled) < 4 or (compiled[-1] > 0 and len(compiled) < 12):  # other workers compile in the same JVM
         before, sequence = count(), len(compiled)
         world.apply("changes", [(1, "one", "U", sequence), (2, "two", "D", sequence)])

@@ -11,7 +11,8 @@ from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.names import QualifiedName
-from framework.ingest.state import GatewayStore, Mode, Request, refreshed
+from framework.ingest.declared import refreshed
+from framework.ingest.state import GatewayStore, Mode, Request
 from framework.testing.manual_clock import ManualClock
 from tests.support.fake_pipeline import FakePipeline
 from tests.unit.cli.conftest import Sluice

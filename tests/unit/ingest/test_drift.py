@@ -13,7 +13,7 @@ from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 from framework.declare.specs import IngestedGateway
 from framework.foundation.errors import SourceError
 from framework.foundation.local_storage import LocalStorage
-from framework.ingest.confirmation import awaits_rebuild
+from framework.ingest.confirmation import awaits_rebuild, has_rows
 from framework.ingest.copy_state import CopyState
 from framework.ingest.drift import drift_error, is_replaceable
 from framework.ingest.generations import begin_generations
@@ -177,3 +177,20 @@ def test_a_rebuild_is_awaited_until_its_checkpoint_begins(storage: LocalStorage)
         assert _copy(storage)[1][0].is_rebuild
     GenerationStore(storage).begin(ORDERS.target, ORDERS.snapshot_flow, reason="rebuild", staged=True)
     assert not _is_awaited(storage)
+
+
+def test_rows_of_an_earlier_snapshot_are_in_the_copy_before_the_next_one_has_a_batch(storage: LocalStorage) -> None:
+    """Another type or key that comes meanwhile holds the table; the snapshot after it begins with an empty copy."""
+    Operations(storage=storage).resync(BANK, ORDERS, None)
+    begin_generations([_bank(BEFORE)], storage, ManualClock())
+    current = GenerationStore(storage).current(ORDERS.target, ORDERS.snapshot_flow)
+    assert current is not None
+    assert (current.number, has_rows(storage, ORDERS.target)) == (2, True)
+    changed = _bank(_changed(type="BIGINT"))
+    begin_generations([changed], storage, ManualClock())
+    copy = _copy(storage)[0]
+    assert copy is not None
+    assert copy.definition == BEFORE
+    Operations(storage=storage).resync(BANK, ORDERS, None)
+    begin_generations([changed], storage, ManualClock())
+    assert [each.is_rebuild for each in _copy(storage)[1]] == [False, True]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from framework.checkpoints.generations import GenerationStore
-from framework.declare.specs import IngestedGateway
+from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SourceError
 from framework.foundation.local_storage import LocalStorage
+from framework.ingest import request_files
 from framework.ingest.generations import begin_generations
+from framework.ingest.holds import held_flows
 from framework.ingest.operations import Operations
 from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, SnapshotGeneration, TableState
 from framework.sources.databases.postgres import membership, position, session
@@ -36,6 +40,11 @@ def storage(tmp_path: Path, swap: pytest.MonkeyPatch) -> LocalStorage:
         generations.begin(table.target, table.snapshot_flow, reason="first run")
     generations.complete(ORDERS.target, ORDERS.snapshot_flow, 1)
     return storage
+
+
+def refuse(*_: object) -> int:
+    """Answer as a source in which a transaction does not end."""
+    raise SourceError("DATABASE_TRANSACTIONS_OPEN", slot="s", seconds=1, pids="7")
 
 
 def begun(storage: LocalStorage, table: str, gateway: IngestedGateway = BANK) -> tuple[SnapshotGeneration, ...]:
@@ -83,10 +92,6 @@ def test_a_snapshot_that_is_not_complete_is_replaced_as_a_whole(storage: LocalSt
 
 def test_a_source_without_an_answer_leaves_the_request_open(storage: LocalStorage, swap: pytest.MonkeyPatch) -> None:
     """The refusal names the copy; the next update tries again."""
-
-    def refuse(*_: object) -> int:
-        raise SourceError("DATABASE_TRANSACTIONS_OPEN", slot="s", seconds=1, pids="7")
-
     Operations(storage=storage).resync(BANK, ORDERS, None)
     with swap.context() as during:
         during.setattr(position, "settled_position", refuse)
@@ -132,10 +137,6 @@ def test_another_table_of_a_name_is_only_taken_by_another_snapshot(
     assert begin_generations([BANK], storage, ManualClock()) == ()  # it could not be copied
     assert orders(storage).relation == 7
     Operations(storage=storage).resync(BANK, ORDERS, None)
-
-    def refuse(*_: object) -> int:
-        raise SourceError("DATABASE_TRANSACTIONS_OPEN", slot="s", seconds=1, pids="7")
-
     swap.setattr(position, "settled_position", refuse)
     assert len(begin_generations([found(8, 80)], storage, ManualClock())) == 1
     assert (orders(storage).relation, orders(storage).membership) == (7, 70)
@@ -173,13 +174,13 @@ def test_a_request_that_an_update_does_not_see_is_asked_for_again(
     """An update begins the one before it while an operator asks; it is recorded before or after the request."""
     operations, store, here = Operations(storage=storage), GatewayStore(storage), GatewayStore
     operations.resync(BANK, ORDERS, "a = 1")
-    ask, write, done = here.ask, here.write, list[str]()
+    change, write, done = here.change_request, here.write, list[str]()
 
-    def asking(self: GatewayStore, request: Request, *place: str) -> None:
+    def changing(self: GatewayStore, follow: Callable[[Request], Request], *place: str) -> Request:
         if is_early and not done:
             done.append("update")
             begin_generations([found(7)], storage, ManualClock())
-        ask(self, request, *place)
+        return change(self, follow, *place)
 
     def writing(self: GatewayStore, state: GatewayState) -> None:
         if not is_early and not done:
@@ -187,7 +188,7 @@ def test_a_request_that_an_update_does_not_see_is_asked_for_again(
             operations.resync(BANK, ORDERS, "b = 2")
         write(self, state)
 
-    swap.setattr(here, "ask", asking)
+    swap.setattr(here, "change_request", changing)
     swap.setattr(here, "write", writing)
     if is_early:
         operations.resync(BANK, ORDERS, "b = 2")
@@ -201,3 +202,121 @@ def test_a_request_that_an_update_does_not_see_is_asked_for_again(
     request = store.request("bank", "public.orders")
     assert (request.generation, len(done)) == (2, 1)
     assert request.where in ("b = 2", "(a = 1\n) OR (b = 2\n)")
+
+
+def test_no_request_is_lost_to_one_of_the_same_moment(storage: LocalStorage, swap: pytest.MonkeyPatch) -> None:
+    """Another process changes the request between the read and the write of this one: both are in effect."""
+    operations, replaced = Operations(storage=storage), request_files.replace_version
+
+    def meanwhile(first: Callable[[], object], second: Callable[[], object]) -> Request:
+        """Return what is asked for after the second action, in which the first one comes before its write."""
+        GatewayStore(storage).ask(Request(), "bank", "public.orders")
+        actions = [first]
+
+        def replacing(*arguments: Any) -> bool:
+            if actions:
+                actions.pop()()
+            return replaced(*arguments)
+
+        with swap.context() as during:
+            during.setattr("framework.ingest.state.replace_version", replacing)
+            second()
+        assert not actions
+        return GatewayStore(storage).request("bank", "public.orders")
+
+    def resync(where: str | None) -> Callable[[], object]:
+        return lambda: operations.resync(BANK, ORDERS, where)
+
+    def pause() -> None:
+        operations.pause(BANK, ORDERS)
+
+    swap.setattr("framework.ingest.operations.check_partial_resync", lambda *_: "")
+    assert meanwhile(resync("a = 1"), resync("b = 2")) == Request(generation=1, where="(a = 1\n) OR (b = 2\n)")
+    assert meanwhile(resync(None), resync("b = 2")) == Request(generation=1)
+    for first, second in ((resync(None), pause), (pause, resync(None))):
+        assert meanwhile(first, second) == Request(generation=1, mode=Mode.PAUSED)
+
+    def twice() -> None:
+        pause()
+        operations.resync(BANK, ORDERS, None)
+
+    assert meanwhile(twice, resync("b = 2")) == Request(generation=1, mode=Mode.PAUSED)
+    assert len(storage.list_names(storage.path("ingest", "bank", "requests"))) == 1
+
+
+def test_a_request_for_more_rows_outlives_the_end_of_the_update_that_misses_it(
+    storage: LocalStorage, swap: pytest.MonkeyPatch
+) -> None:
+    """The update is killed between its state and the request that it asks for again."""
+    swap.setattr("framework.ingest.operations.check_partial_resync", lambda *_: "")
+    operations, write = Operations(storage=storage), GatewayStore.write
+    operations.resync(BANK, ORDERS, "a = 1")
+
+    def killed(self: GatewayStore, state: GatewayState) -> None:
+        operations.resync(BANK, ORDERS, None)
+        write(self, state)
+        raise KeyboardInterrupt
+
+    with swap.context() as during, suppress(KeyboardInterrupt):
+        during.setattr(GatewayStore, "write", killed)
+        begin_generations([found(7)], storage, ManualClock())
+    assert [each.where for each in orders(storage).generations] == ["a = 1"]
+    assert [each.where for each in begun(storage, "public.orders", found(7))] == ["a = 1", None]
+
+
+def test_a_table_that_an_update_missed_is_read_again_and_its_staged_changes_are_passed_over(
+    storage: LocalStorage, swap: pytest.MonkeyPatch
+) -> None:
+    """It was not declared, or a copy of another name, or published before it could be copied; a refusal holds it."""
+
+    def update(*tables: IngestedTable) -> None:
+        assert begin_generations([replace(BANK, tables=tables)], storage, ManualClock()) == ()
+
+    def numbers() -> list[tuple[int, bool]]:
+        return [(each.number, each.skips_earlier) for each in orders(storage).generations]
+
+    present, other = replace(ORDERS, relation=7, membership=70), replace(CUSTOMERS, relation=8)
+    update(present, other)
+    update(other)
+    Operations(storage=storage).resync(BANK, ORDERS, None)
+    update(present, other)
+    update(present, other)
+    assert numbers() == [(1, True)]
+    current = GenerationStore(storage).current(ORDERS.target, ORDERS.snapshot_flow)
+    assert current is not None
+    assert "an earlier update did not have its table" in current.reason
+    assert current.number == orders(storage).generations[0].checkpoint
+
+    update(ORDERS, replace(CUSTOMERS, relation=7))  # it was renamed, and is the copy of its other name
+    with swap.context() as during:
+        during.setattr(position, "settled_position", refuse)
+        assert len(begin_generations([replace(BANK, tables=(present, other))], storage, ManualClock())) == 1
+    assert {*held_flows(storage)} == {ORDERS.snapshot_flow, ORDERS.cdc_flow}
+    update(present, other)
+    assert (numbers(), held_flows(storage)) == ([(1, True), (2, True)], {})
+    assert orders(storage).oldest_kept == 2
+
+    swap.setattr("framework.ingest.generations.has_changes", lambda *_: True)
+    new = replace(BANK.tables[2], source_table="new", relation=9)
+    update(present, new, replace(new, source_table="published", membership=90))
+    state = GatewayStore(storage).read("bank")
+    assert state is not None
+    assert {each.table.source_table: each.oldest_kept for each in state.tables if each.relation == 9} == {
+        "new": 0, "published": 1
+    }  # fmt: skip
+
+
+def test_a_copy_that_has_an_earlier_name_again_reads_the_snapshot_that_it_has_not_read(storage: LocalStorage) -> None:
+    """The numbers of its checkpoints are not those of the copy that the generation began with."""
+    generations = GenerationStore(storage)
+    for _ in range(2):
+        generations.begin(ORDERS.target, ORDERS.snapshot_flow, reason="full refresh")
+    other = replace(ORDERS, target=CUSTOMERS.target, snapshot_flow=CUSTOMERS.snapshot_flow)
+    renamed = replace(BANK, tables=(other,))
+    begun(storage, "public.orders", renamed)
+    Operations(storage=storage).resync(renamed, other, None)
+    assert [each.checkpoint for each in begun(storage, "public.orders", renamed)] == [2]
+    begun(storage, "public.orders")
+    current = generations.current(ORDERS.target, ORDERS.snapshot_flow)
+    assert current is not None
+    assert (current.number, current.completed) == (4, False)

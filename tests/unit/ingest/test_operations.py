@@ -18,16 +18,16 @@ from framework.foundation.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import is_pending, open_confirmations
 from framework.ingest.copy_state import new_copy
+from framework.ingest.declared import refreshed
 from framework.ingest.holds import held_flows
 from framework.ingest.operations import GatewayTables, Operations
+from framework.ingest.payloads import generation_sql
 from framework.ingest.state import (
     GatewayState,
     GatewayStore,
     Request,
     SnapshotGeneration,
     TableState,
-    generation_sql,
-    refreshed,
 )
 from framework.ingest.status import NEW_SLOT, IngestedState, read_status
 from framework.record.drafts import flow_progress
