@@ -68,6 +68,10 @@ CONDITIONS: dict[str, Condition] = {
         "them.",
         "Name a later time, after the last VACUUM at the latest. Else " + _OTHER_WAYS + ".",
     ),
+    "REWIND_OF_FORMER_VIEW": Condition(
+        "{dataset} was a materialized view at {time}, and its flows have no position in the rows of then.",
+        "Name a time after its full refresh as a streaming table.",
+    ),
     "REWIND_FLOW_NOT_DECLARED": Condition(
         "The flow {flow} wrote to {dataset} after {time}, and the code no longer declares it.",
         "Declare it again, rewind, then remove it. Its rows would leave the table, and it could not write them again.",

@@ -10,6 +10,7 @@ from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.checkpoints.rewinds import RewoundFlow
 from framework.checkpoints.truncation import missing_for
+from framework.declare.specs import DatasetKind
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphFlow
@@ -74,11 +75,19 @@ class Checks:
                         file=file,
                     )
                 )  # fmt: skip
+            if each.is_restored and dataset.kind is DatasetKind.STREAMING_TABLE and self._has_rows_of_view(each):
+                faults.append(UserError("REWIND_OF_FORMER_VIEW", location=place, dataset=name, time=time))
             faults += [
                 UserError("REWIND_FLOW_NOT_DECLARED", location=place, dataset=name, time=time, flow=flow)
                 for flow in self._undeclared(each)
             ]
         return faults
+
+    def _has_rows_of_view(self, table: TableRewind) -> bool:
+        """Whether a version has rows that a materialized view wrote: no flow has a position in them."""
+        history, last = CommitHistory(self.store.storage, table.table.path), table.table.version or 0
+        commits = (history.commit(version) for version in reversed(history.versions) if version <= last)
+        return next(("computed_from" in each.mark for each in commits if each.changes_data), False)
 
     def _undeclared(self, table: TableRewind) -> Iterator[QualifiedName]:
         """Yield the flows that wrote after the version and that the code no longer declares."""

@@ -19,7 +19,7 @@ from framework.recovery.rewind.stored_version import RestoredRows
 from framework.recovery.rewind.tables import StoredTable
 from framework.sources.port import SourceReference, SourceShape
 from tests.support.fake_pipeline import name
-from tests.support.rewind_world import World
+from tests.support.rewind_world import ADDED, World
 
 
 @pytest.fixture
@@ -141,3 +141,20 @@ def test_tables_that_cannot_go_back_are_named(world: World) -> None:
         )
     ]
     assert conditions == [["REWIND_VERSION_GONE"], ["REWIND_FILES_GONE"], ["REWIND_FLOW_NOT_DECLARED"]]
+
+
+def test_a_version_that_a_view_wrote_is_refused(world: World) -> None:
+    """No flow has a position in its rows; those of a later batch are in the table with their flow's position."""
+    table = StoredTable.of(world.graph.datasets[0], world.store)
+    assert table is not None
+    mark = json.dumps({"sluice": {"computed_from": None}})
+    written = world.commit("orders", {"commitInfo": {"userMetadata": mark}}, ADDED)
+    later = world.batch("orders", 7)
+    conditions = []
+    for version in (written, later):
+        target = RewoundTable(
+            dataset=name("orders"), path=table.path, table_id="orders", before=later + 1, version=version
+        )
+        found = TableRewind(table=target, auxiliary=None, time_ms=0, rows=RestoredRows(before=3, after=1))
+        conditions.append([error.condition for error in checks(world).of_versions([found])])
+    assert conditions == [["REWIND_OF_FORMER_VIEW"], []]
