@@ -1,7 +1,8 @@
-"""Suppresses PySpark's log of query errors on standard error while Sluice reports the same errors itself.
+"""Suppresses logs of PySpark on standard error while Sluice reports the same errors itself.
 
 PySpark logs each exception that has a query context as one line of JSON with the whole Java stack, six
-kilobytes for a mistyped column. It logs when it creates the exception, before any code can catch it.
+kilobytes for a mistyped column. It logs when it creates the exception, before any code can catch it. Py4J logs
+a traceback if the JVM ends during a call.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ from contextlib import contextmanager
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
+_PY4J = "java_gateway"
+"""The module of Py4J that logs to the root logger, which is the user's too."""
+
+
 class _Silence(logging.Filter):
-    """Drops every record while at least one block is open."""
+    """Drops every record of the loggers, and those of Py4J on the root logger, while at least one block is open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,8 +34,7 @@ class _Silence(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is logged."""
-        del record
-        return self._open_blocks == 0
+        return self._open_blocks == 0 or (record.name == "root" and record.module != _PY4J)
 
 
 _silence = _Silence()
@@ -38,7 +42,7 @@ _silence = _Silence()
 
 @contextmanager
 def quiet_query_log() -> Iterator[None]:
-    """Drop PySpark's log of query errors inside the block; blocks may nest and overlap in threads."""
+    """Drop PySpark's logs of errors inside the block; blocks may nest and overlap in threads."""
     silence_query_log()
     try:
         yield
@@ -47,11 +51,10 @@ def quiet_query_log() -> Iterator[None]:
 
 
 def silence_query_log() -> None:
-    """Drop PySpark's log of query errors for the rest of the process."""
+    """Drop PySpark's logs of errors for the rest of the process."""
     from pyspark.logger import PySparkLogger
 
-    for name in _LOGGERS:
-        logger = PySparkLogger.getLogger(name)
+    for logger in (logging.getLogger(), *map(PySparkLogger.getLogger, _LOGGERS)):
         if _silence not in logger.filters:
             logger.addFilter(_silence)
     _silence.count(1)
