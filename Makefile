@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
-# Planning a query uses one core: two workers, each with its own session, use two.
+# Planning a query uses one core: two workers, each with its own session, use two. They share a JVM.
 WORKERS ?= 2
 # How often a failed test is run again; each such test is listed at the end as RERUN.
 RERUNS ?= 0
