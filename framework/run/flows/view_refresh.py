@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from framework.cdc.delta.table_replacement import TableDefinition, replace_rows
+from framework.cdc.model.columns import quote
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.relations import moved
 from framework.plan.steps import RefreshView
-from framework.run.flows.declared_columns import as_declared
 from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowSessions
 from framework.run.flows.metrics import CommittedRows, FlowOutcome, Observed, observing
@@ -27,6 +27,9 @@ from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import latest_version
 
 USER_METADATA = "userMetadata"
+
+_NULL_IN_COLUMN = "[DELTA_NOT_NULL_CONSTRAINT_VIOLATED] NOT NULL constraint violated for column: {}."
+"""Delta's own text. `CREATE OR REPLACE TABLE … AS SELECT` makes all columns nullable, so the query checks its rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,7 +65,7 @@ class ViewRefresher:
         with observing(session) if any(query.expectations.values()) else _no_metrics() as observed:
             rows = moved(query.frame, session)
             if dataset.spec.schema is not None:
-                rows = as_declared(rows, StructType.fromJson(json.loads(dataset.table_schema or "")))
+                rows = _as_declared(rows, StructType.fromJson(json.loads(dataset.table_schema or "")))
             self._replace(dataset, rows, computed_from)
         failpoint("views.after_commit")
         # A crash here is safe: rows and fingerprint are one commit. Without its record the view is
@@ -102,3 +105,23 @@ class ViewRefresher:
 def _no_metrics() -> Iterator[Observed]:
     """Yield no metrics, in place of `observing`, if there are no expectations; needs no listener."""
     yield {}
+
+
+def _as_declared(frame: DataFrame, declared: StructType) -> DataFrame:
+    """Return the declared columns, with their comments; those that the query does not return are NULL.
+
+    A row with NULL in a column that is declared NOT NULL fails the query.
+
+    Args:
+        frame: the rows of the view; its columns have the declared types.
+        declared: the declared schema.
+    """
+    names = {name.lower(): name for name in frame.columns}
+    return frame.select(*(_column(field, names.get(field.name.lower())) for field in declared.fields))
+
+
+def _column(field: StructField, name: str | None) -> Column:
+    value = sql.lit(None).cast(field.dataType) if name is None else sql.col(quote(name))
+    if not field.nullable:
+        value = sql.coalesce(value, sql.raise_error(sql.lit(_NULL_IN_COLUMN.format(field.name))).cast(field.dataType))
+    return value.alias(field.name, metadata=field.metadata)
