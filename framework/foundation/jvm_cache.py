@@ -86,6 +86,11 @@ def scala_map(entries: Mapping[str, Any]) -> Any:
     return getattr(scala_object("scala.collection.immutable.Map"), "from")(converted)
 
 
+def scala_items(sequence: Any) -> list[Any]:
+    """Return the items of a Scala sequence."""
+    return [sequence.apply(index) for index in range(sequence.size())]
+
+
 def scala_seq(items: Iterable[Any]) -> Any:
     """Return an immutable Scala sequence."""
     filled = java_class("java.util.ArrayList")()

@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Self
 from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 
-from framework.foundation.jvm_cache import java_class
-from framework.graph.relations import items
+from framework.foundation.jvm_cache import java_class, scala_items
 
 _FUNCTION = "org.apache.spark.sql.catalyst.expressions.PythonFuncExpression"
 _CLOUDPICKLE = "pyspark.cloudpickle.cloudpickle"
@@ -35,7 +34,7 @@ _CACHE_OF_PICKLE = "__slotnames__"  # a class has it after its first object was 
 
 def pickled_functions(plan: Any) -> list[bytes]:
     """Return the pickles of the Python functions in an analysed plan, in the order of the plan."""
-    found = (node for part in (plan, *items(plan.subqueriesAll())) for node in _nodes(part))
+    found = (node for part in (plan, *scala_items(plan.subqueriesAll())) for node in _nodes(part))
     return [bytes(each.func().command().unsafeArray()) for node in found for each in _functions(node)]
 
 
@@ -49,7 +48,7 @@ def function_text(pickled: bytes) -> str | None:
 
 def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
-    for child in items(plan.children()):
+    for child in scala_items(plan.children()):
         yield from _nodes(child)
 
 
@@ -57,7 +56,7 @@ def _functions(node: Any) -> Iterator[Any]:
     """Yield the function expressions of one node of a plan."""
     udf = java_class("org.apache.spark.sql.catalyst.trees.TreePattern").PYTHON_UDF()
     is_generator = node.nodeName() == "Generate"  # a table function has no pattern
-    for expression in items(node.expressions()):
+    for expression in scala_items(node.expressions()):
         if is_generator or expression.containsPattern(udf):
             yield from _below(expression)
 
@@ -66,7 +65,7 @@ def _below(expression: Any) -> Iterator[Any]:
     gateway: Any = SparkContext._gateway
     if is_instance_of(gateway, expression, _FUNCTION):
         yield expression
-    for child in items(expression.children()):
+    for child in scala_items(expression.children()):
         yield from _below(child)
 
 

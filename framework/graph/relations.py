@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from framework.foundation.jvm_cache import java_class, keep_classes_of_pyspark, scala_object, scala_seq
+from framework.foundation.jvm_cache import java_class, keep_classes_of_pyspark, scala_items, scala_object, scala_seq
 from framework.foundation.names import QualifiedName
 from framework.graph.schemas import with_change_feed
 from framework.sources.plans import of_plan
@@ -44,8 +44,8 @@ def batch_paths(frame: DataFrame) -> tuple[str, ...]:
 def plan_leaves(frame: DataFrame) -> Iterator[Any]:
     """Yield the leaves of the analysed plan of a DataFrame, subqueries included."""
     plan = analysed_plan(frame)
-    for part in (plan, *items(plan.subqueriesAll())):
-        yield from items(part.collectLeaves())
+    for part in (plan, *scala_items(plan.subqueriesAll())):
+        yield from scala_items(part.collectLeaves())
 
 
 def file_relation(leaf: Any) -> Any | None:
@@ -73,17 +73,12 @@ def scanned_files(frame: DataFrame) -> int:
 def _paths(leaf: Any) -> Iterator[str]:
     files = file_relation(leaf)
     if files is not None:
-        yield from (str(path.toString()) for path in items(files.rootPaths()))
+        yield from (str(path.toString()) for path in scala_items(files.rootPaths()))
     elif leaf.nodeName() == "LogicalRelation":
         gateway: Any = SparkContext._gateway
         relation = leaf.relation()
         if is_instance_of(gateway, relation, _CHANGE_FEED):
             yield str(relation.snapshotWithSchemaMode().snapshot().deltaLog().dataPath().toString())
-
-
-def items(sequence: Any) -> list[Any]:
-    """The items of a Scala sequence."""
-    return [sequence.apply(index) for index in range(sequence.size())]
 
 
 def stand_in(spark: SparkSession, schema: StructType, *, streaming: bool) -> DataFrame:

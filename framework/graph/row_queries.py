@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql.types import StructType
 
-from framework.foundation.jvm_cache import java_class
+from framework.foundation.jvm_cache import java_class, scala_items, scala_seq
 from framework.graph.relations import analysed_plan
 from framework.sources.plans import of_plan
 
@@ -72,7 +72,7 @@ class RowQuery:
         source = self._nodes[-1]
         plan = _renumbered(analysed_plan(rows), source)
         for node in reversed(self._nodes[:-1]):
-            plan = node.withNewChildren(_sequence([plan]))
+            plan = node.withNewChildren(scala_seq([plan]))
         return of_plan(rows.sparkSession, plan)
 
 
@@ -81,7 +81,7 @@ def _returns_source(nodes: list[Any]) -> bool:
     source, top = nodes[-1], nodes[0]
     if any(node.nodeName() not in _UNCHANGED for node in nodes[:-1]):
         return False
-    return [_identity(each) for each in _items(top.output())] == [_identity(each) for each in _items(source.output())]
+    return list(map(_identity, scala_items(top.output()))) == list(map(_identity, scala_items(source.output())))
 
 
 def _identity(attribute: Any) -> tuple[str, int]:
@@ -90,21 +90,10 @@ def _identity(attribute: Any) -> tuple[str, int]:
 
 def _renumbered(plan: Any, source: Any) -> Any:
     """Return a plan whose columns have the identifiers of the source's columns, to which the query refers."""
-    none, nothing = java_class("scala.Option").empty(), _sequence([])
+    none, nothing = java_class("scala.Option").empty(), scala_seq([])
     alias = java_class("org.apache.spark.sql.catalyst.expressions.Alias")
     columns = [
         alias(new, old.name(), old.exprId(), nothing, none, nothing)
-        for new, old in zip(_items(plan.output()), _items(source.output()), strict=True)
+        for new, old in zip(scala_items(plan.output()), scala_items(source.output()), strict=True)
     ]
-    return java_class("org.apache.spark.sql.catalyst.plans.logical.Project")(_sequence(columns), plan)
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(index) for index in range(sequence.size())]
-
-
-def _sequence(items: list[Any]) -> Any:
-    found = java_class("java.util.ArrayList")()
-    for item in items:
-        found.add(item)
-    return java_class("scala.jdk.javaapi.CollectionConverters").asScala(found).toSeq()
+    return java_class("org.apache.spark.sql.catalyst.plans.logical.Project")(scala_seq(columns), plan)

@@ -17,7 +17,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
 
-from framework.foundation.jvm_cache import built_once, java_class, scala_map, scala_object, scala_seq
+from framework.foundation.jvm_cache import built_once, java_class, scala_items, scala_map, scala_object, scala_seq
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,7 +115,7 @@ def _transformed(plan: Any, replaced: Callable[[Any], Any]) -> Any:
             return replaced(node)
         entries = scala_seq(  # the expressions are no children of the node
             java_class("scala.Tuple3")(each._1(), each._2().transformUpWithSubqueries(rule), each.productElement(2))
-            for each in _sequence(node.cteRelations())
+            for each in scala_items(node.cteRelations())
         )
         return node.copy(node.child(), entries, node.allowRecursion())
 
@@ -147,13 +147,13 @@ def _walk(plan: Any, hidden: frozenset[str]) -> Iterator[SqlRelation]:
         relation = _relation(plan)
         if not (len(relation.parts) == 1 and relation.parts[0].lower() in hidden):
             yield relation
-    for child in (*_sequence(plan.children()), *_sequence(plan.innerChildren())):
+    for child in (*scala_items(plan.children()), *scala_items(plan.innerChildren())):
         yield from _walk(child, hidden)
 
 
 def _walk_with(plan: Any, hidden: frozenset[str]) -> Iterator[SqlRelation]:
     """Walk a WITH: a common table expression can refer to earlier ones, and to itself only in a recursive WITH."""
-    for entry in _sequence(plan.cteRelations()):
+    for entry in scala_items(plan.cteRelations()):
         name, body = entry._1().lower(), entry._2()
         yield from _walk(body.child(), hidden | {name} if plan.allowRecursion() else hidden)
         hidden |= {name}
@@ -163,7 +163,7 @@ def _walk_with(plan: Any, hidden: frozenset[str]) -> Iterator[SqlRelation]:
 def _relation(plan: Any) -> SqlRelation:
     options = plan.options().asCaseSensitiveMap()
     return SqlRelation(
-        parts=tuple(_sequence(plan.multipartIdentifier())),
+        parts=tuple(scala_items(plan.multipartIdentifier())),
         options=tuple((str(name).lower(), str(options[name])) for name in options),
         streaming=bool(plan.isStreaming()),
         start=_start(plan),
@@ -172,8 +172,3 @@ def _relation(plan: Any) -> SqlRelation:
 
 def _start(plan: Any) -> int:
     return int(plan.origin().startIndex().get())
-
-
-def _sequence(found: Any) -> list[Any]:
-    """A Scala Seq as a list."""
-    return [found.apply(index) for index in range(found.size())]

@@ -7,15 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
-def names(struct: Mapping[str, Any], prefix: str = "") -> set[str]:
+def names(struct: Mapping[str, Any]) -> set[str]:
     """Return the names of columns and of the fields of structs in a schema's JSON, in lower case."""
-    found = set()
-    for field in struct["fields"]:
-        name = f"{prefix}{field['name'].lower()}"
-        found.add(name)
-        if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
-            found |= names(field["type"], f"{name}.")
-    return found
+    return {path.lower() for path in _paths(struct["fields"])}
 
 
 def has_columns(stored: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
