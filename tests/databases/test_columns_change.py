@@ -19,7 +19,6 @@ from framework.foundation.names import QualifiedName
 from framework.ingest.copies import definition_of
 from framework.ingest.copy_state import new_copy
 from framework.ingest.drift import drift_error
-from framework.ingest.operations import GatewayTables, Operations
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.catalog import read_table
@@ -27,9 +26,9 @@ from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.types import column_types
 from framework.sources.databases.tables import TableName
 from tests.databases.conftest import new_database
-from tests.databases.test_ingest_database import failed_flows, pipeline_of, rows_of, shop, table
+from tests.databases.test_ingest_database import pipeline_of, rows_of, shop, table
 from tests.support import postgres_log
-from tests.support.copied_tables import after_definitions, applied
+from tests.support.copied_tables import after_definitions, applied, failures, resync
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,16 +73,9 @@ ALTERED: dict[str, tuple[str, bool]] = {
 }  # fmt: skip
 
 
-def resync(pipeline: Pipeline, *names: str) -> None:
-    """Ask for another snapshot of tables, as `sluice ingest resync` does."""
-    tables, operations = GatewayTables(gateways=pipeline.gateways), Operations(storage=pipeline.storage)
-    for name in names:
-        operations.resync(*tables.table(f"public.{name}"), None)
-
-
 def held(result: UpdateResult) -> dict[str, str]:
     """Return the tables whose flows failed, with the condition."""
-    return {flow.removesuffix("_cdc_flow"): condition for flow, condition in failed_flows(result).items()
+    return {flow.removesuffix("_cdc_flow"): condition for flow, condition in failures(result).items()
             if flow.endswith("_cdc_flow")}  # fmt: skip
 
 
@@ -291,8 +283,7 @@ def observed(spark: SparkSession, folder: Path, run: Run) -> Course:
     change(run, STREAMED, "UPDATE {t} SET b = 'before' WHERE id IN (3, 5)")
     for name in BETWEEN:
         change(run, [name], *TWICE[name][1])
-    named = GatewayTables(gateways=pipeline.gateways).table("public.moved")
-    Operations(storage=pipeline.storage).resync(*named, "id = 1")
+    resync(pipeline, "moved", where="id = 1")
 
     def alter_streamed() -> None:
         for name in STREAMED:
@@ -318,7 +309,7 @@ def observed(spark: SparkSession, folder: Path, run: Run) -> Course:
     for name, (_, _, where) in REDEFINED.items():
         found |= unequal(pipeline, run, name, name, where)
     return Course(
-        altered=altered, held=stopped, followed=followed, again=failed_flows(result), applied=applied(result),
+        altered=altered, held=stopped, followed=followed, again=failures(result), applied=applied(result),
         differing=found, recorded=pipeline.table("copies.recorded").columns,
     )  # fmt: skip
 

@@ -13,7 +13,8 @@ from framework import Pipeline
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.foundation.errors import SluiceError
 from framework.plan.steps import RefuseTable
-from framework.run.update.results import FlowState, UpdateResult, UpdateState
+from framework.run.update.results import FlowState, UpdateState
+from tests.support.copied_tables import failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,15 +58,6 @@ def rows_of(pipeline: Pipeline, name: str, *columns: str) -> list[tuple[Any, ...
     """Return columns of a copy, ordered by the first of them."""
     frame = pipeline.table(name).select(*columns)
     return [tuple(row) for row in frame.orderBy(frame.columns[0]).collect()]
-
-
-def failed_flows(result: UpdateResult) -> dict[str, str]:
-    """Return the conditions of the failed flows."""
-    return {
-        flow.flow.table: flow.error.condition
-        for flow in result.flows
-        if flow.state is FlowState.FAILED and flow.error is not None
-    }
 
 
 def test_a_schema_is_copied_and_a_new_table_joins(interpreting: SparkSession, folder: Path, run: Run) -> None:
@@ -144,13 +136,13 @@ def test_a_table_with_a_fault_fails_alone(interpreting: SparkSession, folder: Pa
     assert {step.dataset.table for step in pipeline.plan().steps if isinstance(step, RefuseTable)} == set(expected)
     assert run("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == [(0,)]
     result = pipeline.run()
-    assert failed_flows(result) == {
+    assert failures(result) == {
         f"{name}_{flow}": condition for name, condition in expected.items() for flow in ("snapshot_flow", "cdc_flow")
     }
     run("UPDATE orders SET amount = 9; INSERT INTO orders VALUES (3)")
     run("ALTER TABLE not_logged REPLICA IDENTITY FULL; INSERT INTO not_logged VALUES (1, 'mended')")
     expected.pop("not_logged")
-    assert {flow.removesuffix("_cdc_flow") for flow in failed_flows(pipeline.run()) if "cdc" in flow} == set(expected)
+    assert {flow.removesuffix("_cdc_flow") for flow in failures(pipeline.run()) if "cdc" in flow} == set(expected)
     assert rows_of(pipeline, "copies.orders", "*") == run("SELECT * FROM orders ORDER BY id")
     assert rows_of(pipeline, "copies.not_logged", "*") == [(1, "mended")]
 
@@ -167,7 +159,7 @@ def test_a_table_that_vanishes_or_is_replaced_keeps_its_rows_and_its_readers(
     run("DROP TABLE orders; DROP TABLE lines; CREATE TABLE lines (id INT PRIMARY KEY, amount INT)")
     run("INSERT INTO lines VALUES (5, 50)")
     result = pipeline.run()
-    assert failed_flows(result) == {
+    assert failures(result) == {
         "orders_snapshot_flow": "DATABASE_TABLE_MISSING", "orders_cdc_flow": "DATABASE_TABLE_MISSING",
         "lines_snapshot_flow": "INGESTION_TABLE_REPLACED", "lines_cdc_flow": "INGESTION_TABLE_REPLACED",
     }  # fmt: skip
@@ -214,7 +206,7 @@ def test_filters_lists_of_columns_and_histories_follow_the_source(
         (1, "1.50", False), (1, "1.60", True), (2, "2.50", False),
     ]  # fmt: skip
     run("TRUNCATE orders; INSERT INTO orders VALUES (1, 'EU', 5, 's'), (2, 'US', 5, 's'); TRUNCATE prices")
-    assert failed_flows(pipeline.run()) == {"prices_cdc_flow": "INGESTION_HISTORY_TRUNCATED"}
+    assert failures(pipeline.run()) == {"prices_cdc_flow": "INGESTION_HISTORY_TRUNCATED"}
     assert rows_of(pipeline, "copies.european", "*") == [(1, 5)]
 
 

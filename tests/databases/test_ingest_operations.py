@@ -20,7 +20,7 @@ from framework.foundation.failpoints import arm_all, disarm
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.status import read_status
 from framework.run.update.results import UpdateState
-from tests.databases.test_ingest_database import failed_flows
+from tests.support.copied_tables import failures
 from tests.support.seeds import fresh_seed
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def test_flows_are_held_and_a_gap_has_a_way_out(interpreting: SparkSession, fold
     assert states == {"public.accounts": "FOLLOWING", "public.cities": "FOLLOWING", "public.parts": "PAUSED"}
     ingest("resume", "copies.parts")
     run("INSERT INTO accounts VALUES (9999, 1); TRUNCATE cities; INSERT INTO cities VALUES (7, 7)")
-    assert failed_flows(pipeline.run()) == {"cities_cdc_flow": "INGESTION_HISTORY_TRUNCATED"}
+    assert failures(pipeline.run()) == {"cities_cdc_flow": "INGESTION_HISTORY_TRUNCATED"}
     assert [table for table in ("accounts", "parts") if copied(pipeline, table) != at_source(run, table)] == []
 
     run("SELECT pg_drop_replication_slot('sluice_shop')")

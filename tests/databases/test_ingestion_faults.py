@@ -15,7 +15,7 @@ import psycopg2
 
 from framework import Pipeline
 from framework.run.update.results import UpdateState
-from tests.databases.test_columns_change import resync
+from tests.support.copied_tables import resync
 from tests.support.reader_processes import kill_readers
 from tests.support.running_updates import until
 from tests.support.tcp_proxy import TcpProxy

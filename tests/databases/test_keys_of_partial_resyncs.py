@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework import Pipeline
-from framework.ingest.operations import GatewayTables, Operations
-from framework.run.update.results import UpdateResult
-from tests.support.copied_tables import failures, pipeline_of
+from tests.support.copied_tables import failures, pipeline_of, resync
 from tests.support.database_keys import CITEXT
 
 if TYPE_CHECKING:
@@ -59,18 +57,9 @@ def berlin(interpreting: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Itera
     time.tzset()
 
 
-def _resync(pipeline: Pipeline, table: str, where: str) -> None:
-    named = GatewayTables(gateways=pipeline.gateways).table(f"public.{table}")
-    Operations(storage=pipeline.storage).resync(*named, where)
-
-
 def _copied(pipeline: Pipeline, table: str) -> list[str]:
     rows = pipeline.table(f"copies.{table}")
     return sorted(row[0] for row in rows.selectExpr("cast(v AS string)").collect())
-
-
-def _update(spark: SparkSession, folder: Path) -> UpdateResult:
-    return pipeline_of(spark, folder, _MODULE).run()
 
 
 def test_exactly_the_rows_that_are_gone_are_deleted(berlin: SparkSession, folder: Path, run: Run) -> None:
@@ -93,9 +82,9 @@ def test_exactly_the_rows_that_are_gone_are_deleted(berlin: SparkSession, folder
             run(f"INSERT INTO {table} VALUES (%s::{kind}, %s)", key, key)
     run("ALTER PUBLICATION sluice_shop SET (publish = 'insert, update, delete, truncate')")
     for table, (_, _, _, _, where) in _CASES.items():
-        _resync(pipeline, table, where)
+        resync(pipeline, table, where=where)
 
-    assert failures(_update(berlin, folder)) == {}
+    assert failures(pipeline_of(berlin, folder, _MODULE).run()) == {}
     assert {table: _copied(pipeline, table) for table in _CASES} == {
         table: sorted([*stay, *come]) for table, (_, stay, _, come, _) in _CASES.items()
     }

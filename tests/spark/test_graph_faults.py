@@ -153,6 +153,12 @@ def a_command(spark: SparkSession) -> None:
         return spark.sql("DROP TABLE customers")
 
 
+def a_script(spark: SparkSession) -> None:
+    @dp.materialized_view
+    def report() -> DataFrame:
+        return spark.sql("BEGIN DROP TABLE customers; SELECT 1 AS id; END")
+
+
 def an_expectation_of_no_column(spark: SparkSession) -> None:
     @dp.materialized_view
     @dp.expect("known", "nothing_of_this_name > 0")
@@ -239,6 +245,7 @@ CASES = [
     (a_query_that_raises, "FLOW_QUERY_FAILED", "raise ZeroDivisionError"),
     (no_data_frame, "FLOW_QUERY_NOT_A_DATAFRAME", "@dp.materialized_view"),
     (a_command, "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND", "DROP TABLE"),
+    (a_script, "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND", "BEGIN DROP TABLE"),
     (a_setting_in_sql, "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.SET_RUNTIME_CONF", "SET spark.sql.ansi.enabled"),
     (a_schema_chosen_in_sql, "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.SET_CURRENT_DATABASE", "USE elsewhere"),
     (an_expectation_of_no_column, "EXPECTATION_INVALID", "@dp.expect"),

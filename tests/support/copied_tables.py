@@ -86,11 +86,11 @@ def of_both_flows(**conditions: str) -> dict[str, str]:
     return {f"{table}_{flow}_flow": each for table, each in conditions.items() for flow in ("snapshot", "cdc")}
 
 
-def resync(pipeline: Pipeline, *tables: str) -> None:
-    """Ask for another snapshot of tables."""
+def resync(pipeline: Pipeline, *tables: str, where: str | None = None) -> None:
+    """Ask for another snapshot of tables, or of some of their rows, as `sluice ingest resync` does."""
     for table in tables:
         named = GatewayTables(gateways=pipeline.gateways).table(f"public.{table}")
-        Operations(storage=pipeline.storage).resync(*named, None)
+        Operations(storage=pipeline.storage).resync(*named, where)
 
 
 def gaps(pipeline: Pipeline) -> dict[str, str | None]:
