@@ -48,7 +48,7 @@ class Rewinder:
             UserError: the time or a name is invalid; REWIND_TOO_EARLY, REWIND_CLOCK_SET_BACK, REWIND_NOT_CONSISTENT,
                 REWIND_REACHES_SINK, REWIND_NOT_A_STREAMING_TABLE; what the rewind needs is gone; several as
                 RequestErrors.
-            OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE; REWIND_UNFINISHED.
+            OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE; REWIND_UNFINISHED.
         """
         RewindStore(self.store.storage).check_none()
         moment = parse_moment(to, self.store.storage, self.clock)
