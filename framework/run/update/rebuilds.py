@@ -30,6 +30,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
+from framework.cdc.delta.table_overwrite import overwrite_table
+from framework.cdc.delta.transaction_identifiers import Batch
 from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.checkpoints.manifest import BY_REFRESH
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
@@ -44,6 +46,7 @@ from framework.plan.steps import PublishRebuild
 from framework.run.flows.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
 from framework.run.tables.table_store import TableStore
+from framework.run.tables.wider_columns import support_types
 from framework.run.update.fault_classification import fault_of
 from framework.run.update.kept_history import KeptHistory
 
@@ -208,15 +211,10 @@ class Rebuilds:
                 storage.delete_tree(f"{folder}/{number}")
 
     def _replace(self, dataset: GraphDataset, source: TableAddress, target: TableAddress, mark: Rebuild) -> None:
-        """Replace the rows of the target by those of the source, in one idempotent commit."""
-        session = session_for(self.store.spark, {})
-        rows = session.read.format("delta").load(str(source.path))
-        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        """Replace the rows and columns of the target by those of the source, in one idempotent commit."""
         application = f"sluice:{self.pipeline}:rebuild:{dataset.name}"
         if mark.identifier:
             application = f"{application}:{mark.identifier}"
-        writer = writer.option("txnAppId", application).option("txnVersion", mark.number)
-        partitions = self.store.partition_columns(source)
-        if partitions:
-            writer = writer.partitionBy(*partitions)
-        writer.save(str(target.path))
+        session = session_for(self.store.spark, {})
+        support_types(session, target, session.read.format("delta").load(str(source.path)).schema)
+        overwrite_table(session, source, target, Batch(application_id=application, number=mark.number))
