@@ -21,6 +21,9 @@ The effects in order, and why a crash after each is safe:
    gone -> the next update does the rest;
 7. the copy is deleted and the mark "rebuild n is finished" is written -> nothing is left.
 
+If the table is declared as a view meanwhile, the view gives the rebuild up before it replaces the rows: the table keeps
+transaction n, and the generations of the rebuild would go on behind rows of the view.
+
 From 1 to 7 resets, roll-backs, rewinds and replays are refused: the end of the rebuild would undo them.
 """
 
