@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
+from framework.cdc.delta import table_version
 from framework.cdc.delta.table_overwrite import overwrite_table
 from framework.cdc.delta.table_version import TableVersion
 from framework.cdc.delta.transaction_identifiers import Batch
@@ -122,8 +124,11 @@ def test_columns_are_those_of_the_source(spark: SparkSession, tmp_path: Path) ->
         "(1, 1, 'b', 1, struct(1, 1))",
     )  # fmt: skip
     overwrite_table(spark, source, target, FIRST)
-    inner = [(field["name"], field["metadata"].get("comment")) for field in columns(spark, target)[2][1]["fields"]]  # type: ignore[index]
-    assert inner == [("x", "in"), ("z", None)]
+    struct: Any = columns(spark, target)[2][1]
+    assert [(field["name"], field["metadata"].get("comment")) for field in struct["fields"]] == [
+        ("x", "in"),
+        ("z", None),
+    ]
     assert [(name, nullable, kept) for name, _, nullable, kept in columns(spark, target)] == [
         ("b", True, {"comment": "new"}), ("a", False, {"comment": "kept"}), ("s", True, {}), ("id", True, {}),
     ]  # fmt: skip
@@ -160,3 +165,18 @@ def test_a_repeated_overwrite_is_skipped(spark: SparkSession, tmp_path: Path) ->
     assert rows(spark, target) == [(1,), (3,)]
     overwrite_table(spark, source, target, Batch(application_id="refresh", number=2))
     assert rows(spark, target) == [(1,)]
+
+
+def test_an_untested_version_of_delta_overwrites_rows_and_partitions(
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
+) -> None:
+    """Delta's own command does it: columns become nullable."""
+    source = table(spark, tmp_path / "source", "id INT NOT NULL, day INT| PARTITIONED BY (day)", "(1, 1)")
+    target = table(spark, tmp_path / "target", "id INT NOT NULL", "(2)")
+    swap.setattr(table_version, "_TESTED", frozenset())
+    overwrite_table(spark, source, target, FIRST)
+    overwrite_table(spark, source, target, FIRST)
+    assert columns(spark, target) == [("id", "integer", True, {}), ("day", "integer", True, {})]
+    assert detail(spark, target, "partitionColumns") == {"partitionColumns": ["day"]}
+    assert rows(spark, target) == [(1, 1)]
+    assert len(list((tmp_path / "target" / "_delta_log").glob("*.json"))) == 3

@@ -11,6 +11,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from delta import DeltaTable
+
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
 from framework.cdc.spark.execution import active_session
 from framework.foundation.jvm_cache import java_class, scala_map
@@ -45,42 +47,37 @@ def overwrite_table(session: SparkSession, source: TableAddress, target: TableAd
         py4j.protocol.Py4JJavaError: a row violates a constraint of the target.
     """
     rows = session.read.format("delta").load(str(source.path))
-    with active_session(session):  # Delta reads settings from the thread's session
-        definition = TableVersion(session, source).snapshot.metadata()
-        if can_open(target):
+    if can_open(target):
+        with active_session(session):  # Delta reads settings from the thread's session
+            definition = TableVersion(session, source).snapshot.metadata()
             _commit(TableVersion(session, target), rows, definition, batch)
-            return
-        partitions = [str(name) for name in each(definition.partitionColumns())]
+        return
+    detail = DeltaTable.forPath(session, str(source.path)).detail().first()
+    assert detail is not None
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     writer = writer.option("txnAppId", batch.application_id).option("txnVersion", batch.number)
+    partitions = detail["partitionColumns"]
     (writer.partitionBy(*partitions) if partitions else writer).save(str(target.path))
 
 
 def _commit(version: TableVersion, rows: DataFrame, definition: Any, batch: Batch) -> None:
-    transaction, option = version.transaction, java_class("scala.Option")
+    transaction, some, none = version.transaction, java_class("scala.Option").apply, java_class("scala.Option").empty()
     if int(transaction.txnVersion(batch.application_id)) >= batch.number:
         return
     _define_columns(version, definition)
-    taken = java_class(f"{DELTA}.actions.SetTransaction")(
-        batch.application_id, batch.number, option.apply(version.now())
-    )
+    taken = java_class(f"{DELTA}.actions.SetTransaction")(batch.application_id, batch.number, some(version.now()))
     own = version.sequence(taken, *_clustering(version))
-    java, partitions, none, no, yes = (
-        version.session._jsparkSession,
-        definition.partitionColumns(),
-        option.empty(),
-        False,
-        True,
-    )
-    mode, options = java_class("org.apache.spark.sql.SaveMode").Overwrite, java_class(f"{DELTA}.DeltaOptions")
+    session, partitions = version.session._jsparkSession, definition.partitionColumns()
+    mode, is_by_name, is_replace = java_class("org.apache.spark.sql.SaveMode").Overwrite, False, False
+    options = java_class(f"{DELTA}.DeltaOptions")(scala_map({}), session.sessionState().conf())
     command = java_class(f"{DELTA}.commands.WriteIntoDelta")(
-        version.log, mode, options(scala_map({}), java.sessionState().conf()), partitions, scala_map({}), rows._jdf,
-        none, none, no,
-    )  # fmt: skip
-    written = command.writeAndReturnCommitData(transaction, java, none, no)
+        version.log, mode, options, partitions, scala_map({}), rows._jdf, none, none, is_by_name
+    )
+    written = command.writeAndReturnCommitData(transaction, session, none, is_replace)
+    overwrites_columns = some(True)  # noqa: FBT003 - a JVM call
     operation = java_class(f"{DELTA}.DeltaOperations$Write")(
-        mode, option.apply(partitions), none, none, none, option.apply(yes), none, none, none
-    )  # fmt: skip
+        mode, some(partitions), none, none, none, overwrites_columns, none, none, none
+    )
     transaction.commit(written.actions().prependedAll(own), operation)
 
 
