@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib.machinery import ModuleSpec
-from importlib.metadata import Distribution, distribution, packages_distributions
+from collections.abc import Iterator
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,8 +23,8 @@ _MOST_HASHED_BYTES = 1 << 20
 def module_identity(module: str) -> str | None:
     """Return a text that changes with the code of a module's package, or None if that is unknown.
 
-    It is the version and the list of files of the distribution that installed the package. Of a package without one,
-    and of an editable install, it is a hash of the files. Modules of Python and of Spark have an empty text.
+    It is the name, the version and the list of files of what was installed. Of a package that was not, and of an
+    editable install, it is a hash of the files. Modules of Python and of Spark have an empty text.
     """
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names or top in _OF_SPARK:
@@ -37,53 +35,45 @@ def module_identity(module: str) -> str | None:
         return None
     if spec is None:
         return None
-    places = _places(spec)
-    installed = [_installed(each, top) for each in _distributions(top) if _has(each, places)]
-    return "\n".join(installed) if installed else _hash(places)
+    places = list(spec.submodule_search_locations or ()) or ([spec.origin] if spec.origin else [])
+    identities = [_installed(Path(place), top) or _hash(Path(place)) for place in places]
+    known = [each for each in identities if each is not None]
+    return "\n".join(known) if known and len(known) == len(identities) else None
 
 
-def _places(spec: ModuleSpec) -> list[Path]:
-    """Return the folders of a package, or the file of a module."""
-    found: Sequence[str] = list(spec.submodule_search_locations or ()) or ([spec.origin] if spec.origin else [])
-    return [Path(each) for each in found]
+def _installed(place: Path, top: str) -> str:
+    """Return the identity of what was installed beside a package; "" if none has files of the package there."""
+    folder = place.parent
+    return _listed(folder, top, folder.stat().st_mtime_ns) if folder.is_dir() else ""
 
 
-@cache
-def _distributions_by_package() -> Mapping[str, list[str]]:
-    return packages_distributions()
+@lru_cache(maxsize=1_000)
+def _listed(folder: Path, top: str, _changed_at: int) -> str:
+    """Return the names and versions of what has files of a package in a folder, each with a hash of its own list.
+
+    `importlib.metadata` takes a second to find that out. A wheel that was built again may have the version of the one
+    before, so the list counts, which has a hash of each file.
+    """
+    found = []
+    for record in sorted(folder.glob("*.dist-info/RECORD")):
+        lines = record.read_text("utf-8", "replace").splitlines()
+        own = [line for line in lines if line.startswith((f"{top}/", f"{top}.")) and _CACHE not in line]
+        if own:
+            found.append(f"{record.parent.stem} {_sha256(chr(10).join(sorted(own)).encode())}")
+    return "\n".join(found)
 
 
-def _distributions(top: str) -> list[Distribution]:
-    return [distribution(name) for name in sorted(set(_distributions_by_package().get(top, ())))]
-
-
-def _has(installed: Distribution, places: Sequence[Path]) -> bool:
-    """Whether a distribution is beside the package: an editable one is elsewhere."""
-    folder = Path(str(installed.locate_file("")))
-    return bool(places) and all(place.is_relative_to(folder) for place in places)
-
-
-def _installed(installed: Distribution, top: str) -> str:
-    # A wheel that was built again may have the version of the one before; the list of files has their hashes.
-    files = (installed.read_text("RECORD") or "").splitlines()
-    own = sorted(line for line in files if line.startswith((f"{top}/", f"{top}.")) and _CACHE not in line)
-    listed = hashlib.sha256("\n".join(own).encode()).hexdigest()[:32]
-    return f"{installed.name} {installed.version} {listed}"
-
-
-def _hash(places: Sequence[Path]) -> str | None:
-    """Return a hash of all files at some places; None if one is missing, or there are too many."""
-    found = hashlib.sha256()
-    count = 0
-    for place in places:
-        # A module in an archive has a path below that of the archive.
-        top = next((each for each in (place, *place.parents) if each.exists()), place)
-        for file in _files(top):
-            count += 1
-            if count > _MOST_FILES:
-                return None
-            found.update(f"{file.relative_to(top)} {_content(file)}\n".encode())
-    return found.hexdigest()[:32] if count else None
+def _hash(place: Path) -> str | None:
+    """Return a hash of all files at a place; None if it is missing, or has too many."""
+    # A module in an archive has a path below that of the archive.
+    top = place if place.is_dir() else next((each for each in (place, *place.parents) if each.is_file()), place)
+    contents: list[str] = []
+    for file in _files(top):
+        if len(contents) == _MOST_FILES:
+            return None
+        known = file.stat()
+        contents.append(f"{file.relative_to(top)} {_content(file, known.st_size, known.st_mtime_ns)}")
+    return _sha256("\n".join(contents).encode()) if contents else None
 
 
 def _files(place: Path) -> Iterator[Path]:
@@ -93,8 +83,10 @@ def _files(place: Path) -> Iterator[Path]:
         yield from sorted(file for file in place.rglob("*") if _CACHE not in file.parts and file.is_file())
 
 
-def _content(file: Path) -> str:
-    known = file.stat()
-    if known.st_size > _MOST_HASHED_BYTES:
-        return f"{known.st_size} {known.st_mtime_ns}"
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+@lru_cache(maxsize=2 * _MOST_FILES)
+def _content(file: Path, size: int, changed_at: int) -> str:
+    return f"{size} {changed_at}" if size > _MOST_HASHED_BYTES else _sha256(file.read_bytes())
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
