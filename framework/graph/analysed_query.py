@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -101,7 +102,10 @@ class AnalysedQuery:
             return None
         return plan_fingerprint(
             (self.frame, *conditions),
-            declared=tuple(f"{each.name} {each.action.value} {each.condition}" for each in expectations),
+            declared=(
+                *(f"{each.name} {each.action.value} {each.condition}" for each in expectations),
+                *(f"{each.text} {json.dumps(each.options)}" for each in self.reads if each.options),
+            ),
             code_version=code_version,
             settings=self.settings.present,
             session_settings=self.settings.of_results(self.frame.sparkSession),

@@ -3,14 +3,21 @@
 A materialized view is skipped when neither its inputs nor its code changed. The fingerprint of the code is the
 analysed plan, with expression identifiers numbered in order of appearance. Stand-ins have the name of the
 dataset that they represent, so the plans of two datasets with equal schemas differ.
+
+Two texts of a plan are used, because each omits something. The one that `explain` displays has no quotes: `IN (a,b)`
+may be one value or two. In the JSON of the plan, values have their types and quotes, but maps are missing, such as the
+options of `from_json`. Neither has the rows of literals, and the options and columns of files.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
 
 from framework.foundation.jvm_cache import java_class
 from framework.graph.pickled_functions import function_text, pickled_functions
@@ -19,8 +26,17 @@ from framework.graph.relations import analysed_plan, delta_version, file_relatio
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_IDENTIFIER = re.compile(r"#\d+|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\d+")
-_IN_THE_TEXT = frozenset({"CTERelationRef", "OneRowRelation", "Range"})
+_IDENTIFIER = re.compile(
+    r"#\d+|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\d+|(?<=UnionLoop )\d+|(?<=UnionLoopRef )\d+"
+    r"|_pyspark_[0-9a-f]{32}|(?<=], )\d+$",
+    re.MULTILINE,
+)
+_JSON_IDENTIFIER = re.compile(
+    r'(?<!\\)"id":\d+,"jvmId":"[^"]*"|(?<!\\)"(?:id|cteId|loopId|dataframeId|createTime)":\d+|_pyspark_[0-9a-f]{32}'
+)
+_NOW = re.compile(r'"value":"\s*(?:now|today|tomorrow|yesterday)(?:\s[^"]*)?","dataType":"string', re.IGNORECASE)
+_TO_TIME = re.compile(r'"dataType":"(?:timestamp|timestamp_ntz|date)"|\.ParseTo(?:Timestamp|Date)"')
+_IN_THE_TEXT = frozenset({"CTERelationRef", "OneRowRelation", "Range", "UnionLoopRef"})
 _RUNS_PYTHON = re.compile(r"Pandas|Arrow|Python")
 _MAY_RUN_PYTHON = re.compile(r"Pandas|Arrow|Python|Generate ")  # a table function has the name of its class only
 _MAX_FIELDS = 100_000
@@ -44,7 +60,7 @@ def plan_fingerprint(
     Args:
         frames: the analysed query, over stand-ins for the datasets of the pipeline, and the conditions of the
             expectations that filter its rows.
-        declared: what is declared of the rows beside the query: its expectations.
+        declared: what is declared of the rows beside the query: its expectations, and the options of its reads by name.
         code_version: hash of the modules' source, used beside the functions' own code and values if Python functions
             run on rows; None if it is unknown.
         settings: the flow's own Spark settings, which may change the result of the same plan.
@@ -62,7 +78,10 @@ def plan_fingerprint(
         if not plan.deterministic() or plan.containsPattern(patterns.CURRENT_LIKE()):
             return None
         text = plan.treeString(True, False, _MAX_FIELDS, False, False)  # noqa: FBT003 - a Java call
-        parts.append(_renumbered(text))
+        values = _json(plan)
+        if values is None or (_NOW.search(values) and _TO_TIME.search(values)):
+            return None
+        parts += [_renumbered(_IDENTIFIER, text), _renumbered(_JSON_IDENTIFIER, values)]
         if plan.containsPattern(patterns.PYTHON_UDF()) or _MAY_RUN_PYTHON.search(text):
             functions += [function_text(each) for each in pickled_functions(plan)]
             runs_python = runs_python or bool(functions) or _RUNS_PYTHON.search(text) is not None
@@ -75,20 +94,36 @@ def plan_fingerprint(
     return hashlib.sha256("\n".join([*parts, *known]).encode()).hexdigest()[:32]
 
 
+def _json(plan: Any) -> str | None:
+    """The JSON of a plan; None if Spark has none for one of its nodes."""
+    try:
+        return str(plan.toJSON())
+    except Py4JJavaError:
+        return None
+
+
 def _identity(leaf: Any, file_identity: Callable[[list[str]], str | None]) -> str | None:
-    """A text that changes with the rows of a leaf, beside the plan's own text; None if there is none."""
+    """A text that changes with the rows of a leaf, beside the texts of the plan; None if there is none."""
     name = str(leaf.nodeName())
     if name in _IN_THE_TEXT:
         return ""
     if name == "LocalRelation":
-        return str(leaf.data().toString())  # the plan's text omits literal rows
+        return "" if leaf.data().isEmpty() else str(leaf.toSQL("t"))
     files = file_relation(leaf)
     if files is None:
         return None
-    return delta_version(files) or file_identity(sorted(files.inputFiles()))
+    content = delta_version(files) or file_identity(sorted(files.inputFiles()))
+    return None if content is None else f"{content} {_format(leaf.relation())}"
 
 
-def _renumbered(text: str) -> str:
+def _format(relation: Any) -> str:
+    """The columns and options with which files are read."""
+    mapper = java_class("org.apache.spark.sql.delta.util.JsonUtils").mapper()
+    options = json.loads(mapper.writeValueAsString(relation.options()))
+    return json.dumps([sorted(options.items()), relation.dataSchema().json(), relation.partitionSchema().json()])
+
+
+def _renumbered(identifier: re.Pattern[str], text: str) -> str:
     """Replace the identifiers `#17`, `CTERelationDef 9`, … of a plan's text by `#0`, `#1`, … in order of appearance."""
     numbers: dict[str, str] = {}
-    return _IDENTIFIER.sub(lambda found: numbers.setdefault(found.group(), f"#{len(numbers)}"), text)
+    return identifier.sub(lambda found: numbers.setdefault(found.group(), f"#{len(numbers)}"), text)
