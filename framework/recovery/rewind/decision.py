@@ -20,8 +20,8 @@ from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.plan import FlowRewind, RewindPlan, TableRewind
 from framework.recovery.rewind.positions import FlowPosition, Positions, batches_after, is_stream
 from framework.recovery.rewind.scope import scope_of
-from framework.recovery.rewind.stored_version import restored_rows
 from framework.recovery.rewind.tables import StoredTable, auxiliary_at
+from framework.run.tables.stored_version import restored_rows
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import read_tip
 

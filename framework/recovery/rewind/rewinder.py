@@ -11,6 +11,7 @@ from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
+from framework.recovery.rewind.abandonment import Abandonment, abandonment_of
 from framework.recovery.rewind.decision import Decision
 from framework.recovery.rewind.moment import parse_moment
 from framework.recovery.rewind.plan import RewindPlan
@@ -45,9 +46,9 @@ class Rewinder:
             datasets: names of streaming tables; () for all of them. Tables that read theirs go back too.
 
         Raises:
-            UserError: the time or a name is invalid; REWIND_TOO_EARLY, REWIND_CLOCK_SET_BACK, REWIND_NOT_CONSISTENT,
-                REWIND_REACHES_SINK, REWIND_NOT_A_STREAMING_TABLE; what the rewind needs is gone; several as
-                RequestErrors.
+            UserError: the time or a name is invalid; REWIND_TOO_EARLY, REWIND_CLOCK_SET_BACK, REWIND_FILES_MISDATED,
+                REWIND_NOT_CONSISTENT, REWIND_REACHES_SINK, REWIND_NOT_A_STREAMING_TABLE; what the rewind needs is gone;
+                several as RequestErrors.
             OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE; REWIND_UNFINISHED.
         """
         RewindStore(self.store.storage).check_none()
@@ -85,9 +86,33 @@ class Rewinder:
         """Finish a rewind that was interrupted; return it, None if there is none.
 
         Raises:
-            OperationError: an update is running.
+            OperationError: an update is running; REWIND_OF_ORIGINAL_STORAGE, REWIND_NOT_FINISHABLE.
         """
         if RewindStore(self.store.storage).read() is None:
             return None
         with update_lock(self.store.storage, str(uuid.uuid4())):
             return Rewinds(store=self.store, clock=self.clock).finish_begun()
+
+    def plan_abandonment(self) -> Abandonment | None:
+        """Return what becomes of the interrupted rewind if it is given up; None if there is none.
+
+        Raises:
+            UserError: TABLE_NOT_RESETTABLE; several as RequestErrors.
+        """
+        rewind = RewindStore(self.store.storage).read()
+        return None if rewind is None else abandonment_of(self.graph(), self.store, rewind)
+
+    def abandon(self, abandonment: Abandonment) -> None:
+        """Give up the interrupted rewind: for one that can't be finished.
+
+        Args:
+            abandonment: what `plan_abandonment` returned and the user has seen.
+
+        Raises:
+            UserError: REWIND_CHANGED if it would do something else by now.
+            OperationError: an update is running.
+        """
+        with update_lock(self.store.storage, str(uuid.uuid4())):
+            if self.plan_abandonment() != abandonment:
+                raise UserError("REWIND_CHANGED", to=abandonment.rewind.to)
+            Rewinds(store=self.store, clock=self.clock).abandon(abandonment.rewind, abandonment.rest)

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from framework.checkpoints.manifest import BY_LOSS
+from framework.declare.specs import DatasetSpec
 from framework.foundation.errors import UserError
 from framework.recovery.rewind.cut import check_began, check_clock
 from framework.recovery.rewind.decision import Decision
 from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.tables import auxiliary_at
 from tests.support.fake_pipeline import name
-from tests.support.rewind_world import ADDED, COMPACTED, START_MS, World, taken
+from tests.support.rewind_world import ADDED, COMPACTED, START_MS, TABLE, World, taken
 
 
 @pytest.fixture
@@ -216,6 +217,34 @@ def test_times_at_which_the_clock_was_set_back_are_refused(pair: World) -> None:
     moment = Moment(request="then", text="then", time_ms=correct + 60_000)
     with pytest.raises(UserError, match="REWIND_CLOCK_SET_BACK"):
         Decision(graph=pair.graph, store=pair.store, moment=moment).plan([name("loud"), name("orders")])
+
+
+def test_times_that_a_copy_has_lost_are_refused(tmp_path: Path) -> None:
+    """A commit whose file is later than the time, and whose writer began it before, may have happened or not."""
+    world = World(tmp_path, "orders")
+    clock, began = world.clock, []
+    for number in (0, 1):
+        clock.sleep(60)
+        began.append(world.now_ms())
+        world.commit("orders", {"commitInfo": {"timestamp": began[-1]}}, taken("orders 1", number), ADDED)
+    before = world.now_ms()
+    log = Path(world.store.path(DatasetSpec(name=name("orders"), kind=TABLE)), "_delta_log")
+    clock.sleep(3600)
+    for file in sorted(log.glob("*.json")):  # copied one after the other
+        clock.sleep(1)
+        seconds = world.now_ms() / 1000
+        os.utime(file, (seconds, seconds))
+    # Later commits of rows that stay have no part in it: such as an OPTIMIZE that ends after the time.
+    world.commit("orders", {"commitInfo": {"timestamp": before}})
+    found = {}
+    times = (began[0] - 1, began[0] + 1, before, world.now_ms() - 1500, world.now_ms())
+    for time in times:
+        moment = Moment(request="then", text="then", time_ms=time)
+        try:
+            check_clock(world.cut().tables.values(), moment)
+        except UserError as error:
+            found[times.index(time)] = (error.condition, error.fields["version"])
+    assert found == dict.fromkeys((1, 2), ("REWIND_FILES_MISDATED", 1)) | {3: ("REWIND_FILES_MISDATED", 2)}
 
 
 def test_nothing_goes_back_to_before_all_tables(pair: World) -> None:
