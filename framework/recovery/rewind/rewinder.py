@@ -19,6 +19,7 @@ from framework.recovery.rewind.scope import chosen_tables
 from framework.run.tables.table_store import TableStore
 from framework.run.update.checkpoint_actions import user_name
 from framework.run.update.lock import update_lock
+from framework.run.update.rewind_obstacles import check_no_rewind
 from framework.run.update.rewinds import Rewinds
 
 
@@ -49,9 +50,9 @@ class Rewinder:
             UserError: the time or a name is invalid; REWIND_TOO_EARLY, REWIND_CLOCK_SET_BACK, REWIND_FILES_MISDATED,
                 REWIND_NOT_CONSISTENT, REWIND_REACHES_SINK, REWIND_NOT_A_STREAMING_TABLE; what the rewind needs is gone;
                 several as RequestErrors.
-            OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE; REWIND_UNFINISHED.
+            OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE; REWIND_UNFINISHED, REWIND_NOT_FINISHABLE.
         """
-        RewindStore(self.store.storage).check_none()
+        check_no_rewind(self.store)
         moment = parse_moment(to, self.store.storage, self.clock)
         graph = self.graph()
         chosen = chosen_tables(graph, [self.complete(name) for name in datasets])

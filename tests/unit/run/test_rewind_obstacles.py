@@ -73,7 +73,7 @@ def delete_offsets(world: World) -> None:
     ],
 )
 def test_what_is_gone_since_is_an_obstacle(world: World, lose: Callable[[World], None], problem: str) -> None:
-    """A table of another identity or with fewer versions can't be restored; a flow needs the offsets it continues at."""
+    """A table of another identity or with fewer versions can't be restored; a flow needs its offsets."""
     rewind = rewind_of(world)
     assert obstacles(world.store, rewind) == ()
     lose(world)
