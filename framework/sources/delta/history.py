@@ -79,6 +79,11 @@ class CommitHistory:
         recorded = self.commit(version).recorded_ms
         return self._times[version] if recorded is None else recorded
 
+    def begun_ms(self, version: int) -> int:
+        """Return when the writer of a commit began it, by its clock; the time of the commit if that is unknown."""
+        begun = self.commit(version).begun_ms
+        return self.time_ms(version) if begun is None else begun
+
     def version_at(self, time_ms: int) -> int | None:
         """Return the newest version that was committed at a time or before; None if the log has none."""
         place = bisect_right(self.versions, time_ms, key=self.time_ms)
