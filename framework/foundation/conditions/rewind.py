@@ -128,6 +128,10 @@ CONDITIONS: dict[str, Condition] = {
         "Finish the rewind there, and copy the storage again. If the storage was moved, and what is left at {original} "
         "is no longer used, delete `records/{dataset}.json` in this storage.",
     ),
+    "REWIND_OF_OTHER_PIPELINE": Condition(
+        "The rewind to {to} takes back {dataset}, a table of pipeline {pipeline} in the same storage.",
+        "Give it up with that pipeline: its code says which tables read this one.",
+    ),
     "REWIND_UNFINISHED": Condition(
         "The rewind to {to}, begun at {begun_at}, was interrupted. Some tables may be restored and others not.",
         "`sluice run` finishes it before anything else, and so does the same `sluice rewind` again.",

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from framework.checkpoints.rewinds import StoredRewind
 from framework.declare.specs import DatasetKind
-from framework.foundation.errors import RequestErrors, UserError
+from framework.foundation.errors import OperationError, RequestErrors, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.plan.selection import is_resettable
+from framework.plan.state import TableKind
 from framework.recovery.rewind.scope import with_readers
 from framework.run.tables.table_store import TableStore
 from framework.run.update.rewind_obstacles import Obstacle, obstacles, restore_version
@@ -53,28 +54,41 @@ def abandonment_of(graph: DataflowGraph, store: TableStore, rewind: StoredRewind
 
     Raises:
         UserError: TABLE_NOT_RESETTABLE; several as RequestErrors.
+        OperationError: REWIND_OF_OTHER_PIPELINE.
     """
     found = obstacles(store, rewind)
     # Without a table to restore, the first effects are those on quarantine and checkpoints, which do not show.
     is_begun = bool(rewind.refreshed) or not rewind.tables
     if not is_begun and all(restore_version(store.storage, each, rewind) is None for each in rewind.tables):
         return Abandonment(rewind=rewind, obstacles=found, rest=None)
+    _check_pipeline(graph, store, rewind)
     paths = {store.path(each.spec): each.name for each in graph.datasets if each.is_table}
     lost = with_readers(graph, {*rewind.refreshed, *(each.dataset for each in found)}, paths)
     rest = replace(
         rewind,
         tables=tuple(each for each in rewind.tables if each.dataset not in lost),
         flows=tuple(each for each in rewind.flows if each.dataset not in lost),
-        refreshed=tuple(sorted(name for name in lost if _has_flows(graph, name))),
+        refreshed=tuple(sorted(name for name in lost if _has_flows(graph, store, name))),
     )
     _check_resettable(graph, rest.refreshed)
     return Abandonment(rewind=rewind, obstacles=found, rest=rest)
 
 
-def _has_flows(graph: DataflowGraph, name: QualifiedName) -> bool:
+def _has_flows(graph: DataflowGraph, store: TableStore, name: QualifiedName) -> bool:
     """Whether a full refresh replaces a table's rows: a view is computed anew. What is not declared may be again."""
-    dataset = graph.dataset(name)
-    return dataset is None or dataset.kind is DatasetKind.STREAMING_TABLE
+    dataset, record = graph.dataset(name), store.record(name)
+    if dataset is not None:
+        return dataset.kind is DatasetKind.STREAMING_TABLE
+    return record is None or record.kind is not TableKind.MATERIALIZED_VIEW
+
+
+def _check_pipeline(graph: DataflowGraph, store: TableStore, rewind: StoredRewind) -> None:
+    """Check that the tables are not those of another pipeline in the storage: its graph says what reads them."""
+    names = [*(each.dataset for each in rewind.tables), *(each.dataset for each in rewind.flows)]
+    for name in dict.fromkeys(name for name in names if graph.dataset(name) is None):
+        record = store.record(name)
+        if record is not None and record.pipeline not in {None, store.pipeline}:
+            raise OperationError("REWIND_OF_OTHER_PIPELINE", to=rewind.to, dataset=name, pipeline=record.pipeline)
 
 
 def _check_resettable(graph: DataflowGraph, names: tuple[QualifiedName, ...]) -> None:

@@ -99,6 +99,7 @@ class Rewinder:
 
         Raises:
             UserError: TABLE_NOT_RESETTABLE; several as RequestErrors.
+            OperationError: REWIND_OF_OTHER_PIPELINE.
         """
         rewind = RewindStore(self.store.storage).read()
         return None if rewind is None else abandonment_of(self.graph(), self.store, rewind)
