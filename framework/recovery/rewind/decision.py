@@ -59,7 +59,7 @@ class Decision:
         tables = self._tables(scope.tables)
         check_clock(tables.values(), self.moment)
         checks = Checks(graph=self.graph, store=self.store, positions=self._positions)
-        _raise(checks.of_tables(tables.values()))
+        _raise([*checks.of_rebuilds(scope.tables), *checks.of_tables(tables.values())])
         cut = Cut(graph=self.graph, positions=self._positions, tables=tables, moment=self.moment)
         cut.find()
         rewound = tuple(each for name, table in tables.items() if (each := self._table(table, cut)) is not None)

@@ -87,7 +87,7 @@ def _of_table(store: TableStore, table: RewoundTable, rewind: StoredRewind) -> s
     tip = read_tip(store.storage, table.path)
     if tip is None:
         return f"there is no table at {table.path} any more"
-    if tip.table_id != table.table_id:
+    if tip.table_id != table.table_id and None not in {tip.table_id, table.table_id}:
         return f"another table is at {table.path}"
     if restore_version(store.storage, table, rewind) is not None:
         return None
