@@ -160,7 +160,7 @@ def check_unfinishable(fixed: Pipeline, problem: str) -> None:
         with pytest.raises(OperationError, match=rf"(?s)REWIND_NOT_FINISHABLE.*{problem}.*sluice rewind --abandon"):
             refused()
     (finding,) = fixed.doctor.examine().findings
-    assert (finding.condition, problem in finding.cause) == ("REWIND_NOT_FINISHABLE", True)
+    assert (finding.diagnosis.name, problem in finding.cause) == ("REWIND_INTERRUPTED", True)
 
 
 def test_before_the_first_table_is_restored_nothing_has_to_be_done(template: tuple[EngineWorld, str]) -> None:
