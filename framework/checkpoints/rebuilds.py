@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
@@ -64,6 +64,17 @@ class RebuildStore:
     def write(self, dataset: QualifiedName, rebuild: Rebuild) -> None:
         """Replace the stored rebuild."""
         self._storage.write_text(self._path(dataset), json.dumps(asdict(rebuild)))
+
+    def give_up(self, dataset: QualifiedName) -> int | None:
+        """Mark an unfinished rebuild as finished before other rows replace the table; return its number.
+
+        If it was finished later, its generations would go on in the table, which has its transaction, but not its rows.
+        """
+        rebuild = self.read(dataset)
+        if rebuild is None or rebuild.finished:
+            return None
+        self.write(dataset, replace(rebuild, finished=True))
+        return rebuild.number
 
     def check_finished(self, dataset: QualifiedName) -> None:
         """Check that a dataset has no unfinished rebuild: what is changed meanwhile is undone when it ends.

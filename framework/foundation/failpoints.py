@@ -51,6 +51,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "run.before_once_mark",  # a once flow's rows are written, its generation is not marked as completed
         "snapshots.after_claim",  # a snapshot's version is claimed, its rows are not written
         "snapshots.before_mark",  # a snapshot's rows are written, it is not marked as applied
+        "views.after_give_up",  # an unfinished full refresh is given up for a view, whose rows are not written
         "views.after_commit",  # a view's rows are replaced, its record is not written
         "backups.after_copy",  # the tables of a backup are copied, it is not complete
         "backups.after_mark",  # a backup is complete, no rebuild refers to it

@@ -15,6 +15,7 @@ from framework.graph.fingerprints import plan_fingerprint
 from framework.graph.graph import GraphFlow, Read
 from framework.graph.operators import count_sources, stateful_operators
 from framework.graph.relations import batch_paths
+from framework.graph.settings import SessionSettings
 from framework.graph.source_filters import source_names, with_conditions
 from framework.sources.kinds import streamed_sources
 from framework.sources.port import SourceShape
@@ -32,7 +33,7 @@ class AnalysedQuery:
         flow: the declaration of the flow.
         target: the declaration of its target.
         reads: the reads that its function made.
-        settings: the Spark settings of the flow.
+        settings: the Spark settings of the flow, in use.
         views: the temporary views that it reads, views of views included, with their queries.
     """
 
@@ -40,7 +41,7 @@ class AnalysedQuery:
     flow: FlowSpec
     target: DatasetSpec
     reads: tuple[Read, ...]
-    settings: Mapping[str, str]
+    settings: SessionSettings
     views: Sequence[tuple[DatasetSpec, DataFrame]]
 
     def graph_flow(
@@ -49,7 +50,7 @@ class AnalysedQuery:
         code_version: str | None,
         file_identity: Callable[[list[str]], str | None],
     ) -> GraphFlow:
-        """Return the flow of the graph; called while the settings are in use.
+        """Return the flow of the graph.
 
         Args:
             specs: the declared datasets.
@@ -102,6 +103,7 @@ class AnalysedQuery:
             (self.frame, *conditions),
             declared=tuple(f"{each.name} {each.action.value} {each.condition}" for each in expectations),
             code_version=code_version,
-            settings=self.settings,
+            settings=self.settings.present,
+            session_settings=self.settings.of_results(self.frame.sparkSession),
             file_identity=file_identity,
         )

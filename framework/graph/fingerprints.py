@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from framework.foundation.jvm_cache import java_class
 from framework.graph.pickled_functions import function_text, pickled_functions
 from framework.graph.relations import analysed_plan, delta_version, file_relation, plan_leaves
-from framework.graph.settings import result_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,6 +32,7 @@ def plan_fingerprint(
     declared: Sequence[str],
     code_version: str | None,
     settings: Mapping[str, str],
+    session_settings: Sequence[str],
     file_identity: Callable[[list[str]], str | None],
 ) -> str | None:
     """Return a hash of the query's computation, or None if it is unknown.
@@ -47,13 +47,13 @@ def plan_fingerprint(
         declared: what is declared of the rows beside the query: its expectations.
         code_version: hash of the modules' source, used beside the functions' own code and values if Python functions
             run on rows; None if it is unknown.
-        settings: the flow's own Spark settings, which may change the result of the same plan, as those of the
-            session may.
+        settings: the flow's own Spark settings, which may change the result of the same plan.
+        session_settings: those of the session.
         file_identity: returns a text for the current content of the files that the query reads by path, or
             None if computing it would take too long.
     """
     own = (f"{key}={value}" for key, value in sorted(settings.items()))
-    parts = [*declared, *own, *result_settings(frames[0].sparkSession)]
+    parts = [*declared, *own, *session_settings]
     functions: list[str | None] = []
     runs_python = False
     patterns = java_class("org.apache.spark.sql.catalyst.trees.TreePattern")

@@ -60,20 +60,27 @@ class TableReads(Protocol):
 
 
 _active: ContextVar[TableReads | None] = ContextVar("sluice_table_reads", default=None)
+_runs_commands: ContextVar[bool] = ContextVar("sluice_runs_commands", default=False)
 
 StartOf = Callable[[StreamingRelation], ReaderStart | None]
 _start_of: ContextVar[StartOf | None] = ContextVar("sluice_start_of", default=None)
 
 
 @contextmanager
-def reading(reads: TableReads) -> Iterator[None]:
-    """Resolve the table reads of the block's own thread with `reads`."""
+def reading(reads: TableReads, *, runs_commands: bool = False) -> Iterator[None]:
+    """Resolve the table reads of the block's own thread with `reads`.
+
+    Args:
+        reads: resolves the names.
+        runs_commands: whether `spark.sql` runs commands, with names as in Spark's catalog; else they are refused.
+    """
     with _PATCHES.installed(), sql_handled_by(_session_sql):
-        token = _active.set(reads)
+        tokens = _active.set(reads), _runs_commands.set(runs_commands)
         try:
             yield
         finally:
-            _active.reset(token)
+            _active.reset(tokens[0])
+            _runs_commands.reset(tokens[1])
 
 
 @contextmanager
@@ -268,6 +275,8 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
     text, calls = replace_file_calls(spark, text)
     plan = parse(spark, text)
     if is_command(plan):
+        if _runs_commands.get():
+            return pyspark_sql(spark, text)
         raise UserError(
             "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND",
             location=caller_location(),

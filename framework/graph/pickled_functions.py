@@ -2,7 +2,7 @@
 
 Spark has them pickled, by value where they are the pipeline's. Two processes pickle the same function to different
 bytes: a class gets a random id, and a set has no order. So the pickle is read as a tree, in which nothing is imported
-or called.
+or called. Functions of other modules are names; the identity of these modules is a part of the text.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 
 from framework.foundation.jvm_cache import java_class, scala_items
+from framework.graph.imported_modules import module_identity
 
 _FUNCTION = "org.apache.spark.sql.catalyst.expressions.PythonFuncExpression"
 _CLOUDPICKLE = "pyspark.cloudpickle.cloudpickle"
@@ -28,6 +30,8 @@ _VARYING = {
 }
 # A broadcast value: the pickle has only its number. Functions of more than a megabyte are broadcast too.
 _ELSEWHERE = frozenset({"_from_id"})
+# A module that the code of a function names.
+_IMPORTS = frozenset({(_CLOUDPICKLE, "subimport"), ("importlib", "import_module")})
 
 _CACHE_OF_PICKLE = "__slotnames__"  # a class has it after its first object was pickled
 
@@ -39,11 +43,18 @@ def pickled_functions(plan: Any) -> list[bytes]:
 
 
 def function_text(pickled: bytes) -> str | None:
-    """Return a text of a pickle that is the same for equal functions in any process; None if a value is elsewhere."""
+    """Return a text of a pickle that is the same for equal functions in any process.
+
+    None if a value, or the code of a module, is unknown.
+    """
+    reader = _Reader(io.BytesIO(pickled))
     try:
-        return _Text().of(_Reader(io.BytesIO(pickled)).load())
+        text = _Text().of(reader.load())
     except (pickle.UnpicklingError, RecursionError, AttributeError, TypeError):  # an object that a stand-in can't be
         return None
+    identities = [module_identity(top) for top in sorted({name.partition(".")[0] for name in reader.modules})]
+    known = [each for each in identities if each is not None]
+    return "\n".join([text, *known]) if len(known) == len(identities) else None
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
@@ -151,11 +162,22 @@ class _Reader(_Unpickler):  # type: ignore[misc]
         pickle.NEWOBJ_EX[0]: _new_object_with_options,
     }
 
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.modules: set[str] = set()
+        """The modules whose content is not in the pickle."""
+
     def find_class(self, module_name: str, global_name: str) -> Any:
         """Return a stand-in for what has this name."""
         if global_name in _ELSEWHERE:
             raise pickle.UnpicklingError(global_name)
-        return _class(f"{module_name}.{global_name}")
+        self.modules.add(module_name)
+        found = _class(f"{module_name}.{global_name}")
+        return partial(self._imported, found) if (module_name, global_name) in _IMPORTS else found
+
+    def _imported(self, stand_in: Any, module: str) -> Any:
+        self.modules.add(module)
+        return stand_in(module)
 
 
 class _Text:

@@ -37,7 +37,7 @@ def set_option(spark: SparkSession, key: str, value: str) -> None:
 
 
 def result_settings(spark: SparkSession) -> list[str]:
-    """Return the SQL settings of a session that may change the rows of a query, sorted; read in one call each.
+    """Return the SQL settings of a session that may change the rows of a query, sorted.
 
     They are the same in two processes with equal settings, and on machines with another number of cores.
     """
@@ -62,6 +62,16 @@ class SessionSettings:
         self._spark = spark
         self._before: dict[str, str | None] = {}
         self.present: Mapping[str, str] = {}
+        self._of_results: dict[tuple[tuple[str, str], ...], list[str]] = {}
+
+    def of_results(self, session: SparkSession) -> list[str]:
+        """Return the present settings that may change rows; those of the session are read once with the same ones."""
+        if session is not self._spark:  # a query may use another session
+            return result_settings(session)
+        present = tuple(sorted(self.present.items()))
+        if present not in self._of_results:
+            self._of_results[present] = result_settings(session)
+        return self._of_results[present]
 
     @contextmanager
     def applied(self, settings: Mapping[str, str]) -> Iterator[None]:

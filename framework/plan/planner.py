@@ -102,9 +102,10 @@ class _Planning:
         name, declared = dataset.name, _declared_kind(dataset)
         if table.other_owner is not None:
             return self._refused(name, table, f"its table belongs to {table.other_owner}", owner=table.other_owner)
-        if table.original:
-            reason = f"its table belongs to the storage {table.original}, of which this one is a copy"
-            return self._refused(name, table, reason, original=table.original)
+        if table.other_storage:
+            reason = f"its table belongs to the storage {table.other_storage}"
+            refused = self._refused(name, table, reason)
+            return replace(refused, other_storage=table.other_storage, storage=self.state.root)
         if self._has_left(dataset, table):
             reason = f"its flows have written to {table.elsewhere} since"
             return self._refused(name, table, reason, elsewhere=table.elsewhere)
@@ -116,13 +117,12 @@ class _Planning:
         return None
 
     def _refused(
-        self, name: QualifiedName, table: TableState, reason: str, *, owner: str | None = None, elsewhere: str = "",
-        original: str = "",
-    ) -> RefuseTable:  # fmt: skip
+        self, name: QualifiedName, table: TableState, reason: str, *, owner: str | None = None, elsewhere: str = ""
+    ) -> RefuseTable:
         self.moving.add(name)  # its readers wait for it, and are skipped if it fails
         return RefuseTable(
             dataset=name, flows=tuple(flow.spec.name for flow in self.graph.flows_into(name)), path=table.path,
-            owner=owner, reason=reason, elsewhere=elsewhere, original=original,
+            owner=owner, reason=reason, elsewhere=elsewhere,
         )  # fmt: skip
 
     def _has_left(self, dataset: GraphDataset, table: TableState) -> bool:

@@ -85,7 +85,7 @@ class TableState:
         path: the table's folder, whether or not it exists.
         other_owner: the owner as text; None if it is this pipeline.
         elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
-        original: the root of the storage of which this one is a copy, if both have the table; empty otherwise.
+        other_storage: another storage that writes to the table, as text; empty without one.
         kind: how the rows came into it; None if unknown.
         definition: hash of the table's last applied definition; None if it is unknown or has to be applied again.
         computed_from: for a materialized view, the fingerprint of code and inputs that its rows
@@ -99,7 +99,7 @@ class TableState:
     path: str = ""
     other_owner: str | None = None
     elsewhere: str = ""
-    original: str = ""
+    other_storage: str = ""
     kind: TableKind | None = None
     definition: str | None = None
     computed_from: str | None = None
@@ -112,12 +112,14 @@ class TableState:
 class StoredState:
     """All tables and flows by name; tables and flows without an entry do not exist.
 
+    `root` is the folder of the storage.
     `left` has the tables of this pipeline that no module declares any more, each with the reason why a
     prune keeps it (None: a prune drops it).
     `wanted_definitions` has the hashes of the declared definitions. `computable_from` has the
     fingerprints of the views' code and current inputs (None: treated as changed).
     """
 
+    root: str = ""
     tables: Mapping[QualifiedName, TableState] = field(default_factory=dict)
     flows: Mapping[QualifiedName, FlowState] = field(default_factory=dict)
     left: Mapping[QualifiedName, str | None] = field(default_factory=dict)

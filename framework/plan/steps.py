@@ -145,7 +145,8 @@ class RefuseTable:
         path: the folder of the table.
         owner: the other owner as text; None if it is this pipeline.
         elsewhere: the folder of another table, to which the flows have written since; empty without one.
-        original: the root of the storage of which this one is a copy, if both have the table; empty otherwise.
+        other_storage: another storage that writes to the table, as text; empty without one.
+        storage: the root of the storage of this pipeline.
         stored: the kind of the table, if the code declares another one that its rows do not fit.
         declared: the declared kind in this case.
     """
@@ -156,7 +157,8 @@ class RefuseTable:
     owner: str | None
     reason: str
     elsewhere: str = ""
-    original: str = ""
+    other_storage: str = ""
+    storage: str = ""
     stored: TableKind | None = None
     declared: TableKind | None = None
 
@@ -201,10 +203,10 @@ def has_other_rows(stored: TableKind | None, declared: TableKind) -> bool:
 def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
     """Return the error of one refused table, at the declaration of its dataset."""
     dataset = graph.dataset(step.dataset)
-    if step.original:
+    if step.other_storage:
         return OperationError(
-            "TABLE_OF_ORIGINAL_STORAGE", location=dataset.spec.location if dataset is not None else None,
-            dataset=step.dataset, path=step.path, original=step.original,
+            "TABLE_OF_OTHER_STORAGE", location=dataset.spec.location if dataset is not None else None,
+            dataset=step.dataset, path=step.path, other=step.other_storage, root=step.storage,
         )  # fmt: skip
     if dataset is not None and dataset.fault is not None and step.owner is None:
         return dataset.fault

@@ -185,7 +185,8 @@ EVERY_POINT = os.environ.get("SLUICE_CRASH_POINTS") == "all"
 # A lease exists on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker. A prune is cut short in
 # tests/spark/test_honest_plan.py, a replay in tests/spark/test_quarantine.py, files are read in test_cloud_files.py,
 # those of staging in test_postgres.py, a rewind at each of its writes in tests/spark/test_rewind.py. The lists of files
-# are merged in tests/unit/sources/test_file_log.py, types become wider in test_cloud_files.py.
+# are merged in tests/unit/sources/test_file_log.py, types become wider in test_cloud_files.py. A refresh is given up in
+# tests/spark/test_interrupted_type_changes.py.
 ELSEWHERE = {
     "staging.after_files", "staging.after_commit", "quarantine.after_claim", "quarantine.after_replay",
     "lease.before_cleaning", "prune.after_mark", "prune.before_table", "prune.before_unmark",
@@ -194,6 +195,7 @@ ELSEWHERE = {
     "rewinds.after_refresh",
     "cloud_files.after_files", "cloud_files.after_merge", "cloud_files.after_columns", "cloud_files.before_clean_mark",
     "cloud_files.after_known", "resets.after_begin", "tables.before_wider_types", "tables.after_wider_types",
+    "views.after_give_up",
 }  # fmt: skip
 
 # Targets with SCD type 2, of changes and of snapshots. One update passes these failpoints.

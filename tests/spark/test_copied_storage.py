@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from tests.support.plain_tables import table_rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TABLE, REWIND = "TABLE_OF_ORIGINAL_STORAGE", "REWIND_OF_ORIGINAL_STORAGE"
+TABLE, REWIND = "TABLE_OF_OTHER_STORAGE", "REWIND_OF_OTHER_STORAGE"
 
 
 def declared(world: EngineWorld, lake: Path) -> Callable[[], None]:
@@ -45,7 +44,7 @@ def declared(world: EngineWorld, lake: Path) -> Callable[[], None]:
 def test_a_copy_of_a_storage_does_not_write_to_the_tables_of_its_original(
     interpreting: SparkSession, tmp_path: Path
 ) -> None:
-    """Neither an update nor an interrupted rewind does; a storage that was moved goes on as it was."""
+    """Until the user says that the original is not used any more."""
     lake = tmp_path / "lake"
     world = EngineWorld(interpreting, tmp_path / "first")
 
@@ -68,32 +67,135 @@ def test_a_copy_of_a_storage_does_not_write_to_the_tables_of_its_original(
         pipeline.rewinds.plan(first.update_id, ["outside"])
     assert pipeline.table("outside").count() == 1  # to read it harms nobody
 
-    # What is left at the old place is not in use: the user says so.
+    # The first storage is not in use any more: the user says so.
     for name in ("outside", "view"):
-        (twin.root / "storage" / "records" / f"main.s.{name}.json").unlink()
+        belongs = f"SET TBLPROPERTIES ('sluice.storage' = '{twin.root / 'storage'}')"
+        interpreting.sql(f"ALTER TABLE delta.`{lake / name}` {belongs}")
     assert pipeline.run().state is UpdateState.COMPLETED
     assert (rows("outside"), rows("view")) == ([(1,), (2,)], [(1,), (2,)])
+    result = world.run(declared(world, lake))
+    assert {flow.error and flow.error.condition for flow in result.flows if flow.flow.table != "inside"} == {TABLE}
 
-    begun = twin.pipeline(declared(twin, lake)).rewinds
+
+@pytest.mark.parametrize("point", ["rewinds.after_mark", "rewinds.after_table"])
+def test_an_interrupted_rewind_is_finished_by_a_moved_storage_and_not_by_a_copy(
+    interpreting: SparkSession, tmp_path: Path, point: str
+) -> None:
+    """Also if the table was restored before the crash: it then has the properties of that time."""
+    lake = tmp_path / "lake"
+    world = EngineWorld(interpreting, tmp_path / "first")
+
+    def rows(name: str) -> list[tuple[int]]:
+        return sorted(table_rows(interpreting, str(lake / name)))
+
+    world.feed([(1,)], "id INT")
+    first = world.run(declared(world, lake))
+    interpreting.sql(f"ALTER TABLE delta.`{lake / 'outside'}` UNSET TBLPROPERTIES ('sluice.storage')")
+    world.feed([(2,)], "id INT")
+    world.run(declared(world, lake))
 
     def die() -> None:
         raise InterruptedError
 
-    failpoints.arm("rewinds.after_mark", action=die)
+    rewinds = world.pipeline(declared(world, lake)).rewinds
+    failpoints.arm(point, action=die)
     with pytest.raises(InterruptedError):
-        begun.rewind(begun.plan(first.update_id, ["outside"]))
+        rewinds.rewind(rewinds.plan(first.update_id, ["outside"]))
     failpoints.disarm()
-    copied = twin.copy(tmp_path / "copied")
-    for finish in (copied.pipeline(declared(copied, lake)).run, copied.pipeline(declared(copied, lake)).rewinds.finish):
+    twin = world.copy(tmp_path / "twin")
+    before = rows("outside")
+    for finish in (twin.pipeline(declared(twin, lake)).run, twin.pipeline(declared(twin, lake)).rewinds.finish):
         with pytest.raises(OperationError, match=REWIND):
             finish()
-    assert rows("outside") == [(1,), (2,)]
-
-    twin.root.rename(tmp_path / "moved")
+    assert rows("outside") == before
+    world.root.rename(tmp_path / "moved")
     moved = EngineWorld(interpreting, tmp_path / "moved")
-    moved.name = twin.name
-    record = moved.root / "storage" / "records" / "main.s.outside.json"
+    moved.name = world.name
     result = moved.run(declared(moved, lake))
-    assert json.loads(record.read_text())["storage"] == str(moved.root / "storage")  # so its copies are known
     assert states(result) == {"inside": FlowState.IDLE, **dict.fromkeys(("outside", "view"), FlowState.COMPLETED)}
     assert (rows("outside"), rows("view")) == ([(1,), (2,)], [(1,), (2,)])
+    with pytest.raises(OperationError, match=REWIND):
+        twin.run(declared(twin, lake))
+
+
+def test_only_one_storage_writes_to_a_table_outside_of_it(interpreting: SparkSession, tmp_path: Path) -> None:
+    """Not one that was copied from the same storage, an older copy, or another storage of the pipeline, do."""
+    lake, source = tmp_path / "lake", str(tmp_path / "source")
+
+    def feed(number: int) -> None:
+        interpreting.createDataFrame([(number,)], "id INT").write.format("delta").mode("append").save(source)
+
+    def declare() -> None:
+        dp.create_streaming_table("merged", path=str(lake / "merged"))
+
+        @dp.auto_cdc_flow(target="merged", name="changes", keys=["id"], sequence_by="id")
+        def changes() -> DataFrame:
+            return interpreting.readStream.format("delta").load(source)
+
+        @dp.materialized_view(path=str(lake / "view"))
+        def view() -> DataFrame:
+            return interpreting.read.format("delta").load(source)
+
+    def world(name: str) -> EngineWorld:
+        found = EngineWorld(interpreting, tmp_path / name)
+        found.name = "shop"
+        return found
+
+    def rows() -> list[list[tuple[int]]]:
+        return [sorted(table_rows(interpreting, str(lake / name), without="__sluice")) for name in ("merged", "view")]
+
+    feed(1)
+    earlier = world("first")
+    earlier.run(declare)
+    for name in ("merged", "view"):  # the tables of an earlier release name no storage
+        interpreting.sql(f"ALTER TABLE delta.`{lake / name}` UNSET TBLPROPERTIES ('sluice.storage')")
+    (tmp_path / "first" / "storage" / "storage.json").unlink()
+    assert states(earlier.run(declare)) == dict.fromkeys(("changes", "view"), FlowState.IDLE)
+    earlier.copy(tmp_path / "backup")
+    earlier.root.rename(tmp_path / "moved")
+    copied = world("moved").copy(tmp_path / "copied")
+    feed(2)
+    assert world("moved").run(declare).state is UpdateState.COMPLETED
+    (tmp_path / "backup").rename(tmp_path / "first")
+    feed(3)
+    for other in (copied, world("first"), world("second")):
+        result = other.run(declare)
+        assert {flow.error and flow.error.condition for flow in result.flows} == {TABLE}, other.root
+        assert rows() == [[(1,), (2,)]] * 2
+    assert world("moved").run(declare).state is UpdateState.COMPLETED
+    assert rows() == [[(1,), (2,), (3,)]] * 2
+
+
+def test_a_prune_that_was_interrupted_is_finished_by_the_storage_that_was_moved(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """A copy leaves the table to its original."""
+    lake = tmp_path / "lake"
+    world = EngineWorld(interpreting, tmp_path / "first")
+    world.feed([(1,)], "id INT")
+    world.run(declared(world, lake))
+
+    def fewer() -> None:
+        @dp.temporary_view
+        def nothing() -> DataFrame:
+            return interpreting.range(1)
+
+    def die() -> None:
+        raise InterruptedError
+
+    pipeline = world.pipeline(fewer)
+    left = {table.name.table: table for table in pipeline.left_tables()}
+    assert set(left) == {"inside", "outside", "view"}
+    failpoints.arm("prune.after_mark", action=die)
+    with pytest.raises(InterruptedError):
+        pipeline.prune([left["outside"]])
+    failpoints.disarm()
+    twin = world.copy(tmp_path / "twin")
+    assert twin.run(fewer).state is UpdateState.COMPLETED
+    assert (lake / "outside").exists()
+    world.root.rename(tmp_path / "moved")
+    moved = EngineWorld(interpreting, tmp_path / "moved")
+    moved.name = world.name
+    assert moved.run(fewer).state is UpdateState.COMPLETED
+    assert not (lake / "outside").exists()
+    assert [table.name.table for table in moved.pipeline(fewer).left_tables()] == ["inside", "view"]

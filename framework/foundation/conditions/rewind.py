@@ -122,11 +122,11 @@ CONDITIONS: dict[str, Condition] = {
         "`sluice rewind` asks for confirmation, but standard input is not a terminal.",
         "Review it with `--dry-run`, then add `--yes`.",
     ),
-    "REWIND_OF_ORIGINAL_STORAGE": Condition(
-        "The rewind to {to}, which was interrupted, would restore the table of {dataset} at {path}. It belongs to the "
-        "storage {original}, of which this one is a copy.",
-        "Finish the rewind there, and copy the storage again. If the storage was moved, and what is left at {original} "
-        "is no longer used, delete `records/{dataset}.json` in this storage.",
+    "REWIND_OF_OTHER_STORAGE": Condition(
+        "The rewind to {to}, which was interrupted, would restore the table of {dataset} at {path}. That table belongs "
+        "to another storage, {other}.",
+        "Finish the rewind there, and copy the storage again. Or, if the other storage is not used any more, let the "
+        "table belong to this one: ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('sluice.storage' = '{root}')",
     ),
     "REWIND_OF_OTHER_PIPELINE": Condition(
         "The rewind to {to} takes back {dataset}, a table of pipeline {pipeline} in the same storage.",

@@ -9,10 +9,11 @@ CONDITIONS: dict[str, Condition] = {
         "The table of {dataset} at {path} belongs to {owner}.",
         "Move that table, or set a different name or `path` for the dataset.",
     ),
-    "TABLE_OF_ORIGINAL_STORAGE": Condition(
-        "The table of {dataset} at {path} belongs to the storage {original}, of which this one is a copy.",
-        "Set another `path` for the dataset in the code that uses this storage. If the storage was moved, and what is "
-        "left at {original} is no longer used, delete `records/{dataset}.json` in this storage.",
+    "TABLE_OF_OTHER_STORAGE": Condition(
+        "The table of {dataset} at {path} belongs to another storage, {other}.",
+        "Set another `path` for the dataset in the code that uses the storage {root}. Or, if the other storage is not "
+        "used any more, let the table belong to this one: "
+        "ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('sluice.storage' = '{root}')",
     ),
     "TABLE_WITHOUT_LATEST_ROWS": Condition(
         "The table of {dataset} at {path} lacks the rows that its flows have written to another table since, at "

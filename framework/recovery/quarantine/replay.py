@@ -85,7 +85,7 @@ def replay_rows(graph: DataflowGraph, store: TableStore, flow: str, *, reason: s
 
     Raises:
         UserError: QUARANTINE_FLOW_NOT_DECLARED, FULL_REFRESH_UNFINISHED.
-        OperationError: DATASET_NOT_MATERIALIZED, TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE.
+        OperationError: DATASET_NOT_MATERIALIZED, TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE.
     """
     found = next((each for each in graph.flows if str(each.spec.name) == flow), None)
     dataset = None if found is None else graph.dataset(found.spec.target)

@@ -48,7 +48,7 @@ class Decision:
 
         Raises:
             UserError: see `Rewinder.plan`.
-            OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE.
+            OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE.
         """
         named = self._tables(chosen)
         check_clock(named.values(), self.moment)
@@ -87,7 +87,7 @@ class Decision:
         """Read the logs of tables; those that do not exist are left out.
 
         Raises:
-            OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE.
+            OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE.
         """
         found = {}
         for name in names:

@@ -50,7 +50,7 @@ class Rewinder:
             UserError: the time or a name is invalid; REWIND_TOO_EARLY, REWIND_CLOCK_SET_BACK, REWIND_FILES_MISDATED,
                 REWIND_NOT_CONSISTENT, REWIND_REACHES_SINK, REWIND_NOT_A_STREAMING_TABLE; what the rewind needs is gone;
                 several as RequestErrors.
-            OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE; REWIND_UNFINISHED, REWIND_NOT_FINISHABLE.
+            OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE; REWIND_UNFINISHED, REWIND_NOT_FINISHABLE.
         """
         check_no_rewind(self.store)
         moment = parse_moment(to, self.store.storage, self.clock)
@@ -87,7 +87,7 @@ class Rewinder:
         """Finish a rewind that was interrupted; return it, None if there is none.
 
         Raises:
-            OperationError: an update is running; REWIND_OF_ORIGINAL_STORAGE, REWIND_NOT_FINISHABLE.
+            OperationError: an update is running; REWIND_OF_OTHER_STORAGE, REWIND_NOT_FINISHABLE.
         """
         if RewindStore(self.store.storage).read() is None:
             return None

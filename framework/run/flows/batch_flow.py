@@ -53,7 +53,7 @@ def _quarantined(run: FlowRun, frame: DataFrame) -> FlowOutcome:
 def _append(run: FlowRun, frame: DataFrame) -> None:
     dataset = run.dataset
     if dataset.kind is DatasetKind.FOREACH_BATCH_SINK:
-        run.context.registry.batch_functions[dataset.name](frame, 0)
+        run.apply_batch(frame, 0)
         return
     if dataset.kind is DatasetKind.SINK:
         spec = dataset.spec

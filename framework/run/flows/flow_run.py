@@ -29,7 +29,7 @@ from framework.sources.delta.log import latest_version
 from framework.sources.starts import SourceStart
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # A process that is killed while it writes the first offsets leaves a temporary file beside them. With Spark's check,
 # which is new in 4.1, every later start fails. A generation has its own checkpoint folder, so the check is not needed.
@@ -175,6 +175,11 @@ class FlowRun:
     def session(self) -> SparkSession:
         """Return a session with the flow's settings."""
         return self.context.sessions.of(self.flow.spec.name, self.settings)
+
+    def apply_batch(self, batch: DataFrame, number: int) -> None:
+        """Call the function of the sink with a batch; names that it reads are those of the stored tables."""
+        with self.context.queries.stored():
+            self.context.registry.batch_functions[self.dataset.name](batch, number)
 
     def committed_rows(self) -> CommittedRows | None:
         """Return a counter of the rows that are appended to the target from now on; None for a target without one."""

@@ -17,7 +17,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import call_query
 from framework.graph.graph import DataflowGraph, GraphDataset
-from framework.graph.interception import reading, starting
+from framework.graph.interception import not_reading, reading, starting
 from framework.graph.relations import named
 from framework.graph.settings import SessionSettings
 from framework.graph.tables import KnownTables, missing_table
@@ -93,6 +93,12 @@ class TableQueries:
     def exclusive(self) -> Iterator[None]:
         """Call no query function of the graph in the block: it calls them itself, or changes what they share."""
         with self._lock:
+            yield
+
+    @contextmanager
+    def stored(self) -> Iterator[None]:
+        """Resolve the reads in the block's own thread to stored tables; temporary views of Spark come first."""
+        with reading(_BatchReads(reads=_Reads(queries=self)), runs_commands=True):
             yield
 
     def sql(self, query: str, more: Mapping[str, Callable[[], DataFrame]]) -> DataFrame:
@@ -204,3 +210,19 @@ class _Reads:
             reader = spark.readStream if streaming else spark.read
             frame = reader.format("delta").options(**options).load(store.path(dataset.spec))
         return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _BatchReads:
+    """The reads of a function that gets micro-batches, which may have made temporary views."""
+
+    reads: _Reads
+
+    def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
+        if "/" in name or not spark._jsparkSession.sessionState().catalog().getTempView(name.strip("`")).isDefined():
+            return self.reads.read(spark, name, options, streaming=streaming)
+        with not_reading():
+            return (spark.readStream if streaming else spark.read).options(**options).table(name)
+
+    def schemas(self) -> SchemaStore:
+        return self.reads.schemas()

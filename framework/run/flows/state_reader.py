@@ -84,6 +84,7 @@ class StateReader:
                 flows[name] = replace(flows[name], held=reason)
         views = [dataset for dataset in self.graph.datasets if dataset.kind is DatasetKind.MATERIALIZED_VIEW]
         return StoredState(
+            root=self.storage.root,
             tables=tables,
             flows=flows,
             left=left.kept(),
@@ -107,7 +108,7 @@ class StateReader:
             path=self.store.path(dataset.spec),
             other_owner=stored.other_owner if stored is not None else None,
             elsewhere=stored.elsewhere if stored is not None else "",
-            original=stored.original if stored is not None else "",
+            other_storage=stored.other_storage if stored is not None else "",
             kind=stored.kind if stored is not None else None,
             definition=stored.definition if stored is not None else None,
             computed_from=computed_from,

@@ -95,7 +95,7 @@ def _target(run: FlowRun, batches: _Batches) -> StreamTarget:
         writer = run.writer_of(dataset.cdc)
         return StreamTarget(batch_function=lambda frame, number: batches.applied(writer.apply(frame, number), number))
     if dataset.kind is DatasetKind.FOREACH_BATCH_SINK:
-        return StreamTarget(batch_function=run.context.registry.batch_functions[dataset.name])
+        return StreamTarget(batch_function=run.apply_batch)
     if dataset.kind is DatasetKind.SINK:
         return StreamTarget(format=dataset.spec.format or "", options=dataset.spec.options)
     return StreamTarget(path=run.path, options=(("mergeSchema", "true"),))

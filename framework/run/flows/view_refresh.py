@@ -13,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from framework.cdc.delta.table_replacement import TableDefinition, replace_rows
 from framework.cdc.model.columns import quote
+from framework.checkpoints.rebuilds import RebuildStore
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.relations import moved
@@ -77,6 +78,7 @@ class ViewRefresher:
         spec = dataset.spec
         address = self.store.address(spec)
         self.store.check_owner(dataset.spec, address)
+        self._give_up_rebuild(dataset)
         mark = json.dumps({"sluice": {"computed_from": computed_from, "update": self.update_id}})
         properties = self.store.properties(dataset)
         partitions = spelled_as_in(dataset.table_schema, spec.partition_columns)
@@ -94,6 +96,16 @@ class ViewRefresher:
         writer.createOrReplace()
         # Delta refuses `clusterBy` of this writer. A crash here is safe: the view is computed once more.
         self.store.cluster(dataset, address)
+
+    def _give_up_rebuild(self, dataset: GraphDataset) -> None:
+        """Give up a full refresh of the streaming table that the view was declared as meanwhile.
+
+        A crash in between is safe: the table is still known as a view, and a streaming table is refused.
+        """
+        number = RebuildStore(self.store.storage).give_up(dataset.name)
+        if number is not None:
+            self.store.storage.delete_tree(self.store.layout.rebuild(dataset.name, number))
+            failpoint("views.after_give_up")
 
     def _dataset(self, step: RefreshView) -> GraphDataset:
         dataset = self.graph.dataset(step.dataset)

@@ -20,22 +20,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framework.checkpoints.generations import dataset_folder
-from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import open_storage
 from framework.foundation.storage_port import present_path, read_stored_json
 from framework.graph.graph import DataflowGraph
+from framework.run.tables.catalog_entries import unregister
 from framework.run.tables.folder_uses import FolderUses
-from framework.run.tables.table_store import TableStore, unregister
+from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import read_tip
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +73,7 @@ class LeftTables:
         known |= {table.name for table in self.begun()}
         uses = FolderUses(graph=self.graph, store=self.store)
         for record in self.store.records(besides=known):
-            if record.is_outside or not self.store.is_ours(record):
+            if not self.store.may_prune(record):
                 continue
             tip = read_tip(self.store.storage, record.path)
             table = LeftTable(
@@ -133,26 +129,17 @@ class LeftTables:
     def _marks(self) -> Iterator[LeftTable]:
         folder = self.store.storage.path("prunes")
         for name in self.store.storage.list_names(folder):
-            table = read_stored_json(self.store.storage, f"{folder}/{name}", partial(_marked, self.store))
+            table = read_stored_json(self.store.storage, f"{folder}/{name}", self._marked)
             if table is not None:
                 yield table
 
+    def _marked(self, mark: dict[str, Any]) -> LeftTable:
+        storage, name = self.store.storage, QualifiedName(**mark["dataset"])
+        path = present_path(storage, mark["path"], mark.get("storage") or storage.root)
+        if path is None and self.store.is_claimed(name, mark["path"]):
+            path = mark["path"]
+        # Nothing is at an empty path: only the rest of the dataset is deleted.
+        return LeftTable(name=name, path=path or "", table_id=mark.get("table_id"))
+
     def _mark(self, name: QualifiedName) -> str:
         return self.store.storage.path("prunes", f"{name}.json")
-
-
-def _marked(store: TableStore, mark: dict[str, Any]) -> LeftTable:
-    root = mark.get("storage") or store.storage.root
-    path = present_path(store.storage, mark["path"], root)
-    if path is None and not _is_there(root, store.spark):
-        path = mark["path"]  # the storage was moved, and its table outside of it stayed where it was
-    # Nothing is at an empty path: only the rest of the dataset is deleted.
-    return LeftTable(name=QualifiedName(**mark["dataset"]), path=path or "", table_id=mark.get("table_id"))
-
-
-def _is_there(root: str, spark: SparkSession) -> bool:
-    """Whether there is still a storage at a root; one that can't be read may be there, and finishes its own prune."""
-    try:
-        return bool(open_storage(root, spark).list_names(root))
-    except OperationError:
-        return True

@@ -94,25 +94,6 @@ def original_root(record: TableRecord, path: str, spark: SparkSession) -> str:
         return record.written_in if error.condition == "STORED_FILE_DAMAGED" else ""
 
 
-def take_over(storage: Storage, layout: StorageLayout, name: QualifiedName, spark: SparkSession) -> None:
-    """Let the record of a storage that was moved say so: its copies are then known, and what comes to its first place.
-
-    Nothing changes while the first storage has the table or can't be read: this one is then a copy, or may be one.
-
-    Raises:
-        OperationError: STORED_FILE_DAMAGED.
-    """
-    record = read_record(storage, layout, name)
-    if record is None or not record.written_in:
-        return
-    try:
-        is_copy = _is_still_there(record, spark)
-    except OperationError:
-        return
-    if not is_copy:
-        write_record(storage, layout, record)
-
-
 def _is_still_there(record: TableRecord, spark: SparkSession) -> bool:
     """Whether the storage in which a record was written still has its table.
 

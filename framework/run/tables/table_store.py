@@ -1,9 +1,4 @@
-"""The Delta tables of a pipeline: in storage by path, and in a configured catalog of Spark by name.
-
-Without a configured catalog a table is found by its path only. With one (the Hive metastore for
-`spark_catalog`, or a `spark.sql.catalog.<name>`) the same Delta table is also registered there as an
-external table, so that other programs find it by name, and a dropped entry loses no rows.
-"""
+"""The Delta tables of a pipeline, each at its path, with its record and its owners."""
 
 from __future__ import annotations
 
@@ -24,9 +19,11 @@ from framework.foundation.failpoints import failpoint
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
-from framework.foundation.table_address import TableAddress, normal_path, plain_path
+from framework.foundation.table_address import TableAddress, normal_path, real_path
 from framework.graph.graph import GraphDataset
 from framework.plan.state import TableKind
+from framework.run.tables.catalog_entries import register
+from framework.run.tables.storage_identity import STORAGE_PROPERTY, StorageIdentity
 from framework.run.tables.stored_columns import are_equal, differs, has_columns, names, spelled_as_in
 from framework.run.tables.table_kind import recorded_kind, stored_kind
 from framework.run.tables.table_record import (
@@ -44,43 +41,6 @@ from framework.sources.delta.log import LogTip, latest_version, read_tip, tip_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-_SESSION_CATALOG = "spark_catalog"
-
-
-def is_configured(spark: SparkSession, catalog: str) -> bool:
-    """Whether Spark is configured with a persistent catalog of this name; the in-memory catalog does not count."""
-    conf: Any = spark._jsparkSession.conf()
-    if catalog == _SESSION_CATALOG:
-        return bool(conf.get("spark.sql.catalogImplementation", "in-memory") == "hive")
-    return bool(conf.getOption(f"spark.sql.catalog.{catalog}").isDefined())
-
-
-def register(spark: SparkSession, name: QualifiedName, path: str) -> None:
-    """Register the table at `path` under its name, if its catalog is configured. Idempotent."""
-    if not is_configured(spark, name.catalog):
-        return
-    session: Any = spark._jsparkSession
-    quoted_schema = f"`{name.catalog}`.`{name.schema}`"
-    session.sql(f"CREATE SCHEMA IF NOT EXISTS {quoted_schema}")
-    session.sql(f"CREATE TABLE IF NOT EXISTS {name.quoted} USING delta LOCATION '{_escaped(path)}'")
-
-
-def unregister(spark: SparkSession, name: QualifiedName, path: str) -> None:
-    """Remove a table's entry from a configured catalog if its location is `path`; the rows are kept."""
-    if not is_configured(spark, name.catalog):
-        return
-    session: Any = spark._jsparkSession
-    if not session.catalog().tableExists(name.quoted):
-        return
-    location = session.sql(f"DESCRIBE DETAIL {name.quoted}").select("location", []).first().getString(0)
-    if plain_path(location) == plain_path(path):
-        session.sql(f"DROP TABLE IF EXISTS {name.quoted}")
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")
-
-
 OWNER_PROPERTY = "sluice.pipeline"
 
 
@@ -93,14 +53,14 @@ class StoredTable:
             since (RESTORE to an earlier version, ALTER TABLE), so that the definition has to be applied again.
         other_owner: the owner as text; None if it is this pipeline.
         elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
-        original: the root of the storage of which this one is a copy, if both have the table; empty otherwise.
+        other_storage: another storage that writes to the table, as text; empty without one.
         kind: how the rows came into it; None if unknown.
     """
 
     definition: str | None
     other_owner: str | None
     elsewhere: str = ""
-    original: str = ""
+    other_storage: str = ""
     kind: TableKind | None = None
 
 
@@ -183,7 +143,7 @@ class TableStore:
                 other_owner=None if owner == self.pipeline else _owner_text(owner),
                 # A storage that was moved as a whole has the same tables at other paths.
                 elsewhere=record.path if record is not None and is_another and record.path != address.path else "",
-                original=self.original(record, address.path),
+                other_storage=self.other_storage(dataset.name, self.path(dataset.spec)),
                 kind=stored_kind(self.storage, dataset.name, self.path(dataset.spec), tip, None),
             )
         # A view is replaced with the columns of its query, which may be fewer than the declared ones.
@@ -192,13 +152,63 @@ class TableStore:
         is_complete = is_complete and self._has_wide_auxiliary(dataset)
         return StoredTable(
             definition=record.definition if is_complete else None, other_owner=None,
-            original=self.original(record, address.path),
+            other_storage=self.other_storage(dataset.name, self.path(dataset.spec)),
             kind=stored_kind(self.storage, dataset.name, self.path(dataset.spec), tip, record),
         )  # fmt: skip
 
-    def original(self, record: TableRecord | None, path: str | None) -> str:
-        """Return the root of the storage of which this one is a copy, if it has the table at a path too; else ""."""
-        return "" if record is None or path is None else original_root(record, path, self.spark)
+    def other_storage(self, name: QualifiedName, path: str) -> str:
+        """Return another storage that writes to the dataset's table at a path, for messages; empty without one."""
+        if not self.is_outside(name, path):
+            return ""
+        mark = self._storage_mark(TableAddress(path=path))
+        if mark is not None:
+            return StorageIdentity.of(self.storage).other_storage(path, mark, self.spark)
+        record = self.record(name)  # the table of an earlier release
+        return "" if record is None else original_root(record, path, self.spark)
+
+    def may_prune(self, record: TableRecord) -> bool:
+        """Whether a recorded table exists, and belongs to this pipeline and to this storage."""
+        is_in_storage = not record.is_outside or self.is_claimed(record.dataset, record.path)
+        return is_in_storage and self.is_ours(record) and not self.other_storage(record.dataset, record.path)
+
+    def is_claimed(self, name: QualifiedName, path: str) -> bool:
+        """Whether the table at a path names this storage, also as it was called before it was moved."""
+        return self._storage_mark(TableAddress(path=path)) is not None and not self.other_storage(name, path)
+
+    def is_outside(self, name: QualifiedName, path: str) -> bool:
+        """Whether a table is not in its default folder in this storage, so that another storage may have it, too."""
+        own = (self.layout.table(name), self.layout.table(name, private=True), self.layout.auxiliary(name))
+        # A link may lead out of the storage.
+        return path not in own or not real_path(path).startswith(f"{real_path(self.storage.root)}/")
+
+    def _storage_mark(self, address: TableAddress) -> str | None:
+        """Return the property of a table that names its storage; None if it has none, or if there is no table."""
+        return self._metadata(address).properties.get(STORAGE_PROPERTY) if self.exists(address) else None
+
+    def claim(self, dataset: GraphDataset) -> None:
+        """Let an existing table outside of the storage name this one, so that no other one writes to it.
+
+        Raises:
+            OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE.
+        """
+        address = self.address(dataset.spec)
+        wanted = self._own_mark(dataset.name, str(address.path))
+        if not wanted or not self.exists(address) or wanted == {STORAGE_PROPERTY: self._storage_mark(address)}:
+            return
+        self.check_owner(dataset.spec, address)
+        self.mark(dataset.name, str(address.path))
+        # Another storage that was copied from the same one may have claimed it at the same moment.
+        self.check_owner(dataset.spec, address)
+
+    def mark(self, name: QualifiedName, path: str) -> None:
+        """Let the dataset's table at a path name this storage, if it is outside of it, whatever it named before."""
+        wanted = self._own_mark(name, path)
+        if wanted:
+            address = TableAddress(path=path)
+            self._set_properties(wanted, address, self._metadata(address).properties)
+
+    def _own_mark(self, name: QualifiedName, path: str) -> dict[str, str]:
+        return {STORAGE_PROPERTY: StorageIdentity.of(self.storage).mark} if self.is_outside(name, path) else {}
 
     def _has_wide_auxiliary(self, dataset: GraphDataset) -> bool:
         """Whether the auxiliary table, if there is one, has the wider types: a rewind takes it back on its own."""
@@ -282,17 +292,17 @@ class TableStore:
         builder.execute()
 
     def check_owner(self, dataset: DatasetSpec, address: TableAddress) -> None:
-        """Check that a table belongs to this pipeline, and not to a copied storage, before its rows are replaced.
+        """Check that a table belongs to this pipeline, and to this storage, before its rows are replaced.
 
         Raises:
-            OperationError: TABLE_NOT_OWNED, TABLE_OF_ORIGINAL_STORAGE.
+            OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE.
         """
         self._check_pipeline(dataset, address)
-        original = self.original(self.record(dataset.name), address.path)
-        if original:
+        other = self.other_storage(dataset.name, str(address.path))
+        if other:
             raise OperationError(
-                "TABLE_OF_ORIGINAL_STORAGE", location=dataset.location, dataset=dataset.name, path=address.path,
-                original=original,
+                "TABLE_OF_OTHER_STORAGE", location=dataset.location, dataset=dataset.name, path=address.path,
+                other=other, root=self.storage.root,
             )  # fmt: skip
 
     def _check_pipeline(self, dataset: DatasetSpec, address: TableAddress) -> None:
@@ -344,7 +354,7 @@ class TableStore:
         if dataset.widens:  # first: Delta adds no columns beside others of different types
             self._widen(dataset, address, auxiliary)
         self._add_columns(dataset, address, self.spark.read.format("delta").load(str(address.path)).schema)
-        self._set_properties(dataset, address, stored.properties)
+        self._set_properties(self.properties(dataset), address, stored.properties)
         if dataset.spec.comment and dataset.spec.comment != stored.comment:
             self._sql(f"COMMENT ON TABLE {address.sql} IS {_quoted(dataset.spec.comment)}")
         self.cluster(dataset, address)
@@ -371,15 +381,15 @@ class TableStore:
         if dataset.cdc is not None and self.exists(auxiliary):
             widen_columns(self.spark, auxiliary, dataset.cdc.auxiliary_schema, dataset=dataset)
 
-    def _set_properties(self, dataset: GraphDataset, address: TableAddress, stored: Mapping[str, str]) -> None:
-        changed = {key: value for key, value in self.properties(dataset).items() if stored.get(key) != value}
+    def _set_properties(self, wanted: Mapping[str, str], address: TableAddress, stored: Mapping[str, str]) -> None:
+        changed = {key: value for key, value in wanted.items() if stored.get(key) != value}
         if changed:
             pairs = ", ".join(f"{_quoted(key)} = {_quoted(value)}" for key, value in sorted(changed.items()))
             self._sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({pairs})")
 
     def properties(self, dataset: GraphDataset) -> dict[str, str]:
-        """Return the table's properties: the owner and those of AUTO CDC, overridden by the user's."""
-        engine = {OWNER_PROPERTY: self.pipeline}
+        """Return the table's properties: the owners and those of AUTO CDC, overridden by the user's."""
+        engine = {OWNER_PROPERTY: self.pipeline, **self._own_mark(dataset.name, self.path(dataset.spec))}
         if dataset.cdc is not None:
             engine |= dict(CDC_PROPERTIES)
         return {**engine, **dict(dataset.spec.table_properties)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +27,6 @@ from framework.plan.steps import (
     refusal,
 )
 from framework.run.flows.stop_signal import StopSignal
-from framework.run.tables.table_record import take_over
 from framework.run.tables.table_store import TableStore
 from framework.run.update.fault_classification import fault_of
 from framework.run.update.flow_attempts import FlowAttempts
@@ -60,7 +58,7 @@ class Executor:
         tables, begins, failed = _to_set_up(self.graph, plan)
         if self.stop.is_set:  # nothing was written yet
             return failed
-        self._take_records_over(failed)
+        self._claim_tables(plan, failed)
         failed |= self._unsettled(plan)
         tables = [step for step in tables if step.dataset not in failed]
         rebuilt = [step for step in tables if step.rebuild is not None]
@@ -124,12 +122,14 @@ class Executor:
             error=fault,
         )  # fmt: skip
 
-    def _take_records_over(self, refused: Container[QualifiedName]) -> None:
-        """Write the present root into the records of a storage that was moved."""
+    def _claim_tables(self, plan: Plan, failed: dict[QualifiedName, SluiceError]) -> None:
+        """Claim the tables outside of the storage, those that this update does not write included; add the errors."""
+        written = {step.dataset for step in plan.steps if not isinstance(step, (SkipStep, KeepStored))}
         for dataset in self.graph.datasets:
-            # Only a table at a path of the user's own can be in another storage.
-            if dataset.is_table and dataset.spec.path and dataset.name not in refused:
-                take_over(self.store.storage, self.store.layout, dataset.name, self.store.spark)
+            if dataset.is_table and dataset.name not in failed:
+                error = fault_of(partial(self.store.claim, dataset), dataset.name, dataset.spec.location)
+                if error is not None and dataset.name in written:
+                    failed[dataset.name] = error
 
     def _unsettled(self, plan: Plan) -> dict[QualifiedName, SluiceError]:
         """Finish frozen full refreshes of tables that flows are about to write to; return where that failed."""

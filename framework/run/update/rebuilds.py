@@ -21,6 +21,9 @@ The effects in order, and why a crash after each is safe:
    gone -> the next update does the rest;
 7. the copy is deleted and the mark "rebuild n is finished" is written -> nothing is left.
 
+If the table is declared as a view meanwhile, the view gives the rebuild up before it replaces the rows: the table keeps
+transaction n, and the generations of the rebuild would go on behind rows of the view.
+
 From 1 to 7 resets, roll-backs, rewinds and replays are refused: the end of the rebuild would undo them.
 """
 
@@ -30,6 +33,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
+from framework.cdc.delta.table_overwrite import overwrite_table
+from framework.cdc.delta.transaction_identifiers import Batch
 from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.checkpoints.manifest import BY_REFRESH
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
@@ -44,6 +49,7 @@ from framework.plan.steps import PublishRebuild
 from framework.run.flows.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
 from framework.run.tables.table_store import TableStore
+from framework.run.tables.wider_columns import support_types
 from framework.run.update.fault_classification import fault_of
 from framework.run.update.kept_history import KeptHistory
 
@@ -208,15 +214,10 @@ class Rebuilds:
                 storage.delete_tree(f"{folder}/{number}")
 
     def _replace(self, dataset: GraphDataset, source: TableAddress, target: TableAddress, mark: Rebuild) -> None:
-        """Replace the rows of the target by those of the source, in one idempotent commit."""
-        session = session_for(self.store.spark, {})
-        rows = session.read.format("delta").load(str(source.path))
-        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        """Replace the rows and columns of the target by those of the source, in one idempotent commit."""
         application = f"sluice:{self.pipeline}:rebuild:{dataset.name}"
         if mark.identifier:
             application = f"{application}:{mark.identifier}"
-        writer = writer.option("txnAppId", application).option("txnVersion", mark.number)
-        partitions = self.store.partition_columns(source)
-        if partitions:
-            writer = writer.partitionBy(*partitions)
-        writer.save(str(target.path))
+        session = session_for(self.store.spark, {})
+        support_types(session, target, session.read.format("delta").load(str(source.path)).schema)
+        overwrite_table(session, source, target, Batch(application_id=application, number=mark.number))

@@ -71,26 +71,23 @@ class Rewinds:
         """Finish the rewind that a crash interrupted; return it, None if there is none.
 
         Raises:
-            OperationError: REWIND_OF_ORIGINAL_STORAGE; REWIND_NOT_FINISHABLE, and no further table is restored.
+            OperationError: REWIND_OF_OTHER_STORAGE; REWIND_NOT_FINISHABLE, and no further table is restored.
         """
         rewind = self._stored.read()
         if rewind is not None:
-            self._check_original(rewind)
+            self._check_storage(rewind)
             check_finishable(self.store, rewind)
             self._finish(rewind)
         return rewind
 
-    def _check_original(self, rewind: StoredRewind) -> None:
+    def _check_storage(self, rewind: StoredRewind) -> None:
         for table in rewind.tables:
-            original = self.store.original(self.store.record(table.dataset), table.path)
-            if original:
+            other = self.store.other_storage(table.dataset, table.path)
+            if other:
                 raise OperationError(
-                    "REWIND_OF_ORIGINAL_STORAGE",
-                    to=rewind.to,
-                    dataset=table.dataset,
-                    path=table.path,
-                    original=original,
-                )
+                    "REWIND_OF_OTHER_STORAGE", to=rewind.to, dataset=table.dataset, path=table.path, other=other,
+                    root=self.store.storage.root,
+                )  # fmt: skip
 
     def execute(self, rewind: StoredRewind) -> None:
         """Execute a rewind whose tables, files and checkpoints were checked; none is in progress."""
@@ -118,6 +115,9 @@ class Rewinds:
         restored: dict[str, int] = {}
         for table in rewind.tables:
             version = self._restore(table, rewind)
+            # A restored table has the properties of that time. A crash here is safe, unless another storage had it
+            # then: that is refused, and the user says once more whose it is.
+            self.store.mark(table.dataset, table.path)
             if table.table_id is not None:
                 restored[table.table_id] = version
             failpoint("rewinds.after_table")

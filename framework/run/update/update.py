@@ -37,6 +37,7 @@ from framework.run.flows.view_refresh import ViewRefresher
 from framework.run.tables.analysis_store import AnalysisStore
 from framework.run.tables.known_tables import StoredTables
 from framework.run.tables.left_tables import LeftTables
+from framework.run.tables.storage_identity import StorageIdentity
 from framework.run.tables.table_store import TableStore
 from framework.run.update.executor import Executor
 from framework.run.update.fault_classification import flow_fault
@@ -125,6 +126,7 @@ class Update:
         with quiet_query_log(), update_lock(self.store.storage, update_id, on_lost=self.stop.set):
             if self.check is not None:
                 self.check()
+            StorageIdentity.settled(self.store.storage)
             Rewinds(store=self.store, clock=self.clock).finish_begun()
             self._left.finish_begun()
             self._rebuilds.settle_all()

@@ -1,4 +1,4 @@
-"""Which tables a copied storage must not write to, because its original has them."""
+"""Which tables a copied storage must not write to: those of earlier releases, which do not name their storage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import LocalStorage
-from framework.run.tables.table_record import TableRecord, take_over, write_record
+from framework.run.tables.table_record import TableRecord, write_record
 from framework.run.tables.table_store import TableStore
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def store_at(root: Path) -> TableStore:
 
 def original(store: TableStore, path: Path | str) -> str:
     """The storage that has the table at a path, of which this one is a copy."""
-    return store.original(store.record(NAME), str(path))
+    return store.other_storage(NAME, str(path))
 
 
 def write(store: TableStore, path: Path) -> None:
@@ -72,39 +72,6 @@ def test_a_copied_link_leads_to_the_table_of_the_original(tmp_path: Path) -> Non
     record = store_at(twin).record(NAME)
     assert record is not None
     assert record.is_outside
-
-
-def test_copies_of_a_moved_storage_are_known_and_a_backup_at_its_first_place_does_not_stop_it(tmp_path: Path) -> None:
-    """The record follows the storage when its update goes on."""
-    first, moved, twin, path = tmp_path / "first", tmp_path / "moved", tmp_path / "twin", tmp_path / "lake" / "t"
-    write(store_at(first), path)
-    shutil.copytree(first, tmp_path / "backup")
-    first.rename(moved)
-    store = store_at(moved)
-    take_over(store.storage, store.layout, NAME, store.spark)
-    shutil.copytree(moved, twin)
-    (tmp_path / "backup").rename(first)
-    assert [original(store_at(root), path) for root in (first, moved, twin)] == ["", "", str(moved)]
-
-
-def test_the_record_of_a_copy_does_not_follow_it(tmp_path: Path) -> None:
-    """It says whose the table is, also if the original can't be read for a while."""
-    first, twin, path = tmp_path / "first", tmp_path / "twin", tmp_path / "lake" / "t"
-    write(store_at(first), path)
-    shutil.copytree(first, twin)
-    store, file = store_at(twin), Path(store_at(first).layout.record(NAME))
-    text = file.read_text()
-    for content in (text, "{"):
-        file.write_text(content)
-        take_over(store.storage, store.layout, NAME, store.spark)
-        assert original(store, path) == str(first)
-    file.unlink()
-    file.mkdir()  # can't be read: it counts as moved, for now
-    take_over(store.storage, store.layout, NAME, store.spark)
-    assert original(store, path) == ""
-    file.rmdir()
-    file.write_text(text)
-    assert original(store, path) == str(first)
 
 
 def test_another_storage_at_the_first_place_has_the_table_only_if_its_record_says_so(tmp_path: Path) -> None:

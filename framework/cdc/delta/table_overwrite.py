@@ -1,0 +1,138 @@
+"""Overwrites a table with the rows and the columns of another one, in one commit, and keeps the rest of its definition.
+
+Delta's option `overwriteSchema` takes the columns of a DataFrame, in which every column is nullable: the table loses
+its NOT NULL constraints, the defaults and comments that users gave its columns, and its clustering. Here the columns
+are defined first, in the transaction of Delta's own write.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from delta import DeltaTable
+
+from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
+from framework.cdc.spark.execution import active_session
+from framework.foundation.jvm_cache import java_class, scala_map
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from framework.cdc.delta.transaction_identifiers import Batch
+    from framework.foundation.table_address import TableAddress
+
+_KEPT = ("comment", "CURRENT_DEFAULT")
+"""Metadata of a column that users set on a table, and that is valid for other rows too."""
+_MAPPING = "delta.columnMapping."
+_CLUSTERING = f"{DELTA}.skipping.clustering"
+
+
+def overwrite_table(session: SparkSession, source: TableAddress, target: TableAddress, batch: Batch) -> None:
+    """Replace the rows and columns of a table by those of another one; a batch that the table has is skipped.
+
+    The columns have the types, the order and the NOT NULL constraints of the source. Where the source has no comment or
+    default, those of a column with the same name and type are kept. Properties, CHECK constraints and clustering are
+    kept. With an untested version of Delta, columns become nullable, and lose their comments, defaults and clustering.
+
+    Args:
+        session: reads and writes the rows.
+        source: the table to read; the target gets its partition columns.
+        target: the table to overwrite, which exists.
+        batch: the transaction identifier of the commit.
+
+    Raises:
+        pyspark.errors.PySparkException: one of Delta's conflicts.
+        py4j.protocol.Py4JJavaError: a row violates a constraint of the target.
+    """
+    rows = session.read.format("delta").load(str(source.path))
+    if can_open(target):
+        with active_session(session):  # Delta reads settings from the thread's session
+            definition = TableVersion(session, source).snapshot.metadata()
+            _commit(TableVersion(session, target), rows, definition, batch)
+        return
+    detail = DeltaTable.forPath(session, str(source.path)).detail().first()
+    assert detail is not None
+    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer = writer.option("txnAppId", batch.application_id).option("txnVersion", batch.number)
+    partitions = detail["partitionColumns"]
+    (writer.partitionBy(*partitions) if partitions else writer).save(str(target.path))
+
+
+def _commit(version: TableVersion, rows: DataFrame, definition: Any, batch: Batch) -> None:
+    transaction, some, none = version.transaction, java_class("scala.Option").apply, java_class("scala.Option").empty()
+    if int(transaction.txnVersion(batch.application_id)) >= batch.number:
+        return
+    _define_columns(version, definition)
+    taken = java_class(f"{DELTA}.actions.SetTransaction")(batch.application_id, batch.number, some(version.now()))
+    own = version.sequence(taken, *_clustering(version))
+    session, partitions = version.session._jsparkSession, definition.partitionColumns()
+    mode, is_by_name, is_replace = java_class("org.apache.spark.sql.SaveMode").Overwrite, False, False
+    options = java_class(f"{DELTA}.DeltaOptions")(scala_map({}), session.sessionState().conf())
+    command = java_class(f"{DELTA}.commands.WriteIntoDelta")(
+        version.log, mode, options, partitions, scala_map({}), rows._jdf, none, none, is_by_name
+    )
+    written = command.writeAndReturnCommitData(transaction, session, none, is_replace)
+    overwrites_columns = some(True)  # noqa: FBT003 - a JVM call
+    operation = java_class(f"{DELTA}.DeltaOperations$Write")(
+        mode, some(partitions), none, none, none, overwrites_columns, none, none, none
+    )
+    transaction.commit(written.actions().prependedAll(own), operation)
+
+
+def _define_columns(version: TableVersion, definition: Any) -> None:
+    stored = version.snapshot.metadata()
+    columns = _struct(json.loads(definition.schemaString()), json.loads(stored.schemaString()))
+    version.transaction.updateMetadataForTableOverwrite(
+        stored.copy(
+            stored.id(), stored.name(), stored.description(), stored.format(), json.dumps(columns),
+            definition.partitionColumns(), stored.configuration(), stored.createdTime(),
+        )
+    )  # fmt: skip
+
+
+def _struct(struct: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
+    """Return a struct, as in the JSON of a schema, with what is kept of the stored one."""
+    known = {field["name"].lower(): field for field in stored["fields"]}
+    return {**struct, "fields": [_field(field, known.get(field["name"].lower())) for field in struct["fields"]]}
+
+
+def _field(field: dict[str, Any], stored: dict[str, Any] | None) -> dict[str, Any]:
+    # The names and ids of a column mapping are those of the target, to which Delta adds new ones.
+    metadata = {key: value for key, value in field["metadata"].items() if not key.startswith(_MAPPING)}
+    if stored is None:
+        stored = {"type": None, "metadata": {}}
+    kind, before = field["type"], stored["type"]
+    if _is_struct(kind):
+        kind = _struct(kind, before if _is_struct(before) else {"fields": []})
+    if _is_struct(before) if _is_struct(kind) else before == kind:
+        metadata = {**{key: stored["metadata"][key] for key in _KEPT if key in stored["metadata"]}, **metadata}
+    return {**field, "type": kind, "metadata": metadata}
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, dict) and kind["type"] == "struct"
+
+
+def _clustering(version: TableVersion) -> Iterator[Any]:
+    """Yield the actions that cluster the table as before, or no more if a clustering column is gone."""
+    tables = java_class(f"{_CLUSTERING}.ClusteredTableUtils")
+    if not tables.getClusteringColumnsOptional(version.snapshot).isDefined():
+        return
+    names = [
+        str(name)
+        for name in each(java_class(f"{_CLUSTERING}.ClusteringColumnInfo").extractLogicalNames(version.snapshot))
+    ]
+    columns = json.loads(version.transaction.metadata().schemaString())
+    kept = version.sequence(*(names if all(_has(columns, name.lower()) for name in names) else ()))
+    yield from each(tables.getClusteringDomainMetadataForAlterTableClusterBy(kept, version.transaction))
+
+
+def _has(struct: dict[str, Any], path: str) -> bool:
+    """Whether a struct has a field at a path, whose names may contain dots."""
+    for field in struct["fields"]:
+        name, kind = field["name"].lower(), field["type"]
+        if path == name or (_is_struct(kind) and path.startswith(f"{name}.") and _has(kind, path[len(name) + 1 :])):
+            return True
+    return False

@@ -1,0 +1,142 @@
+"""The identity of a storage, by which a table outside of it tells whose it is.
+
+A dataset with a `path` has its table outside of the storage's own folders. After `cp -r` of the storage, or with a
+second storage for the same pipeline, two of them would write to that table. So it has a property with the storage
+that writes to it, and the storage has a file with its identity, at its root:
+
+    {"id": "9f…", "root": "/data/shop", "former": [{"id": "1c…", "root": "/mnt/old/shop"}]}
+
+A storage that is found at another root than that of the file was moved or copied. Its next update gives it a new
+id. It takes the tables with its former id over, unless the storage with that id is still at the former root: then
+this one is a copy, and has only the tables below its own root, which were copied as well. Two storages that were
+copied from one that is gone have the same former ids; the first of them that is updated has the tables from then on.
+
+A crash between the two durable effects, the file and the property of each table, is safe: the tables then have a
+former id, as before.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from framework.foundation.errors import OperationError
+from framework.foundation.storage import Storage, open_storage
+from framework.foundation.storage_port import read_stored_json
+from framework.foundation.table_address import real_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+IDENTITY_FILE = "storage.json"
+STORAGE_PROPERTY = "sluice.storage"
+"""The property of a table with the root of its storage, `#`, and the id; the root alone if a user sets it."""
+
+_MOST_FORMER = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormerIdentity:
+    """The identity of a storage before it was moved or copied."""
+
+    id: str
+    root: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageIdentity:
+    """The identity of a storage.
+
+    Args:
+        id: a unique text; empty if the next update will make it.
+        root: the folder of the storage, without links.
+        former: the identities that it had at other roots, oldest first.
+    """
+
+    id: str
+    root: str
+    former: tuple[FormerIdentity, ...] = ()
+
+    @classmethod
+    def of(cls, storage: Storage) -> StorageIdentity:
+        """Return the present identity of a storage; nothing is written.
+
+        Raises:
+            OperationError: STORED_FILE_DAMAGED.
+        """
+        found = read_stored_json(storage, storage.path(IDENTITY_FILE), _parse)
+        root = real_path(storage.root)
+        if found is None:
+            return cls(id="", root=root)
+        if found.root == root or _is_same_folder(storage, found.root):
+            return found
+        former = (*found.former, FormerIdentity(id=found.id, root=found.root))
+        return cls(id="", root=root, former=former[-_MOST_FORMER:])
+
+    @classmethod
+    def settled(cls, storage: Storage) -> StorageIdentity:
+        """Return the identity of a storage, and write it if it is new; the update lock is held.
+
+        Raises:
+            OperationError: STORED_FILE_DAMAGED.
+        """
+        present = cls.of(storage)
+        if present.id:
+            return present
+        settled = replace(present, id=uuid.uuid4().hex)
+        storage.write_text(storage.path(IDENTITY_FILE), json.dumps(asdict(settled), indent=1))
+        return settled
+
+    @property
+    def mark(self) -> str:
+        """The value of a table's property."""
+        return f"{self.root}#{self.id}"
+
+    def other_storage(self, path: str, mark: str, spark: SparkSession) -> str:
+        """Return the storage to which a table belongs, for messages; empty if it belongs to this one.
+
+        A former storage that can't be read counts as one that is still there.
+
+        Args:
+            path: the folder of the table.
+            mark: the value of its property.
+            spark: the session with the Hadoop configuration of the other storage.
+        """
+        root, found, id_ = mark.rpartition("#")
+        if not found:
+            root, id_ = mark, ""
+        if not id_:
+            return "" if real_path(root) == self.root else root
+        if id_ == self.id:
+            return ""
+        # A table below the root was moved or copied with the storage.
+        came_along = real_path(path).startswith(f"{self.root}/")
+        if any(each.id == id_ for each in self.former) and (came_along or not _is_at(root, id_, spark)):
+            return ""
+        return root if real_path(root) != self.root else f"an earlier one at {root}, or one of another machine"
+
+
+def _is_at(root: str, id_: str, spark: SparkSession) -> bool:
+    """Whether the storage with an id is at a root, or may be there."""
+    storage = open_storage(root, spark)
+    try:
+        found = read_stored_json(storage, storage.path(IDENTITY_FILE), _parse)
+    except OperationError:
+        return True
+    return found is not None and found.id == id_
+
+
+def _is_same_folder(storage: Storage, root: str) -> bool:
+    """Whether a root is another path of the same local folder, as by a second mount."""
+    try:
+        return Path(storage.root).samefile(root)
+    except OSError:  # there is no folder, or it is not a local one
+        return False
+
+
+def _parse(found: dict[str, Any]) -> StorageIdentity:
+    former = tuple(FormerIdentity(id=str(each["id"]), root=str(each["root"])) for each in found["former"])
+    return StorageIdentity(id=str(found["id"]), root=str(found["root"]), former=former)
