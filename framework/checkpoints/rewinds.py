@@ -73,6 +73,7 @@ class StoredRewind:
         tables: the tables, the auxiliary table of a target before the target.
         flows: the flows.
         replays: the replays of quarantined rows whose rows leave their tables.
+        refreshed: tables that do not go back, because what they need is gone: they are fully refreshed.
     """
 
     rewind_id: str
@@ -83,6 +84,7 @@ class StoredRewind:
     tables: tuple[RewoundTable, ...]
     flows: tuple[RewoundFlow, ...]
     replays: tuple[str, ...] = ()
+    refreshed: tuple[QualifiedName, ...] = ()
 
 
 class RewindStore:
@@ -140,4 +142,10 @@ def _rewind(storage: Storage, found: dict[str, Any]) -> StoredRewind:
         RewoundFlow(**{**each, "dataset": QualifiedName(**each["dataset"]), "flow": QualifiedName(**each["flow"])})
         for each in found["flows"]
     )
-    return StoredRewind(**{**found, "tables": tuple(tables), "flows": tuple(flows), "replays": tuple(found["replays"])})
+    refreshed = tuple(QualifiedName(**each) for each in found.get("refreshed", ()))
+    return StoredRewind(
+        **{
+            **found, "tables": tuple(tables), "flows": tuple(flows), "replays": tuple(found["replays"]),
+            "refreshed": refreshed,
+        }
+    )  # fmt: skip

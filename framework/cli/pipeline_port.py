@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from framework.recovery.lag import FlowLag
     from framework.recovery.quarantine.quarantine import QuarantinedRows
     from framework.recovery.quarantine.replay import Replay
+    from framework.recovery.rewind.abandonment import Abandonment
     from framework.recovery.rewind.plan import RewindPlan
     from framework.run.tables.left_tables import LeftTable
     from framework.run.update.results import UpdateResult
@@ -96,6 +97,14 @@ class RewindPort(Protocol):
 
     def finish(self) -> StoredRewind | None:
         """Finish a rewind that was interrupted."""
+        ...
+
+    def plan_abandonment(self) -> Abandonment | None:
+        """Return what becomes of an interrupted rewind that is given up."""
+        ...
+
+    def abandon(self, abandonment: Abandonment) -> None:
+        """Give up an interrupted rewind."""
         ...
 
 

@@ -67,6 +67,8 @@ FAILPOINTS: frozenset[str] = frozenset(
         "rewinds.after_checkpoint",  # the new checkpoint of one flow is complete, no manifest refers to it
         "rewinds.after_quarantine",  # rows of undone batches have left the quarantine, the old checkpoints are current
         "rewinds.after_generation",  # one flow continues from its new checkpoint, further ones may not
+        "rewinds.after_abandon",  # the decision gives up some tables, none of their full refreshes has begun
+        "rewinds.after_refresh",  # the full refresh of one table that was given up has begun, further ones may not have
         "prune.after_mark",  # a table is marked for deletion, nothing of it is deleted
         "prune.before_table",  # record and auxiliary table of a pruned table are deleted, rows and checkpoints are not
         "prune.before_unmark",  # a pruned table is deleted completely, its mark still exists

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from framework.foundation.names import QualifiedName, ShortNames
+from framework.recovery.rewind.abandonment import Abandonment
 from framework.recovery.rewind.moment import time_text
 from framework.recovery.rewind.plan import FlowRewind, RewindPlan, TableRewind
 from framework.views.table import Column, Table
@@ -63,6 +64,47 @@ def rewind_json(pipeline: str, plan: RewindPlan, *, done: bool) -> dict[str, Any
         "replays": list(plan.replays),
         "resets": [str(name) for name in plan.resets],
     }
+
+
+def abandonment_text(pipeline: str, found: Abandonment) -> str:
+    """Return what becomes of an interrupted rewind that is given up, as text."""
+    rest, problems = found.rest, [(each.dataset, each.problem) for each in found.obstacles]
+    names = [*found.rewound, *(rest.refreshed if rest is not None else ()), *(name for name, _ in problems)]
+    short = ShortNames.of(names)
+    lines = [f"The rewind of {pipeline} to {found.rewind.to}, begun at {found.rewind.begun_at}, is given up.", ""]
+    lines += [f"{short(name)}: {problem}." for name, problem in problems]
+    if rest is None:
+        lines.append("No table was restored yet: all tables and checkpoints stay as they are.")
+        return "\n".join(lines)
+    if found.rewound:
+        lines.append(
+            f"Others were restored already. These go back, as it was decided: {_listed(found.rewound, short)}."
+        )
+    if rest.refreshed:
+        lines.append(
+            "The next update fully refreshes these, from what their sources still have: "
+            f"{_listed(rest.refreshed, short)}."
+        )
+    return "\n".join(lines)
+
+
+def abandonment_json(pipeline: str, found: Abandonment | None, *, done: bool) -> dict[str, Any]:
+    """Return what becomes of an interrupted rewind that is given up, as a JSON value."""
+    rest = None if found is None else found.rest
+    return {
+        "pipeline": pipeline,
+        "to": None if found is None else found.rewind.to,
+        "done": done,
+        "problems": [] if found is None else [
+            {"table": str(each.dataset), "problem": each.problem} for each in found.obstacles
+        ],
+        "rewound": [] if found is None else [str(name) for name in found.rewound],
+        "full_refresh": [] if rest is None else [str(name) for name in rest.refreshed],
+    }  # fmt: skip
+
+
+def _listed(names: tuple[QualifiedName, ...], short: ShortNames) -> str:
+    return ", ".join(map(short, names))
 
 
 def _table_json(found: TableRewind) -> dict[str, Any]:

@@ -268,3 +268,29 @@ def test_a_prune_that_is_finished_in_a_copied_storage_takes_the_tables_of_the_co
     assert twin.run(views(twin, "stays")).state is UpdateState.COMPLETED
     assert [Path(path).exists() for path in own.values()] == [True, True]
     assert not (twin.root / "storage/own/inside").exists()
+
+
+def test_a_prune_that_was_interrupted_before_its_storage_was_moved_is_finished(
+    world: EngineWorld, tmp_path: Path
+) -> None:
+    """A table outside of the storage goes, too. In a copy it stays: it is that of the original, which finishes it."""
+    outside = tmp_path / "lake" / "outside"
+    world.run(views(world, "inside", outside=str(outside)))
+    pipeline = world.pipeline(views(world, "inside"))
+
+    def die() -> None:
+        raise InterruptedError
+
+    failpoints.arm("prune.after_mark", action=die)
+    with pytest.raises(InterruptedError):
+        pipeline.prune(pipeline.left_tables())
+    failpoints.disarm()
+    places = {}
+    for place in ("copied", "moved"):
+        (shutil.copytree if place == "copied" else shutil.move)(world.root / "storage", tmp_path / place / "storage")
+        other = EngineWorld(world.spark, tmp_path / place)
+        other.name = world.name
+        assert other.run(views(world, "inside")).state is UpdateState.COMPLETED
+        places[place] = outside.exists()
+        assert list((other.root / "storage" / "prunes").iterdir()) == []
+    assert places == {"copied": True, "moved": False}

@@ -32,6 +32,7 @@ from framework.recovery.doctor.treatment import Treatment
 from framework.recovery.lag import FlowLag
 from framework.recovery.quarantine.waiting import WaitingRows
 from framework.recovery.request import ComparisonOptions
+from framework.recovery.rewind.abandonment import Abandonment
 from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.plan import RewindPlan
 from framework.run.flows.expectations import ExpectationCount
@@ -134,6 +135,7 @@ class FakeRewinds:
     Args:
         found: what a rewind would do.
         unfinished: a rewind that was interrupted.
+        abandonment: what becomes of it if it is given up.
     """
 
     found: RewindPlan = field(
@@ -142,6 +144,7 @@ class FakeRewinds:
         )
     )
     unfinished: StoredRewind | None = None
+    abandonment: Abandonment | None = None
     calls: list[tuple[str, Any]] = field(default_factory=list)
 
     def plan(self, to: str, datasets: Sequence[str] = ()) -> RewindPlan:
@@ -160,6 +163,14 @@ class FakeRewinds:
         """Record the call."""
         self.calls.append(("finish", None))
         return self.unfinished
+
+    def plan_abandonment(self) -> Abandonment | None:
+        """The abandonment."""
+        return self.abandonment
+
+    def abandon(self, abandonment: Abandonment) -> None:
+        """Record the call."""
+        self.calls.append(("abandon", abandonment))
 
 
 @dataclass(slots=True, kw_only=True)

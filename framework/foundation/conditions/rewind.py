@@ -43,6 +43,14 @@ CONDITIONS: dict[str, Condition] = {
         "its commits had happened at {to}.",
         "Name a time before {before} or after {after}. Else " + _OTHER_WAYS + ".",
     ),
+    "REWIND_FILES_MISDATED": Condition(
+        "Version {version} of {dataset} was committed at {begun} by the clock of its writer, and at {written} by the "
+        "time of its file, so that it is unknown whether it had happened at {to}. A copy of a table without the times "
+        "of its files has that of copying.",
+        "Name a time after {written}. Copy storages with the times of their files (`cp -p`, `rsync -t`). Else "
+        + _OTHER_WAYS
+        + ".",
+    ),
     "REWIND_POSITION_UNKNOWN": Condition(
         "The log of {dataset} begins with version {first}, and has no batch of flow {flow} from before that time.",
         "Name a later time. Else " + _OTHER_WAYS + ".",
@@ -120,8 +128,18 @@ CONDITIONS: dict[str, Condition] = {
         "Finish the rewind there, and copy the storage again. Or, if the other storage is not used any more, let the "
         "table belong to this one: ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('sluice.storage' = '{root}')",
     ),
+    "REWIND_OF_OTHER_PIPELINE": Condition(
+        "The rewind to {to} takes back {dataset}, a table of pipeline {pipeline} in the same storage.",
+        "Give it up with that pipeline: its code says which tables read this one.",
+    ),
     "REWIND_UNFINISHED": Condition(
         "The rewind to {to}, begun at {begun_at}, was interrupted. Some tables may be restored and others not.",
         "`sluice run` finishes it before anything else, and so does the same `sluice rewind` again.",
+    ),
+    "REWIND_NOT_FINISHABLE": Condition(
+        "The rewind to {to}, begun at {begun_at}, was interrupted and cannot be finished. {problems}.",
+        "Put back what is gone, as it was: then `sluice run` finishes it.\n"
+        "  -> Or: give it up: `sluice rewind --abandon` shows what becomes of each table, and asks. Tables that cannot "
+        "go back are fully refreshed, if others went back already.",
     ),
 }

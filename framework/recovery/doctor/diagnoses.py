@@ -289,6 +289,12 @@ DIAGNOSES = (
         ways=(Way.FOLLOW, Way.RESYNC),
     ),
     Diagnosis(
+        name="REWIND_INTERRUPTED",
+        meaning="A rewind of tables and checkpoints was interrupted. No flow runs before it is finished or given up.",
+        faults=(Fault(condition="REWIND_UNFINISHED"), Fault(condition="REWIND_NOT_FINISHABLE")),
+        ways=(Way.FOLLOW,),
+    ),
+    Diagnosis(
         name="PERMISSION_MISSING",
         meaning="A login or a grant is missing, or a password changed. A retry fails in the same way.",
         faults=(

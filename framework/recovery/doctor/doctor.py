@@ -18,6 +18,7 @@ from framework.recovery.doctor.treatment import Treatment, chosen_way, treat
 from framework.run.flows.state_reader import StateReader
 from framework.run.tables.table_store import TableStore
 from framework.run.update.results import UpdateResult
+from framework.run.update.rewind_obstacles import check_no_rewind
 
 Observer = Callable[[Event], None]
 
@@ -56,12 +57,13 @@ class Doctor:
         Args:
             flows: names of the flows to examine, full or their last parts; () for all.
 
-        A database that can't be read is a finding too: then no flow can be examined.
+        A rewind that was interrupted is a finding too, and a database that can't be read: then no flow can be examined.
 
         Raises:
             UserError: FLOW_NOT_FOUND.
         """
         try:
+            check_no_rewind(self.store)
             graph = self.graph()
         except OperationError as error:
             return unplannable(error, self.store.storage)

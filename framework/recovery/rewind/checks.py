@@ -42,14 +42,21 @@ class Checks:
     store: TableStore
     positions: Positions
 
+    def of_rebuilds(self, names: Iterable[QualifiedName]) -> list[SluiceError]:
+        """Return the errors of full refreshes that are not finished, also of tables that do not exist."""
+        datasets = [dataset for name in names if (dataset := self.graph.dataset(name)) is not None]
+        rebuilds = [(each, RebuildStore(self.store.storage).read(each.name)) for each in datasets]
+        return [
+            UserError("REWIND_DURING_FULL_REFRESH", location=each.spec.location, dataset=each.name)
+            for each, rebuild in rebuilds
+            if rebuild is not None and not rebuild.finished
+        ]
+
     def of_tables(self, tables: Iterable[StoredTable]) -> list[SluiceError]:
-        """Return the errors of tables whose flows have no position that can be found."""
+        """Return the errors of tables that can't go back, whatever the version is."""
         faults: list[SluiceError] = []
         for table in tables:
             name, location = table.dataset.name, table.dataset.spec.location
-            rebuild = RebuildStore(self.store.storage).read(name)
-            if rebuild is not None and not rebuild.finished:
-                faults.append(UserError("REWIND_DURING_FULL_REFRESH", location=location, dataset=name))
             tip = read_tip(self.store.storage, table.path)
             if tip is not None and tip.properties.get("delta.appendOnly", "").lower() == "true":
                 faults.append(UserError("REWIND_OF_APPEND_ONLY_TABLE", location=location, dataset=name))

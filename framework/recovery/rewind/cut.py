@@ -143,10 +143,10 @@ def check_began(tables: Collection[StoredTable], moment: Moment) -> None:
 
 
 def check_clock(tables: Collection[StoredTable], moment: Moment) -> None:
-    """Check that no clock was set back at a moment, while one of some tables was written.
+    """Check that the times of the commits say which of them had happened at a moment.
 
     Raises:
-        UserError: REWIND_CLOCK_SET_BACK.
+        UserError: REWIND_CLOCK_SET_BACK while one of the tables was written; REWIND_FILES_MISDATED.
     """
     first_ms = moment.time_ms if moment.begun_ms is None else min(moment.begun_ms, moment.time_ms)
     for table in tables:
@@ -156,6 +156,12 @@ def check_clock(tables: Collection[StoredTable], moment: Moment) -> None:
             raise UserError(
                 "REWIND_CLOCK_SET_BACK", dataset=table.dataset.name, to=moment.text, before=before, after=after
             )
+        commit = table.history.misdated(moment.time_ms)
+        if commit is not None:
+            raise UserError(
+                "REWIND_FILES_MISDATED", dataset=table.dataset.name, to=moment.text, version=commit.version,
+                begun=time_text(commit.begun_ms or 0), written=time_text(table.history.time_ms(commit.version)),
+            )  # fmt: skip
 
 
 def first_choice(table: StoredTable, moment: Moment) -> TableMoment:

@@ -20,8 +20,8 @@ from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.plan import FlowRewind, RewindPlan, TableRewind
 from framework.recovery.rewind.positions import FlowPosition, Positions, batches_after, is_stream
 from framework.recovery.rewind.scope import scope_of
-from framework.recovery.rewind.stored_version import restored_rows
 from framework.recovery.rewind.tables import StoredTable, auxiliary_at
+from framework.run.tables.stored_version import restored_rows
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import read_tip
 
@@ -59,7 +59,7 @@ class Decision:
         tables = self._tables(scope.tables)
         check_clock(tables.values(), self.moment)
         checks = Checks(graph=self.graph, store=self.store, positions=self._positions)
-        _raise(checks.of_tables(tables.values()))
+        _raise([*checks.of_rebuilds(scope.tables), *checks.of_tables(tables.values())])
         cut = Cut(graph=self.graph, positions=self._positions, tables=tables, moment=self.moment)
         cut.find()
         rewound = tuple(each for name, table in tables.items() if (each := self._table(table, cut)) is not None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from framework.checkpoints.rewinds import RewoundFlow, RewoundTable
 from framework.foundation.names import QualifiedName
 from framework.recovery.rewind.moment import Moment
-from framework.recovery.rewind.stored_version import RestoredRows
+from framework.run.tables.stored_version import RestoredRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

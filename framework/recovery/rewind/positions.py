@@ -91,7 +91,8 @@ class Positions:
         events = [(time, each) for time, each in events if time <= moment.time_ms]
         taken = history.last_taken(applications, moment.version)
         if taken is not None:
-            events.append((history.time_ms(taken[0]), applications[taken[1]]))
+            # By the clock that the manifest has too: files may have been copied since, without their times.
+            events.append((history.begun_ms(taken[0]), applications[taken[1]]))
         if not events:
             return FlowPosition()
         chosen = max(events, key=lambda event: (event[0], event[1].number))[1]

@@ -11,6 +11,7 @@ from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
+from framework.recovery.rewind.abandonment import Abandonment, abandonment_of
 from framework.recovery.rewind.decision import Decision
 from framework.recovery.rewind.moment import parse_moment
 from framework.recovery.rewind.plan import RewindPlan
@@ -18,6 +19,7 @@ from framework.recovery.rewind.scope import chosen_tables
 from framework.run.tables.table_store import TableStore
 from framework.run.update.checkpoint_actions import user_name
 from framework.run.update.lock import update_lock
+from framework.run.update.rewind_obstacles import check_no_rewind
 from framework.run.update.rewinds import Rewinds
 
 
@@ -45,12 +47,12 @@ class Rewinder:
             datasets: names of streaming tables; () for all of them. Tables that read theirs go back too.
 
         Raises:
-            UserError: the time or a name is invalid; REWIND_TOO_EARLY, REWIND_CLOCK_SET_BACK, REWIND_NOT_CONSISTENT,
-                REWIND_REACHES_SINK, REWIND_NOT_A_STREAMING_TABLE; what the rewind needs is gone; several as
-                RequestErrors.
-            OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE; REWIND_UNFINISHED.
+            UserError: the time or a name is invalid; REWIND_TOO_EARLY, REWIND_CLOCK_SET_BACK, REWIND_FILES_MISDATED,
+                REWIND_NOT_CONSISTENT, REWIND_REACHES_SINK, REWIND_NOT_A_STREAMING_TABLE; what the rewind needs is gone;
+                several as RequestErrors.
+            OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE; REWIND_UNFINISHED, REWIND_NOT_FINISHABLE.
         """
-        RewindStore(self.store.storage).check_none()
+        check_no_rewind(self.store)
         moment = parse_moment(to, self.store.storage, self.clock)
         graph = self.graph()
         chosen = chosen_tables(graph, [self.complete(name) for name in datasets])
@@ -85,9 +87,34 @@ class Rewinder:
         """Finish a rewind that was interrupted; return it, None if there is none.
 
         Raises:
-            OperationError: an update is running.
+            OperationError: an update is running; REWIND_OF_OTHER_STORAGE, REWIND_NOT_FINISHABLE.
         """
         if RewindStore(self.store.storage).read() is None:
             return None
         with update_lock(self.store.storage, str(uuid.uuid4())):
             return Rewinds(store=self.store, clock=self.clock).finish_begun()
+
+    def plan_abandonment(self) -> Abandonment | None:
+        """Return what becomes of the interrupted rewind if it is given up; None if there is none.
+
+        Raises:
+            UserError: TABLE_NOT_RESETTABLE; several as RequestErrors.
+            OperationError: REWIND_OF_OTHER_PIPELINE.
+        """
+        rewind = RewindStore(self.store.storage).read()
+        return None if rewind is None else abandonment_of(self.graph(), self.store, rewind)
+
+    def abandon(self, abandonment: Abandonment) -> None:
+        """Give up the interrupted rewind: for one that can't be finished.
+
+        Args:
+            abandonment: what `plan_abandonment` returned and the user has seen.
+
+        Raises:
+            UserError: REWIND_CHANGED if it would do something else by now.
+            OperationError: an update is running.
+        """
+        with update_lock(self.store.storage, str(uuid.uuid4())):
+            if self.plan_abandonment() != abandonment:
+                raise UserError("REWIND_CHANGED", to=abandonment.rewind.to)
+            Rewinds(store=self.store, clock=self.clock).abandon(abandonment.rewind, abandonment.rest)

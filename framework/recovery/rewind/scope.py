@@ -85,6 +85,27 @@ def scope_of(
     return Scope(tables=tuple(tables), computed=tuple(sorted(reached & views)))
 
 
+def with_readers(
+    graph: DataflowGraph, names: Collection[QualifiedName], paths: Mapping[str, QualifiedName]
+) -> frozenset[QualifiedName]:
+    """Return some datasets with the streaming tables that read their rows as streams, directly or not.
+
+    Args:
+        graph: the pipeline's graph.
+        names: the datasets; some may no longer be declared.
+        paths: the pipeline's tables by folder.
+    """
+    found = set(names)
+    streamed = {
+        each.name: {name for flow in graph.flows_into(each.name) for name in _streamed(flow, paths)}
+        for each in graph.datasets
+        if each.kind in {DatasetKind.STREAMING_TABLE, DatasetKind.TEMPORARY_VIEW}
+    }
+    while reached := {name for name, inputs in streamed.items() if inputs & found} - found:
+        found |= reached
+    return frozenset(found)
+
+
 def _inputs(graph: DataflowGraph, name: QualifiedName, paths: Mapping[str, QualifiedName]) -> set[QualifiedName]:
     """Return the datasets that the flows of a dataset read, by name or by path; not itself."""
     flows = graph.flows_into(name)

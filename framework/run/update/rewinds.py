@@ -14,7 +14,9 @@ rest is done: the next update and the next rewind do it first, all others refuse
 5. each flow begins the generation with its new checkpoint -> a manifest with that generation is not changed again.
    The generation has another identifier in Delta's transactions. With the old one, the table would skip the batches
    that are read again: a restore keeps the transactions of the undone commits;
-6. the decision is deleted -> nothing is left.
+6. full refreshes begin, of the tables that a user gave up because they can't be restored -> one that has begun is not
+   begun again. No update runs before the decision is deleted, so none of their flows goes on from the rows of before;
+7. the decision is deleted -> nothing is left.
 """
 
 from __future__ import annotations
@@ -31,19 +33,21 @@ from pyspark.sql import functions as F
 from framework.cdc.delta.transaction_identifiers import USER_METADATA
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_offsets
+from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.checkpoints.reset_requests import ResetRequests
 from framework.checkpoints.rewinds import RewindStore, RewoundFlow, RewoundTable, StoredRewind
 from framework.checkpoints.truncation import copy_until
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
+from framework.foundation.names import QualifiedName
 from framework.record.drafts import user_action
 from framework.record.events import Origin
 from framework.record.log import EventLog
 from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.table import QuarantineTable
 from framework.run.tables.table_store import TableStore
-from framework.sources.delta.history import CommitHistory
+from framework.run.update.rewind_obstacles import check_finishable, restore_version
 from framework.sources.delta.source import NextVersion, moved_offset
 from framework.sources.kinds import KINDS
 from framework.sources.port import RewindableSource, RewindPosition
@@ -67,11 +71,12 @@ class Rewinds:
         """Finish the rewind that a crash interrupted; return it, None if there is none.
 
         Raises:
-            OperationError: REWIND_OF_OTHER_STORAGE.
+            OperationError: REWIND_OF_OTHER_STORAGE; REWIND_NOT_FINISHABLE, and no further table is restored.
         """
         rewind = self._stored.read()
         if rewind is not None:
             self._check_storage(rewind)
+            check_finishable(self.store, rewind)
             self._finish(rewind)
         return rewind
 
@@ -90,6 +95,21 @@ class Rewinds:
         self._stored.write(rewind)
         failpoint("rewinds.after_mark")
         self._finish(rewind)
+
+    def abandon(self, rewind: StoredRewind, rest: StoredRewind | None) -> None:
+        """Give up a rewind that can't be finished.
+
+        Args:
+            rewind: the rewind.
+            rest: what is done all the same; None if nothing was changed yet, so that nothing has to be done.
+        """
+        self._record(rest or rewind, "ABANDONED")
+        if rest is None:
+            self._stored.delete()
+            return
+        self._stored.write(rest)
+        failpoint("rewinds.after_abandon")
+        self.finish_begun()
 
     def _finish(self, rewind: StoredRewind) -> None:
         restored: dict[str, int] = {}
@@ -117,12 +137,15 @@ class Rewinds:
                 start=flow.start, after_batch=flow.batch, rewound_to=flow.origin or 0,
             )  # fmt: skip
             failpoint("rewinds.after_generation")
+        for name in rewind.refreshed:
+            self._begin_refresh(name)
+            failpoint("rewinds.after_refresh")
         self._record(rewind, "DONE")
         self._stored.delete()
 
     def _restore(self, table: RewoundTable, rewind: StoredRewind) -> int:
         """Restore a table, and return the version of the commit that did it."""
-        done = self._restored_version(table, rewind)
+        done = restore_version(self.store.storage, table, rewind)
         if done is not None:
             return done
         flows = [str(flow.flow) for flow in rewind.flows if flow.dataset == table.dataset]
@@ -132,15 +155,17 @@ class Rewinds:
             present.toDF().limit(0).write.format("delta").mode("overwrite").save(table.path)
         else:
             present.restoreToVersion(table.version)
-        done = self._restored_version(table, rewind)
+        done = restore_version(self.store.storage, table, rewind)
         assert done is not None, table.path
         return done
 
-    def _restored_version(self, table: RewoundTable, rewind: StoredRewind) -> int | None:
-        history = CommitHistory(self.store.storage, table.path)
-        later = (version for version in history.versions if version > table.before)
-        found = (version for version in later if history.commit(version).mark.get("rewind") == rewind.rewind_id)
-        return next(found, None)
+    def _begin_refresh(self, name: QualifiedName) -> None:
+        """Mark a full refresh as begun, unless one is: the next update does it."""
+        marks = RebuildStore(self.store.storage)
+        last = marks.read(name)
+        if last is None or last.finished:
+            number = 1 if last is None else last.number + 1
+            marks.write(name, Rebuild(number=number, identifier=uuid.uuid4().hex))
 
     def _copy(self, flow: RewoundFlow, restored: Mapping[str, int]) -> None:
         """Write the checkpoint of a flow's new generation, unless the generation has begun."""
@@ -188,6 +213,7 @@ class Rewinds:
             "to": rewind.to,
             "before": {str(table.dataset): table.before for table in tables},
             "after": {str(table.dataset): table.version for table in tables},
+            "refreshed": list(map(str, rewind.refreshed)),
             "flows": [{**asdict(flow), "dataset": str(flow.dataset), "flow": str(flow.flow)} for flow in rewind.flows],
         }
         with EventLog(self.store.storage, origin, self.clock) as log:

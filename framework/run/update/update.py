@@ -48,6 +48,7 @@ from framework.run.update.journal import Journal
 from framework.run.update.lock import update_lock
 from framework.run.update.rebuilds import Rebuilds
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
+from framework.run.update.rewind_obstacles import check_no_rewind
 from framework.run.update.rewinds import Rewinds
 from framework.run.update.schedule import NOT_SET_UP
 from framework.run.update.settings import UpdateSettings
@@ -90,9 +91,9 @@ class Update:
         """Return the steps that this update would execute now; nothing is written.
 
         Raises:
-            OperationError: REWIND_UNFINISHED.
+            OperationError: REWIND_UNFINISHED, REWIND_NOT_FINISHABLE.
         """
-        RewindStore(self.store.storage).check_none()
+        check_no_rewind(self.store)
         return self._planned(frozenset())
 
     def _planned(self, refused: frozenset[QualifiedName]) -> Plan:
@@ -115,7 +116,8 @@ class Update:
         """Run the update.
 
         Raises:
-            OperationError: UPDATE_ALREADY_RUNNING, STORAGE_NOT_WRITABLE, before anything is written.
+            OperationError: UPDATE_ALREADY_RUNNING, STORAGE_NOT_WRITABLE, before anything is written;
+                REWIND_NOT_FINISHABLE.
             UserError: names of the request that the graph does not have.
         """
         started = self.clock.monotonic()

@@ -28,6 +28,7 @@ class Commit:
     Args:
         version: its version.
         recorded_ms: its time if the table records it in the commit.
+        begun_ms: when its writer began it, by the writer's clock; None if that is not in the commit.
         batches: the last batch of each application in it, by its transactions.
         mark: what we wrote into its user metadata.
         changes_data: whether it adds or removes rows; compaction does not.
@@ -36,6 +37,7 @@ class Commit:
 
     version: int
     recorded_ms: int | None = None
+    begun_ms: int | None = None
     batches: Mapping[str, int] = field(default_factory=dict)
     mark: Mapping[str, Any] = field(default_factory=dict)
     changes_data: bool = False
@@ -77,6 +79,11 @@ class CommitHistory:
         recorded = self.commit(version).recorded_ms
         return self._times[version] if recorded is None else recorded
 
+    def begun_ms(self, version: int) -> int:
+        """Return when the writer of a commit began it, by its clock; the time of the commit if that is unknown."""
+        begun = self.commit(version).begun_ms
+        return self.time_ms(version) if begun is None else begun
+
     def version_at(self, time_ms: int) -> int | None:
         """Return the newest version that was committed at a time or before; None if the log has none."""
         place = bisect_right(self.versions, time_ms, key=self.time_ms)
@@ -98,6 +105,16 @@ class CommitHistory:
                 return written, latest
             latest = written if latest is None else max(latest, written)
         return None
+
+    def misdated(self, time_ms: int) -> Commit | None:
+        """Return a commit that changed rows before a time by its writer's clock, and after it by the time of its file.
+
+        So it is for all commits of a table that was copied without the times of its files.
+        """
+        later = (self.commit(version) for version in self.versions if self.time_ms(version) > time_ms)
+        first = next((each for each in later if each.changes_data), None)
+        is_misdated = first is not None and first.begun_ms is not None and first.begun_ms <= time_ms
+        return first if is_misdated else None
 
     def commit(self, version: int) -> Commit:
         """Return a commit that the log has."""
@@ -168,6 +185,7 @@ def _parse(version: int, text: str) -> Commit:
     return Commit(
         version=version,
         recorded_ms=info.get("inCommitTimestamp"),
+        begun_ms=info.get("timestamp"),
         batches={each["appId"]: int(each["version"]) for each in taken},
         mark=_mark(info.get("userMetadata")),
         changes_data=bool(changing),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from framework.checkpoints.rewinds import RewoundFlow, RewoundTable, StoredRewind
+from framework.recovery.rewind.abandonment import Abandonment
 from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.plan import FlowRewind, RewindPlan, TableRewind
-from framework.recovery.rewind.stored_version import RestoredRows
+from framework.run.tables.stored_version import RestoredRows
+from framework.run.update.rewind_obstacles import Obstacle
 from framework.testing.manual_clock import START
 from tests.support.fake_pipeline import FakePipeline, name
 from tests.unit.cli.conftest import Sluice
@@ -104,3 +107,54 @@ def test_an_interrupted_rewind_is_finished_first(pipeline: FakePipeline, sluice:
     assert "Finished the rewind to 2026-01-01T00:05:00Z" in result.stderr
     sluice("rewind", "--to", "2026-01-01T00:01:00Z")
     assert [what for what, _ in pipeline.rewinds.calls] == ["finish", "finish", "plan"]
+
+
+def test_a_rewind_that_cannot_be_finished_is_given_up_after_a_confirmation(
+    pipeline: FakePipeline, sluice: Sluice
+) -> None:
+    """What becomes of each table is printed first; without --yes or with --dry-run nothing is done."""
+    tables = tuple(
+        RewoundTable(dataset=name(each), path=f"/{each}", table_id="t", before=9, version=4) for each in ("a", "b")
+    )
+    rewind = StoredRewind(
+        rewind_id="r", to=TIME, begun_at="2026-01-01T01:00:00.000Z", user=None, why="", tables=tables, flows=()
+    )
+    obstacle = Obstacle(dataset=name("b"), problem="there is no table at /b any more")
+    untouched = Abandonment(rewind=rewind, obstacles=(obstacle,), rest=None)
+    begun = replace(untouched, rest=replace(rewind, tables=tables[:1], refreshed=(name("b"), name("c"))))
+    title = f"The rewind of shop to {TIME}, begun at 2026-01-01T01:00:00.000Z, is given up.\n\n"
+    why = "b: there is no table at /b any more.\n"
+    rest = (
+        "Others were restored already. These go back, as it was decided: a.\n"
+        "The next update fully refreshes these, from what their sources still have: b, c.\n"
+    )
+    texts = (
+        (untouched, "No table was restored yet: all tables and checkpoints stay as they are.\n"),
+        (begun, rest),
+    )
+    for found, text in texts:
+        pipeline.rewinds.abandonment = found
+        assert sluice("rewind", "--abandon", "--dry-run").stdout == f"{title}{why}{text}"
+        refused = sluice("rewind", "--abandon")
+        assert f"{title}{why}{text}" in refused.stderr
+        assert "[REWIND_NOT_CONFIRMED]" in refused.stderr
+    assert pipeline.rewinds.calls == []
+    assert sluice("rewind", "--abandon", "--yes").stdout == f"{title}{why}{rest}\nDone.\n"
+    found_json = json.loads(sluice("rewind", "--abandon", "--dry-run", "-o", "json").stdout)
+    assert (found_json["done"], found_json["rewound"], found_json["full_refresh"]) == (
+        False, ["main.shop.a"], ["main.shop.b", "main.shop.c"],
+    )  # fmt: skip
+    assert pipeline.rewinds.calls == [("abandon", begun)]
+
+
+def test_there_may_be_no_rewind_to_give_up(pipeline: FakePipeline, sluice: Sluice) -> None:
+    """Then nothing is asked and nothing is done."""
+    assert sluice("rewind", "--abandon").stdout == "No rewind is in progress.\n"
+    assert pipeline.rewinds.calls == []
+
+
+def test_a_rewind_is_either_done_or_given_up(pipeline: FakePipeline, sluice: Sluice) -> None:
+    """Options that contradict each other are an error of usage."""
+    for arguments in ((), ("--to", TIME, "--abandon"), ("orders", "--abandon"), ("--abandon", "--reason", "x")):
+        assert sluice("rewind", *arguments).exit_code == 2
+    assert pipeline.rewinds.calls == []

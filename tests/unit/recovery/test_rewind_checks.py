@@ -15,8 +15,8 @@ from framework.graph.graph import DataflowGraph, Read
 from framework.recovery.rewind.checks import Checks, Restored
 from framework.recovery.rewind.plan import TableRewind
 from framework.recovery.rewind.positions import Positions
-from framework.recovery.rewind.stored_version import RestoredRows
 from framework.recovery.rewind.tables import StoredTable
+from framework.run.tables.stored_version import RestoredRows
 from framework.sources.port import SourceReference, SourceShape
 from tests.support.fake_pipeline import name
 from tests.support.rewind_world import ADDED, World
@@ -120,14 +120,19 @@ def test_a_start_within_undone_versions_is_refused(world: World) -> None:
 
 
 def test_tables_that_cannot_go_back_are_named(world: World) -> None:
-    """An unfinished full refresh, an append-only table, versions and files that are gone, and an undeclared flow."""
+    """Unfinished full refreshes, an append-only table, versions and files that are gone, and an undeclared flow."""
     tables = [table for each in world.graph.datasets if (table := StoredTable.of(each, world.store)) is not None]
     assert checks(world).of_tables(tables) == []
-    RebuildStore(world.storage).write(name("orders"), Rebuild(number=1))
+    for each in ("orders", "gone"):
+        RebuildStore(world.storage).write(name(each), Rebuild(number=1))
+    gone = replace(world.graph.datasets[0], spec=replace(world.graph.datasets[0].spec, name=name("gone")))
+    more = replace(checks(world), graph=replace(world.graph, datasets=(*world.graph.datasets, gone)))
+    errors = more.of_rebuilds([each.name for each in more.graph.datasets])
+    assert [(error.condition, error.fields["dataset"]) for error in errors] == [
+        ("REWIND_DURING_FULL_REFRESH", name(each)) for each in ("orders", "gone")
+    ]
     world.commit("loud", {"metaData": {"id": "loud", "configuration": {"delta.appendOnly": "true"}}})
-    assert [error.condition for error in checks(world).of_tables(tables)] == [
-        "REWIND_DURING_FULL_REFRESH", "REWIND_OF_APPEND_ONLY_TABLE",
-    ]  # fmt: skip
+    assert [error.condition for error in checks(world).of_tables(tables)] == ["REWIND_OF_APPEND_ONLY_TABLE"]
     target = RewoundTable(dataset=name("orders"), path=tables[0].path, table_id="orders", before=3, version=1)
     found = TableRewind(table=target, auxiliary=None, time_ms=0, rows=RestoredRows(before=3, after=1))
     assert checks(world).of_versions([found]) == []

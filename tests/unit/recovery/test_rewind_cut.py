@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from framework.checkpoints.manifest import BY_LOSS
+from framework.declare.specs import DatasetSpec
 from framework.foundation.errors import UserError
 from framework.recovery.rewind.cut import check_began, check_clock
 from framework.recovery.rewind.decision import Decision
 from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.tables import auxiliary_at
 from tests.support.fake_pipeline import name
-from tests.support.rewind_world import ADDED, COMPACTED, START_MS, World, taken
+from tests.support.rewind_world import ADDED, COMPACTED, START_MS, TABLE, World, taken
 
 
 @pytest.fixture
@@ -216,6 +217,47 @@ def test_times_at_which_the_clock_was_set_back_are_refused(pair: World) -> None:
     moment = Moment(request="then", text="then", time_ms=correct + 60_000)
     with pytest.raises(UserError, match="REWIND_CLOCK_SET_BACK"):
         Decision(graph=pair.graph, store=pair.store, moment=moment).plan([name("loud"), name("orders")])
+
+
+def copied_without_times(world: World) -> None:
+    """The commits of the orders get new times, one after the other."""
+    world.clock.sleep(3600)
+    log = Path(world.store.path(DatasetSpec(name=name("orders"), kind=TABLE)), "_delta_log")
+    for file in sorted(log.glob("*.json")):
+        world.clock.sleep(1)
+        os.utime(file, (world.now_ms() / 1000, world.now_ms() / 1000))
+
+
+def test_times_that_a_copy_has_lost_are_refused(tmp_path: Path) -> None:
+    """A commit whose file is later than the time, and whose writer began it before, may have happened or not."""
+    world, began = World(tmp_path, "orders"), []
+    for number in (0, 1):
+        world.clock.sleep(60)
+        began.append(world.now_ms())
+        world.commit("orders", {"commitInfo": {"timestamp": began[-1]}}, taken("orders 1", number), ADDED)
+    before = world.now_ms()
+    copied_without_times(world)
+    # Later commits of rows that stay have no part in it: such as an OPTIMIZE that ends after the time.
+    world.commit("orders", {"commitInfo": {"timestamp": before}})
+    found = {}
+    times = (began[0] - 1, began[0] + 1, before, world.now_ms() - 1500, world.now_ms())
+    for time in times:
+        moment = Moment(request="then", text="then", time_ms=time)
+        try:
+            check_clock(world.cut().tables.values(), moment)
+        except UserError as error:
+            found[times.index(time)] = (error.condition, error.fields["version"])
+    assert found == dict.fromkeys((1, 2), ("REWIND_FILES_MISDATED", 1)) | {3: ("REWIND_FILES_MISDATED", 2)}
+
+
+def test_a_copy_without_times_has_the_generation_that_began_last(tmp_path: Path) -> None:
+    """A flow that was reset and has written nothing since is not in the generation of the last rows of its table."""
+    world = World(tmp_path, "orders")
+    world.batch("orders", 0)
+    world.commit("orders", {"commitInfo": {"timestamp": world.now_ms()}}, taken("orders 1", 1), ADDED)
+    world.begin("orders")
+    copied_without_times(world)
+    assert world.position("orders", world.now_ms()) == (2, None)
 
 
 def test_nothing_goes_back_to_before_all_tables(pair: World) -> None:

@@ -8,7 +8,7 @@ from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
-from framework.recovery.rewind.scope import Scope, chosen_tables, scope_of
+from framework.recovery.rewind.scope import Scope, chosen_tables, scope_of, with_readers
 from framework.sources.delta.source import table_source
 from tests.support.fake_pipeline import name
 
@@ -65,6 +65,13 @@ def test_rows_reach_tables_through_views_joins_and_paths() -> None:
         tables=names("orders", "other", "by_day", "joined", "followed", "by_path"), computed=names("by_day", "by_month")
     )
     assert scope() == Scope(tables=names("orders", "other"))
+
+
+def test_streams_of_a_table_are_found_through_views_and_paths() -> None:
+    """Not what joins it, and no materialized view, which is computed anew; a table that is gone from the code stays."""
+    paths = {"/tables/orders": name("orders")}
+    assert with_readers(graph(), names("orders", "gone"), paths) == {*names("orders", "gone", "cleaned", "by_path")}
+    assert with_readers(graph(), names("by_day"), paths) == {*names("by_day", "followed")}
 
 
 def test_a_sink_stops_a_rewind_that_reaches_it() -> None:

@@ -1,0 +1,102 @@
+"""What becomes of an interrupted rewind that is given up, because a table of it can't be restored any more.
+
+Before the first table is restored nothing has changed, and nothing has to be done. From then on the checkpoint of a
+restored table is ahead of it, so the others go back as it was decided. A table that can't would have the rows of then
+beside an auxiliary table or inputs that went back, and is fully refreshed. So are the tables that read it as a stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from framework.checkpoints.rewinds import StoredRewind
+from framework.declare.specs import DatasetKind
+from framework.foundation.errors import OperationError, RequestErrors, UserError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph
+from framework.plan.selection import is_resettable
+from framework.plan.state import TableKind
+from framework.recovery.rewind.scope import with_readers
+from framework.run.tables.table_store import TableStore
+from framework.run.update.rewind_obstacles import Obstacle, obstacles, restore_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abandonment:
+    """The effect of giving up a rewind.
+
+    Args:
+        rewind: the rewind, as it is stored.
+        obstacles: why it can't be finished; () if it can.
+        rest: what is done all the same; None if nothing was changed yet: then all stays as it is.
+    """
+
+    rewind: StoredRewind
+    obstacles: tuple[Obstacle, ...]
+    rest: StoredRewind | None
+
+    @property
+    def rewound(self) -> tuple[QualifiedName, ...]:
+        """The tables that go back, or whose flows do."""
+        if self.rest is None:
+            return ()
+        names = {*(each.dataset for each in self.rest.tables), *(each.dataset for each in self.rest.flows)}
+        return tuple(sorted(names))
+
+
+def abandonment_of(graph: DataflowGraph, store: TableStore, rewind: StoredRewind) -> Abandonment:
+    """Decide what becomes of a rewind that is given up.
+
+    Args:
+        graph: the pipeline's graph.
+        store: its tables.
+        rewind: the rewind, as it is stored.
+
+    Raises:
+        UserError: TABLE_NOT_RESETTABLE; several as RequestErrors.
+        OperationError: REWIND_OF_OTHER_PIPELINE.
+    """
+    found = obstacles(store, rewind)
+    # Without a table to restore, the first effects are those on quarantine and checkpoints, which do not show.
+    is_begun = bool(rewind.refreshed) or not rewind.tables
+    if not is_begun and all(restore_version(store.storage, each, rewind) is None for each in rewind.tables):
+        return Abandonment(rewind=rewind, obstacles=found, rest=None)
+    _check_pipeline(graph, store, rewind)
+    paths = {store.path(each.spec): each.name for each in graph.datasets if each.is_table}
+    lost = with_readers(graph, {*rewind.refreshed, *(each.dataset for each in found)}, paths)
+    rest = replace(
+        rewind,
+        tables=tuple(each for each in rewind.tables if each.dataset not in lost),
+        flows=tuple(each for each in rewind.flows if each.dataset not in lost),
+        refreshed=tuple(sorted(name for name in lost if _has_flows(graph, store, name))),
+    )
+    _check_resettable(graph, rest.refreshed)
+    return Abandonment(rewind=rewind, obstacles=found, rest=rest)
+
+
+def _has_flows(graph: DataflowGraph, store: TableStore, name: QualifiedName) -> bool:
+    """Whether a full refresh replaces a table's rows: a view is computed anew. What is not declared may be again."""
+    dataset, record = graph.dataset(name), store.record(name)
+    if dataset is not None:
+        return dataset.kind is DatasetKind.STREAMING_TABLE
+    return record is None or record.kind is not TableKind.MATERIALIZED_VIEW
+
+
+def _check_pipeline(graph: DataflowGraph, store: TableStore, rewind: StoredRewind) -> None:
+    """Check that the tables are not those of another pipeline in the storage: its graph says what reads them."""
+    names = [*(each.dataset for each in rewind.tables), *(each.dataset for each in rewind.flows)]
+    for name in dict.fromkeys(name for name in names if graph.dataset(name) is None):
+        record = store.record(name)
+        if record is not None and record.pipeline not in {None, store.pipeline}:
+            raise OperationError("REWIND_OF_OTHER_PIPELINE", to=rewind.to, dataset=name, pipeline=record.pipeline)
+
+
+def _check_resettable(graph: DataflowGraph, names: tuple[QualifiedName, ...]) -> None:
+    datasets = [dataset for name in names if (dataset := graph.dataset(name)) is not None]
+    faults = [
+        UserError("TABLE_NOT_RESETTABLE", location=each.spec.location, dataset=each.name)
+        for each in datasets
+        if not is_resettable(each)
+    ]
+    if faults:
+        raise faults[0] if len(faults) == 1 else RequestErrors(faults)
