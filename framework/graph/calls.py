@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
@@ -16,7 +16,10 @@ from framework.declare.shims import shimmed
 from framework.foundation.errors import SluiceError, UserError, remote_error
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.names import QualifiedName
+from framework.foundation.table_address import plain_path
 from framework.foundation.wording import exception_text, one_line
+from framework.graph.graph import GraphFlow, Read
+from framework.graph.relations import catalog_names
 
 _DEEP_CHAIN = 20_000
 SPARK_ERRORS = (PySparkException, Py4JError)
@@ -94,6 +97,33 @@ def unfollowed_read(error: Exception, flow: QualifiedName, registry: Registry) -
         return None
     location = error.location if isinstance(error, SluiceError) else innermost_user_line(error.__traceback__)
     return UserError("PIPELINE_READ_NOT_FOLLOWED", location=location, flow=flow, dataset=dataset)
+
+
+def check_catalog_reads(
+    frame: DataFrame, flow: GraphFlow, reads: Iterable[Read], tables: Mapping[str, QualifiedName]
+) -> None:
+    """Check that a query reads no table of the pipeline by a name that Spark looks up in its catalog.
+
+    Such a read makes no edge, so the query would run before the table has its new rows. A read by path, and one of the
+    query function by the name of a catalog, is the user's own decision.
+
+    Args:
+        frame: the analysed query.
+        flow: its flow.
+        reads: the reads that were intercepted.
+        tables: the pipeline's tables by folder, in the spelling of `plain_path`.
+
+    Raises:
+        UserError: PIPELINE_READ_NOT_FOLLOWED.
+    """
+    if all(plain_path(path) not in tables for path in flow.batch_paths):
+        return
+    intercepted = {read.text.replace("`", "").rpartition(".")[2].lower() for read in reads}
+    for path, name in catalog_names(frame):
+        dataset = tables.get(plain_path(path))
+        if dataset is not None and name.rpartition(".")[2].lower() not in intercepted:
+            spec = flow.spec
+            raise UserError("PIPELINE_READ_NOT_FOLLOWED", location=spec.location, flow=spec.name, dataset=dataset)
 
 
 def is_of_columns(error: BaseException) -> bool:

@@ -41,6 +41,14 @@ def batch_paths(frame: DataFrame) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for leaf in plan_leaves(frame) for path in _paths(leaf)))
 
 
+def catalog_names(frame: DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield the folder and the name of each table that a query reads by its name in Spark's catalog."""
+    for leaf in plan_leaves(frame):
+        if file_relation(leaf) is not None and leaf.catalogTable().isDefined():
+            name = str(leaf.catalogTable().get().identifier().unquotedString())
+            yield from ((path, name) for path in _paths(leaf))
+
+
 def plan_leaves(frame: DataFrame) -> Iterator[Any]:
     """Yield the leaves of the analysed plan of a DataFrame, subqueries included."""
     plan = analysed_plan(frame)

@@ -21,11 +21,13 @@ from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
+from framework.foundation.table_address import plain_path
 from framework.graph.analysed_query import AnalysedQuery
 from framework.graph.calls import (
     SPARK_ERRORS,
     UpstreamInvalidError,
     call_query,
+    check_catalog_reads,
     deep_recursion,
 )
 from framework.graph.gathered_faults import GatheredFaults
@@ -87,6 +89,7 @@ class Resolution:
     _analyses: list[_Analysis] = field(default_factory=list)
     _resolved: Resolved = field(init=False)
     _faults: GatheredFaults = field(init=False)
+    _folders: Mapping[str, QualifiedName] = field(init=False)
     _settings: SessionSettings = field(init=False)
     _stand_ins: StandIns = field(init=False)
     _known: KnownAnalyses = field(init=False)
@@ -95,6 +98,10 @@ class Resolution:
         """Note the settings that the session has outside of analyses."""
         object.__setattr__(self, "_resolved", Resolved.nothing_of(self.registry))
         object.__setattr__(self, "_faults", GatheredFaults(registry=self.registry, resolved=self._resolved))
+        tables = {
+            plain_path(self.tables.path(spec)): spec.name for spec in self.registry.datasets if spec.kind.is_table
+        }
+        object.__setattr__(self, "_folders", tables)
         object.__setattr__(self, "_settings", SessionSettings(self.spark))
         object.__setattr__(self, "_stand_ins", StandIns(spark=self.spark))
         object.__setattr__(self, "_known", KnownAnalyses.of(self.spark, self.registry.generated, self.kept))
@@ -336,6 +343,7 @@ class Resolution:
                 views=[(view, each.frame) for view, each in flows if each is not None],
             )  # fmt: skip
             flow = analysed.graph_flow(self._resolved.specs, self.code_version, self.tables.file_identity)
+            check_catalog_reads(frame, flow, reads, self._folders)
             versions = TimestampType() if spec.from_snapshots else None
             return ResolvedFlow(flow=flow, frame=frame, settings=settings, versions=versions)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from framework.declare.specs import DatasetSpec
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName, split_parts
@@ -29,6 +30,10 @@ class KnownTables(Protocol):
 
     def stored_schema(self, name: QualifiedName) -> str | None:
         """The schema of a dataset's stored table as JSON; None if there is no table."""
+        ...
+
+    def path(self, spec: DatasetSpec) -> str:
+        """The folder of a dataset's table, whether or not it exists."""
         ...
 
     def external(

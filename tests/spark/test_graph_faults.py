@@ -433,3 +433,36 @@ def test_a_read_of_a_dataset_that_is_not_followed_is_named(spark: SparkSession, 
     assert {(error.condition, str(error.fields["flow"]), str(error.fields["dataset"])) for error in found} == {
         ("PIPELINE_READ_NOT_FOLLOWED", f"main.s.{name}", "main.s.other") for name in reads
     }
+
+
+def test_a_read_of_a_dataset_by_its_name_in_the_catalog_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark finds the table of the last update there; the query would be computed before this one has written it.
+
+    A read of the query function itself, of another name or of the folder, is the user's own decision.
+    """
+    folder = tmp_path / "other"
+    spark.range(1).write.format("delta").save(str(folder))
+    spark.sql("CREATE SCHEMA kept")
+    spark.sql(f"CREATE TABLE kept.other USING delta LOCATION '{folder}'")
+    reads: dict[str, Callable[[], DataFrame]] = {
+        "condition": lambda: spark.range(1).where("id IN (SELECT id FROM kept.other)"),
+        "expression": lambda: spark.range(1).select(
+            sql.expr("(SELECT count(*) FROM spark_catalog.kept.other)").alias("n")
+        ),
+        "version": lambda: spark.sql("SELECT id FROM kept.other VERSION AS OF 0"),
+    }
+
+    def declare(spark: SparkSession) -> None:
+        dp.materialized_view(name="other", path=str(folder))(lambda: spark.range(1))
+        for name, query in reads.items():
+            dp.materialized_view(name=name)(query)
+        dp.materialized_view(name="by_name")(lambda: spark.read.table("kept.other"))
+        dp.materialized_view(name="by_path")(lambda: spark.read.format("delta").load(str(folder)))
+
+    try:
+        found = faults(spark, tmp_path / "world", declare)
+    finally:
+        spark.sql("DROP SCHEMA kept CASCADE")
+    assert {(error.condition, str(error.fields["flow"]), str(error.fields["dataset"])) for error in found} == {
+        ("PIPELINE_READ_NOT_FOLLOWED", f"main.s.{name}", "main.s.other") for name in reads
+    }

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.registry import Registry
+from framework.declare.specs import DatasetSpec
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import is_local
@@ -45,6 +46,10 @@ class StoredTables:
             return self.store.schema(self.store.copy(name, rebuild.number))
         record = self.store.record(name)
         return None if record is None else record.schema
+
+    def path(self, spec: DatasetSpec) -> str:
+        """Return the folder of a dataset's table."""
+        return self.store.path(spec)
 
     def external(
         self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
