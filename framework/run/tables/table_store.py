@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from framework.foundation.failpoints import failpoint
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
-from framework.foundation.table_address import TableAddress, normal_path, real_path
+from framework.foundation.table_address import TableAddress, normal_path
 from framework.graph.graph import GraphDataset
 from framework.plan.state import TableKind
 from framework.run.tables.catalog_entries import register
@@ -177,9 +178,10 @@ class TableStore:
 
     def is_outside(self, name: QualifiedName, path: str) -> bool:
         """Whether a table is not in its default folder in this storage, so that another storage may have it, too."""
-        own = (self.layout.table(name), self.layout.table(name, private=True), self.layout.auxiliary(name))
-        # A link may lead out of the storage.
-        return path not in own or not real_path(path).startswith(f"{real_path(self.storage.root)}/")
+        layout = self.layout
+        if path not in (layout.table(name), layout.auxiliary(name)) and path != layout.table(name, private=True):
+            return True
+        return _has_link(path, self.storage.root)  # which may lead out of the storage
 
     def _storage_mark(self, address: TableAddress) -> str | None:
         """Return the property of a table that names its storage; None if it has none, or if there is no table."""
@@ -428,6 +430,15 @@ def _describes(record: TableRecord, address: TableAddress, tip: LogTip | None) -
     if record.path != address.path:
         return False
     return record.table_id is None or (tip is not None and tip.table_id == record.table_id)
+
+
+def _has_link(path: str, root: str) -> bool:
+    """Whether one of the local folders from below a root to a path is a link."""
+    while path.startswith("/") and len(path) > len(root):
+        if os.path.islink(path):  # noqa: PTH114 - called for each table of a plan, and a Path costs ten times as much
+            return True
+        path = os.path.dirname(path)  # noqa: PTH120 - as above
+    return False
 
 
 def _owner_text(owner: str | None) -> str:
