@@ -151,8 +151,10 @@ class _Planning:
             reason, check = "first computation", False
         elif present is None:
             reason, check = "its query is not deterministic, or reads data without a version", False
-        elif table.computed_from is None or table.definition != self.state.wanted_definitions.get(name):
+        elif table.definition != self.state.wanted_definitions.get(name):
             reason, check = "its definition changed", False
+        elif table.computed_from is None:
+            reason, check = "its rows may not be those of its query", False
         elif after:
             reason, check = f"if {_listed(after)} changed", table.computed_from == present
         elif table.computed_from != present:

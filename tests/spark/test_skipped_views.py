@@ -238,3 +238,29 @@ def test_views_follow_what_their_python_functions_hold(world: EngineWorld) -> No
     assert world.rows("of_broadcast") == [(3,)]
     assert run(3, 5) == {"of_import", "of_broadcast"}
     assert world.rows("of_import") == [(5,)]
+
+
+def test_a_view_whose_rows_others_changed_is_computed_again(world: EngineWorld) -> None:
+    """A change of its table that changes no row, such as a compaction, is none."""
+    spark, names = world.spark, ("deleted", "inserted", "updated", "restored", "compacted", "altered")
+
+    def declare() -> None:
+        for name in names:
+            dp.materialized_view(name=name)(lambda: spark.range(3))
+
+    world.run(declare)
+    spark.sql(f"DELETE FROM delta.`{world.path('restored')}` WHERE id = 1")
+    assert states(world.run(declare))["restored"] is FlowState.COMPLETED
+    for name, statement in {
+        "deleted": "DELETE FROM {} WHERE id = 1",
+        "inserted": "INSERT INTO {} VALUES (9)",
+        "updated": "UPDATE {} SET id = 7 WHERE id = 1",
+        "restored": "RESTORE TABLE {} TO VERSION AS OF 1",
+        "compacted": "OPTIMIZE {}",
+        "altered": "ALTER TABLE {} SET TBLPROPERTIES ('a' = 'b')",
+    }.items():
+        spark.sql(statement.format(f"delta.`{world.path(name)}`"))
+    for idle in ({"compacted", "altered"}, set(names)):
+        found = states(world.run(declare))
+        assert {name for name, state in found.items() if state is FlowState.IDLE} == idle
+        assert [world.rows(name) for name in names] == [[(0,), (1,), (2,)]] * len(names)

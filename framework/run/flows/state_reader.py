@@ -30,10 +30,11 @@ from framework.run.flows.former_flows import former_flows, has_unknown_rows
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.source_places import misplaced_in_checkpoint, misplaced_source
 from framework.run.tables.left_tables import LeftTables
+from framework.run.tables.table_kind import view_fingerprint
 from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.history import CommitHistory, batches_in
-from framework.sources.delta.log import LogTip, last_user_metadata, latest_version, read_tip
+from framework.sources.delta.log import LogTip, latest_version, read_tip
 from framework.sources.delta.source import REPLACED, begin_of, table_source
 from framework.sources.kinds import flow_gaps, flow_resume, is_drained, removed_data, source_identity
 from framework.sources.port import Gap, SourceReference
@@ -101,8 +102,7 @@ class StateReader:
         rebuild = RebuildStore(self.storage).read(name)
         computed_from = None
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
-            mark = last_user_metadata(self.storage, self.store.path(dataset.spec))
-            computed_from = mark.content.get("computed_from") if mark is not None else None
+            computed_from = view_fingerprint(self.storage, self.store.path(dataset.spec))
         return TableState(
             exists=stored is not None,
             path=self.store.path(dataset.spec),

@@ -1,4 +1,4 @@
-"""The kind of a stored table: whether a view's query, appends or merges by key brought its rows into it."""
+"""What brought the rows of a stored table into it: a view's query, appends or merges by key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from framework.foundation.storage_port import Storage
 from framework.graph.graph import GraphDataset
 from framework.plan.state import TableKind
 from framework.run.tables.table_record import TableRecord
-from framework.sources.delta.log import LogTip, last_user_metadata
+from framework.sources.delta.history import CommitHistory
+from framework.sources.delta.log import LogTip, last_user_metadata, latest_version
 
 
 def stored_kind(
@@ -39,6 +40,21 @@ def stored_kind(
     manifests = GenerationStore(storage).list_of(name)
     is_written = any(manifest.in_state(GenerationState.CURRENT) is not None for manifest in manifests)
     return TableKind.STREAMING_TABLE if is_written else None
+
+
+def view_fingerprint(storage: Storage, path: str) -> str | None:
+    """Return the fingerprint of what a view's rows were computed from.
+
+    Returns:
+        None if it was unknown when they were computed, or if others have changed the rows since.
+    """
+    mark, latest = last_user_metadata(storage, path), latest_version(storage, path)
+    if mark is None or latest is None:
+        return None
+    if latest > mark.version and CommitHistory(storage, path).changes_between(mark.version, latest):
+        return None
+    fingerprint: str | None = mark.content.get("computed_from")
+    return fingerprint
 
 
 def recorded_kind(dataset: GraphDataset) -> TableKind:
