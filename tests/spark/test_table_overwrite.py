@@ -155,6 +155,16 @@ def test_partitions_are_those_of_the_source_and_clustering_by_a_lost_column_ends
         assert rows(spark, target) == [(4,)]
 
 
+def test_a_target_that_does_not_exist_is_created(spark: SparkSession, tmp_path: Path) -> None:
+    """As an auxiliary table of AUTO CDC, which is created by the first event that needs it."""
+    source = table(spark, tmp_path / "source", "id INT, at TIMESTAMP_NTZ | PARTITIONED BY (id)", "(1, NULL)")
+    target = TableAddress(path=str(tmp_path / "target"))
+    for _ in range(2):
+        overwrite_table(spark, source, target, FIRST)
+    assert rows(spark, target) == [(1, None)]
+    assert detail(spark, target, "partitionColumns", "numFiles") == {"partitionColumns": ["id"], "numFiles": 1}
+
+
 def test_a_repeated_overwrite_is_skipped(spark: SparkSession, tmp_path: Path) -> None:
     """Rows that came after the first one stay; a later one of the same application replaces them."""
     source = table(spark, tmp_path / "source", "id INT", "(1)")

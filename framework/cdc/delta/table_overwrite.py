@@ -35,11 +35,12 @@ def overwrite_table(session: SparkSession, source: TableAddress, target: TableAd
     The columns have the types, the order and the NOT NULL constraints of the source. Where the source has no comment or
     default, those of a column with the same name and type are kept. Properties, CHECK constraints and clustering are
     kept. With an untested version of Delta, columns become nullable, and lose their comments, defaults and clustering.
+    A target that does not exist, such as an auxiliary table that was not needed so far, is created.
 
     Args:
         session: reads and writes the rows.
         source: the table to read; the target gets its partition columns.
-        target: the table to overwrite, which exists.
+        target: the table to overwrite.
         batch: the transaction identifier of the commit.
 
     Raises:
@@ -49,9 +50,10 @@ def overwrite_table(session: SparkSession, source: TableAddress, target: TableAd
     rows = session.read.format("delta").load(str(source.path))
     if can_open(target):
         with active_session(session):  # Delta reads settings from the thread's session
-            definition = TableVersion(session, source).snapshot.metadata()
-            _commit(TableVersion(session, target), rows, definition, batch)
-        return
+            version = TableVersion(session, target)
+            if version.snapshot.version() >= 0:
+                _commit(version, rows, TableVersion(session, source).snapshot.metadata(), batch)
+                return
     detail = DeltaTable.forPath(session, str(source.path)).detail().first()
     assert detail is not None
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")

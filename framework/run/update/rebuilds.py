@@ -219,5 +219,6 @@ class Rebuilds:
         if mark.identifier:
             application = f"{application}:{mark.identifier}"
         session = session_for(self.store.spark, {})
-        support_types(session, target, session.read.format("delta").load(str(source.path)).schema)
+        if self.store.exists(target):  # an auxiliary table may have been created by the rebuild only
+            support_types(session, target, session.read.format("delta").load(str(source.path)).schema)
         overwrite_table(session, source, target, Batch(application_id=application, number=mark.number))
