@@ -27,8 +27,8 @@ class Rebuild:
         backup: number of the backup of the table before it, whose rows are put back into the copy; None: none are.
         history_keys: the columns that identify a row to put back; `*` or () for all columns, or the keys of AUTO CDC.
         restored: the rows are put back into the copy.
-        identifier: names it in the transactions of the table, which may know the number from another storage; "" in
-            those of older versions.
+        identifier: names the last publication in the transactions of the table; "" if there was none, or in an older
+            version. It is new for each, because a copy of the storage may publish a rebuild of this number, too.
     """
 
     number: int
@@ -44,6 +44,11 @@ class Rebuild:
     def is_building(self) -> bool:
         """Whether flows still write to its copy, and the table and its current generations are those from before."""
         return not (self.frozen or self.published or self.finished)
+
+    @staticmethod
+    def application(pipeline: str, dataset: QualifiedName, identifier: str = "") -> str:
+        """Return the `txnAppId` of a publication."""
+        return f"sluice:{pipeline}:rebuild:{dataset}" + (f":{identifier}" if identifier else "")
 
     @property
     def generation_mark(self) -> str:

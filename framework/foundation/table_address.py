@@ -7,6 +7,9 @@ import posixpath
 import re
 from dataclasses import dataclass
 
+STORAGE_PROPERTY = "sluice.storage"
+"""The property of a table with the root of its storage, `#`, and the id; the root alone if a user sets it."""
+
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+:)(?P<authority>//[^/]+)?(?:/(?P<path>.*))?", re.DOTALL)
 
 
@@ -22,6 +25,11 @@ class TableAddress:
         if (self.path is None) == (self.name is None):
             msg = "a table address has either a path or a name"
             raise ValueError(msg)
+
+    def given_to(self, root: str) -> str:
+        """Return the statement that lets the table belong to the storage at a root."""
+        quoted = root.replace("\\", "\\\\").replace("'", "\\'")
+        return f"ALTER TABLE {self.sql} SET TBLPROPERTIES ('{STORAGE_PROPERTY}' = '{quoted}')"
 
     @property
     def sql(self) -> str:

@@ -157,6 +157,11 @@ def _of_checkpoint(dataset: GraphDataset, state: FlowState) -> tuple[str, str] |
             f"{dataset.name.table} has rows of a stream whose checkpoint is not here: it was deleted with its "
             f"manifest, or is that of another dataset or storage. A first run would {would}."
         )
+    if state.refreshed:
+        return _NO_METADATA, (
+            f"a full refresh has replaced the rows of {dataset.name.table} since, and its checkpoint is not here: the "
+            "storage is an older copy, or another copy of it did the refresh."
+        )
     if not state.deleted:
         return None
     if state.begins_late:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from framework.foundation.display import Displayed
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
+from framework.foundation.table_address import TableAddress
 from framework.graph.graph import DataflowGraph
 from framework.plan.state import TableKind
 
@@ -207,6 +208,7 @@ def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
         return OperationError(
             "TABLE_OF_OTHER_STORAGE", location=dataset.spec.location if dataset is not None else None,
             dataset=step.dataset, path=step.path, other=step.other_storage, root=step.storage,
+            statement=TableAddress(path=step.path).given_to(step.storage),
         )  # fmt: skip
     if dataset is not None and dataset.fault is not None and step.owner is None:
         return dataset.fault

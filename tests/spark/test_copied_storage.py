@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -116,6 +117,13 @@ def test_an_interrupted_rewind_is_finished_by_a_moved_storage_and_not_by_a_copy(
     assert (rows("outside"), rows("view")) == ([(1,), (2,)], [(1,), (2,)])
     with pytest.raises(OperationError, match=REWIND):
         twin.run(declared(twin, lake))
+    shutil.rmtree(moved.root)  # so the copy may have the table, but not finish the rewind, after which it was written
+    interpreting.sql(
+        f"ALTER TABLE delta.`{lake / 'outside'}` SET TBLPROPERTIES ('sluice.storage' = '{twin.root / 'storage'}')"
+    )
+    with pytest.raises(OperationError, match="REWIND_NOT_FINISHABLE"):
+        twin.run(declared(twin, lake))
+    assert rows("outside") == [(1,), (2,)]
 
 
 def test_only_one_storage_writes_to_a_table_outside_of_it(interpreting: SparkSession, tmp_path: Path) -> None:
@@ -199,3 +207,55 @@ def test_a_prune_that_was_interrupted_is_finished_by_the_storage_that_was_moved(
     assert moved.run(fewer).state is UpdateState.COMPLETED
     assert not (lake / "outside").exists()
     assert [table.name.table for table in moved.pipeline(fewer).left_tables()] == ["inside", "view"]
+
+
+def test_an_older_copy_of_a_storage_does_not_double_or_lose_what_a_full_refresh_read(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """A backup from before the refresh does not append again; one from the middle of it publishes its own rows."""
+    lake, source = tmp_path / "lake", str(tmp_path / "source")
+
+    def feed(number: int) -> None:
+        interpreting.createDataFrame([(number,)], "id INT").write.format("delta").mode("append").save(source)
+
+    def declare() -> None:
+        for name in ("before", "within"):
+
+            @dp.table(name=name, path=str(lake / name))
+            def query() -> DataFrame:
+                return interpreting.readStream.format("delta").load(source)
+
+    def rows() -> list[list[tuple[int]]]:
+        return [sorted(table_rows(interpreting, str(lake / name))) for name in ("before", "within")]
+
+    def die() -> None:
+        raise InterruptedError
+
+    def put_back(backup: EngineWorld) -> None:
+        shutil.rmtree(world.root)
+        backup.copy(world.root)
+
+    world = EngineWorld(interpreting, tmp_path / "world")
+    feed(1)
+    world.run(declare)
+    before = world.copy(tmp_path / "before")
+    failpoints.arm("rebuilds.after_begin", action=die)
+    with pytest.raises(InterruptedError):
+        world.run(declare, full_refresh=["within"])
+    failpoints.disarm()
+    within = world.copy(tmp_path / "within")
+    assert world.run(declare, full_refresh=["before"]).state is UpdateState.COMPLETED
+    put_back(within)
+    feed(2)
+    result = world.run(declare)
+    assert states(result) == {"before": FlowState.FAILED, "within": FlowState.COMPLETED}
+    assert rows() == [[(1,)], [(1,), (2,)]]
+    put_back(before)
+    result = world.run(declare)
+    assert {flow.error and flow.error.condition for flow in result.flows} == {
+        "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+    }
+    assert world.run(declare, full_refresh_all=True).state is UpdateState.COMPLETED
+    feed(3)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert rows() == [[(1,), (2,), (3,)]] * 2

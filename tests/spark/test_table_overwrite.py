@@ -155,6 +155,23 @@ def test_partitions_are_those_of_the_source_and_clustering_by_a_lost_column_ends
         assert rows(spark, target) == [(4,)]
 
 
+def test_all_partitions_are_replaced_and_a_table_with_partitions_is_not_clustered(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """Whatever the session says of partitions; Delta can't compact a table that has both."""
+    interpreting.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    source = table(interpreting, tmp_path / "source", f"{ROW} | PARTITIONED BY (name)", "(1, 2, 'a')")
+    kept = table(interpreting, tmp_path / "kept", f"{ROW} | PARTITIONED BY (name)", "(9, 9, 'z')")
+    clustered = table(interpreting, tmp_path / "clustered", f"{ROW} | CLUSTER BY (id)", "(9, 9, 'z')")
+    for target in (kept, clustered):
+        overwrite_table(interpreting, source, target, FIRST)
+        assert rows(interpreting, target) == [(1, 2, "a")]
+        interpreting.sql(f"OPTIMIZE {target.sql}")
+        assert detail(interpreting, target, "partitionColumns", "clusteringColumns") == {
+            "partitionColumns": ["name"], "clusteringColumns": [],
+        }  # fmt: skip
+
+
 def test_a_target_that_does_not_exist_is_created(spark: SparkSession, tmp_path: Path) -> None:
     """As an auxiliary table of AUTO CDC, which is created by the first event that needs it."""
     source = table(spark, tmp_path / "source", "id INT, at TIMESTAMP_NTZ | PARTITIONED BY (id)", "(1, NULL)")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _KEPT = ("comment", "CURRENT_DEFAULT")
 """Metadata of a column that users set on a table, and that is valid for other rows too."""
 _MAPPING = "delta.columnMapping."
+_ALL_PARTITIONS = {"partitionOverwriteMode": "static"}  # whatever the session's setting is
 _CLUSTERING = f"{DELTA}.skipping.clustering"
 
 
@@ -57,7 +58,7 @@ def overwrite_table(session: SparkSession, source: TableAddress, target: TableAd
     detail = DeltaTable.forPath(session, str(source.path)).detail().first()
     assert detail is not None
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer = writer.option("txnAppId", batch.application_id).option("txnVersion", batch.number)
+    writer = writer.options(**_ALL_PARTITIONS, txnAppId=batch.application_id, txnVersion=batch.number)
     partitions = detail["partitionColumns"]
     (writer.partitionBy(*partitions) if partitions else writer).save(str(target.path))
 
@@ -71,7 +72,7 @@ def _commit(version: TableVersion, rows: DataFrame, definition: Any, batch: Batc
     own = version.sequence(taken, *_clustering(version))
     session, partitions = version.session._jsparkSession, definition.partitionColumns()
     mode, is_by_name, is_replace = java_class("org.apache.spark.sql.SaveMode").Overwrite, False, False
-    options = java_class(f"{DELTA}.DeltaOptions")(scala_map({}), session.sessionState().conf())
+    options = java_class(f"{DELTA}.DeltaOptions")(scala_map(_ALL_PARTITIONS), session.sessionState().conf())
     command = java_class(f"{DELTA}.commands.WriteIntoDelta")(
         version.log, mode, options, partitions, scala_map({}), rows._jdf, none, none, is_by_name
     )
@@ -118,7 +119,7 @@ def _is_struct(kind: Any) -> bool:
 
 
 def _clustering(version: TableVersion) -> Iterator[Any]:
-    """Yield the actions that cluster the table as before, or no more if a clustering column is gone."""
+    """Yield the actions that cluster the table as before; no more if it has partitions, or a column of them is gone."""
     tables = java_class(f"{_CLUSTERING}.ClusteredTableUtils")
     if not tables.getClusteringColumnsOptional(version.snapshot).isDefined():
         return
@@ -127,7 +128,9 @@ def _clustering(version: TableVersion) -> Iterator[Any]:
         for name in each(java_class(f"{_CLUSTERING}.ClusteringColumnInfo").extractLogicalNames(version.snapshot))
     ]
     columns = json.loads(version.transaction.metadata().schemaString())
-    kept = version.sequence(*(names if all(_has(columns, name.lower()) for name in names) else ()))
+    has_partitions = version.transaction.metadata().partitionColumns().nonEmpty()
+    is_kept = not has_partitions and all(_has(columns, name.lower()) for name in names)
+    kept = version.sequence(*(names if is_kept else ()))
     yield from each(tables.getClusteringDomainMetadataForAlterTableClusterBy(kept, version.transaction))
 
 

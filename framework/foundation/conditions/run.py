@@ -13,7 +13,7 @@ CONDITIONS: dict[str, Condition] = {
         "The table of {dataset} at {path} belongs to another storage, {other}.",
         "Set another `path` for the dataset in the code that uses the storage {root}. Or, if the other storage is not "
         "used any more, let the table belong to this one: "
-        "ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('sluice.storage' = '{root}')",
+        "{statement}",
     ),
     "TABLE_WITHOUT_LATEST_ROWS": Condition(
         "The table of {dataset} at {path} lacks the rows that its flows have written to another table since, at "

@@ -7,6 +7,7 @@ import re
 from framework.checkpoints.generations import GenerationStore, checkpoint_path, last_written
 from framework.checkpoints.manifest import Generation, Manifest
 from framework.checkpoints.offsets import read_planned_at, read_progress
+from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.declare.specs import DatasetKind
 from framework.foundation.clock import milliseconds
 from framework.foundation.names import QualifiedName
@@ -70,10 +71,7 @@ def has_unknown_rows(
         tip: the end of its log.
         after: only batches since this generation of a flow ran; None for all.
     """
-    if tip is None or dataset.cdc is not None or dataset.kind is not DatasetKind.STREAMING_TABLE:
-        return False
-    since = -1 if after is None else _last_run(storage, *after) or -1
-    streams = {each for each, (_, time) in tip.transactions.items() if _QUERY.fullmatch(each) and time > since}
+    streams = {each for each in _recent(storage, dataset, tip, after) if _QUERY.fullmatch(each)}
     if not streams:
         return False
     known = {
@@ -83,6 +81,39 @@ def has_unknown_rows(
         for query in (each.query, read_progress(storage, _checkpoint(storage, manifest, each)).query_id)
     }
     return not streams <= known
+
+
+def has_unknown_refresh(
+    storage: Storage, pipeline: str, dataset: GraphDataset, tip: LogTip | None, *,
+    after: tuple[Manifest, Generation] | None = None,
+) -> bool:  # fmt: skip
+    """Whether a full refresh replaced the rows of a table, of which this storage does not know.
+
+    It was one of a copy of this storage, or of this one before an older backup of it was put back.
+
+    Args:
+        storage: the pipeline's storage.
+        pipeline: its name.
+        dataset: the target.
+        tip: the end of its log.
+        after: only a refresh since this generation of a flow ran; None for any.
+    """
+    last = RebuildStore(storage).read(dataset.name)
+    if last is not None and not last.finished:  # it replaces all rows
+        return False
+    begin = f"{Rebuild.application(pipeline, dataset.name)}:"
+    published = {each for each in _recent(storage, dataset, tip, after) if each.startswith(begin)}
+    return bool(published) and (last is None or f"{begin}{last.identifier}" not in published)
+
+
+def _recent(
+    storage: Storage, dataset: GraphDataset, tip: LogTip | None, after: tuple[Manifest, Generation] | None
+) -> set[str]:
+    """Return the applications that appended to a table since a generation of a flow ran; all without one."""
+    if tip is None or dataset.cdc is not None or dataset.kind is not DatasetKind.STREAMING_TABLE:
+        return set()
+    since = -1 if after is None else _last_run(storage, *after) or -1
+    return {each for each, (_, time) in tip.transactions.items() if time > since}
 
 
 def _checkpoint(storage: Storage, manifest: Manifest, generation: Generation) -> str:

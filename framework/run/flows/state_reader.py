@@ -26,7 +26,7 @@ from framework.plan.starts import as_started, flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
 from framework.run.flows.ahead import begins_late, has_lost_start, is_ahead, sink_folder
 from framework.run.flows.application import application_id
-from framework.run.flows.former_flows import former_flows, has_unknown_rows
+from framework.run.flows.former_flows import former_flows, has_unknown_refresh, has_unknown_rows
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.source_places import misplaced_in_checkpoint, misplaced_source
 from framework.run.tables.left_tables import LeftTables
@@ -189,6 +189,7 @@ class StateReader:
             went_back=self._went_back(dataset, tip, flow, current),
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
+            refreshed=reads and has_unknown_refresh(self.storage, self.graph.pipeline, dataset, tip, after=after),
         )  # fmt: skip
 
     def _before_first_run(
@@ -198,6 +199,7 @@ class StateReader:
         path = self.store.path(dataset.spec) if dataset.is_table else None
         if flow.spec.cdc is None:
             unknown = has_unknown_rows(self.storage, dataset, tip)
+            unknown = unknown or has_unknown_refresh(self.storage, self.graph.pipeline, dataset, tip)
         else:  # it may apply events again, but not pass over some
             unknown = bool(state.latest) and state.begins_late and not manifest.generations
         former = former_flows(self.storage, self.graph, dataset, path, tip=tip)

@@ -18,6 +18,7 @@ former id, as before.
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 IDENTITY_FILE = "storage.json"
-STORAGE_PROPERTY = "sluice.storage"
-"""The property of a table with the root of its storage, `#`, and the id; the root alone if a user sets it."""
-
+_MARK = re.compile(r"(.*)#([0-9a-f]{32})?", re.DOTALL)
 _MOST_FORMER = 100
 
 
@@ -105,9 +104,7 @@ class StorageIdentity:
             mark: the value of its property.
             spark: the session with the Hadoop configuration of the other storage.
         """
-        root, found, id_ = mark.rpartition("#")
-        if not found:
-            root, id_ = mark, ""
+        root, id_ = (found[1], found[2]) if (found := _MARK.fullmatch(mark)) else (mark, "")
         if not id_:
             return "" if real_path(root) == self.root else root
         if id_ == self.id:

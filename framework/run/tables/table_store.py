@@ -20,11 +20,11 @@ from framework.foundation.failpoints import failpoint
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
-from framework.foundation.table_address import TableAddress, normal_path
+from framework.foundation.table_address import STORAGE_PROPERTY, TableAddress, normal_path
 from framework.graph.graph import GraphDataset
 from framework.plan.state import TableKind
 from framework.run.tables.catalog_entries import register
-from framework.run.tables.storage_identity import STORAGE_PROPERTY, StorageIdentity
+from framework.run.tables.storage_identity import StorageIdentity
 from framework.run.tables.stored_columns import are_equal, differs, has_columns, names, spelled_as_in
 from framework.run.tables.table_kind import recorded_kind, stored_kind
 from framework.run.tables.table_record import (
@@ -244,15 +244,10 @@ class TableStore:
             register(self.spark, dataset.name, self.path(dataset.spec))
         tip = read_tip(self.storage, self.path(dataset.spec))
         record = TableRecord(
-            dataset=dataset.name,
-            path=self.path(dataset.spec),
-            table_id=tip.table_id if tip is not None else None,
-            pipeline=self.pipeline,
-            definition=definition_of(dataset),
-            schema=dataset.table_schema or "",
-            partition_columns=dataset.spec.partition_columns,
-            kind=recorded_kind(dataset),
-        )
+            dataset=dataset.name, path=self.path(dataset.spec), table_id=tip.table_id if tip is not None else None,
+            pipeline=self.pipeline, definition=definition_of(dataset), schema=dataset.table_schema or "",
+            partition_columns=dataset.spec.partition_columns, kind=recorded_kind(dataset),
+        )  # fmt: skip
         write_record(self.storage, self.layout, record)
 
     def record_unknown(self, dataset: GraphDataset) -> None:
@@ -305,6 +300,7 @@ class TableStore:
             raise OperationError(
                 "TABLE_OF_OTHER_STORAGE", location=dataset.location, dataset=dataset.name, path=address.path,
                 other=other, root=self.storage.root,
+                statement=address.given_to(self.storage.root),
             )  # fmt: skip
 
     def _check_pipeline(self, dataset: DatasetSpec, address: TableAddress) -> None:

@@ -85,7 +85,7 @@ class Rebuilds:
         before = self._marks.read(dataset.name)
         if before is not None and before.number == number:
             return before
-        mark = Rebuild(number=number, identifier=uuid4().hex)
+        mark = Rebuild(number=number, identifier="" if before is None else before.identifier)
         if history is None:
             return mark
         # Else the backup could have the auxiliary table of the rebuild before, and the target from before that.
@@ -117,7 +117,9 @@ class Rebuilds:
         dataset = self.graph.dataset(step.dataset)
         assert dataset is not None
         self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
-        mark = replace(self._put_back(dataset, step.rebuild), frozen=True)
+        mark = self._put_back(dataset, step.rebuild)
+        if not mark.frozen:
+            mark = replace(mark, frozen=True, identifier=uuid4().hex)
         self._marks.write(dataset.name, mark)
         failpoint("rebuilds.after_freeze")
         self._replace_tables(dataset, mark)
@@ -215,9 +217,7 @@ class Rebuilds:
 
     def _replace(self, dataset: GraphDataset, source: TableAddress, target: TableAddress, mark: Rebuild) -> None:
         """Replace the rows and columns of the target by those of the source, in one idempotent commit."""
-        application = f"sluice:{self.pipeline}:rebuild:{dataset.name}"
-        if mark.identifier:
-            application = f"{application}:{mark.identifier}"
+        application = Rebuild.application(self.pipeline, dataset.name, mark.identifier)
         session = session_for(self.store.spark, {})
         if self.store.exists(target):  # an auxiliary table may have been created by the rebuild only
             support_types(session, target, session.read.format("delta").load(str(source.path)).schema)

@@ -89,8 +89,11 @@ def _of_table(store: TableStore, table: RewoundTable, rewind: StoredRewind) -> s
         return f"there is no table at {table.path} any more"
     if tip.table_id != table.table_id and None not in {tip.table_id, table.table_id}:
         return f"another table is at {table.path}"
-    if restore_version(store.storage, table, rewind) is not None:
-        return None
+    restored = restore_version(store.storage, table, rewind)
+    if restored is not None:
+        # By users, or by a copy of this storage that finished the rewind, and wrote on.
+        is_changed = CommitHistory(store.storage, table.path).changes_between(restored, tip.version)
+        return f"{table.path} was changed after version {restored}, which restored it" if is_changed else None
     if tip.version < table.before:
         return f"an older copy is at {table.path}, of version {tip.version} in place of {table.before}"
     return None if table.version is None else _of_version(store, table.path, table.version)

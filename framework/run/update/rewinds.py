@@ -41,6 +41,7 @@ from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
+from framework.foundation.table_address import TableAddress
 from framework.record.drafts import user_action
 from framework.record.events import Origin
 from framework.record.log import EventLog
@@ -86,7 +87,7 @@ class Rewinds:
             if other:
                 raise OperationError(
                     "REWIND_OF_OTHER_STORAGE", to=rewind.to, dataset=table.dataset, path=table.path, other=other,
-                    root=self.store.storage.root,
+                    statement=TableAddress(path=table.path).given_to(self.store.storage.root),
                 )  # fmt: skip
 
     def execute(self, rewind: StoredRewind) -> None:
@@ -164,8 +165,8 @@ class Rewinds:
         marks = RebuildStore(self.store.storage)
         last = marks.read(name)
         if last is None or last.finished:
-            number = 1 if last is None else last.number + 1
-            marks.write(name, Rebuild(number=number, identifier=uuid.uuid4().hex))
+            begun = Rebuild(number=1) if last is None else Rebuild(number=last.number + 1, identifier=last.identifier)
+            marks.write(name, begun)
 
     def _copy(self, flow: RewoundFlow, restored: Mapping[str, int]) -> None:
         """Write the checkpoint of a flow's new generation, unless the generation has begun."""

@@ -12,6 +12,7 @@ import pytest
 
 from framework.foundation.errors import OperationError
 from framework.foundation.storage import LocalStorage
+from framework.foundation.table_address import TableAddress
 from framework.run.tables.storage_identity import IDENTITY_FILE, StorageIdentity
 
 if TYPE_CHECKING:
@@ -118,6 +119,11 @@ def test_a_user_gives_a_table_to_a_storage_by_its_root(tmp_path: Path) -> None:
     for given in (str(root), f"file://{root}/", str(tmp_path / "link"), f"{root}#"):
         assert other(root, given) == ""
     assert other(root, str(tmp_path / "storage2")) == str(tmp_path / "storage2")
+    odd = tmp_path / "team#1" / "it's"
+    assert other(odd, str(odd)) == other(odd, settled(odd).mark) == ""
+    assert TableAddress(path="/lake/t").given_to("/it's") == (
+        "ALTER TABLE delta.`/lake/t` SET TBLPROPERTIES ('sluice.storage' = '/it\\'s')"
+    )
 
 
 def test_a_link_that_leads_to_a_copy_now_does_not_make_it_the_original(tmp_path: Path) -> None:
