@@ -195,7 +195,7 @@ class _Loader(SourceFileLoader):
         """Compile the current content of the file; its cells must all be Python."""
         path = self.get_filename(fullname)
         content = self.get_data(path)
-        faults = list(notebook_faults(Path(path), content.decode(errors="replace")))
+        faults = list(notebook_faults(Path(path), content.decode("utf-8-sig", errors="replace")))
         if faults:
             raise GraphErrors(faults)
         return self.source_to_code(content, path)

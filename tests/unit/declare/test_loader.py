@@ -287,7 +287,8 @@ def test_cells_of_a_notebook_that_are_no_python_are_refused_with_their_lines(pro
     sql = "# MAGIC %sql\n# MAGIC CREATE MATERIALIZED VIEW v AS SELECT 1\n"
     python = "# DBTITLE 1,Python\n# MAGIC %python\n# MAGIC %hidden\n"
     cells = [first, sql, python, "# MAGIC %run ./helpers\n", "# MAGIC %pip install x\n", TABLE.format(name="a", rows=1)]
-    project.write({"transformations/a.py": cell.join(cells), "shared.py": first + cell + sql})
+    byte_order_mark = "\ufeff"  # some editors write it
+    project.write({"transformations/a.py": cell.join(cells), "shared.py": byte_order_mark + first + cell + sql})
     project.write(
         {"transformations/b.py": "import shared\n", "transformations/c.py": sql + TABLE.format(name="c", rows=1)}
     )
