@@ -13,12 +13,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from framework.declare.notebook_source import notebook_faults
+from framework.declare.pipeline_modules import PipelineLoader, PipelineModule
 from framework.declare.seen_session import seeing
 from framework.declare.session_global import Namespace
 from framework.foundation.errors import GraphErrors
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OF_THIS_PROCESS = frozenset({"spark", "__builtins__", "__loader__", "__spec__"})
 # Never imported from a pipeline's folder: the framework and installed packages depend on these modules.
 _RESERVED = sys.stdlib_module_names | {"framework", "pyspark", "delta", "py4j", "dlt", "pandas", "numpy", "pyarrow"}
 _INSTALLED = frozenset({"site-packages", "dist-packages", "__pycache__"})
@@ -150,20 +150,7 @@ class Neighbours:
         return False
 
 
-class _PipelineModule(ModuleType):
-    """A module of a pipeline. A user-defined function may refer to it, and then it is sent to Python workers."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the module's content without what exists in this process only: the session and the loader."""
-        from pyspark import cloudpickle
-
-        if self.__name__ not in cloudpickle.list_registry_pickle_by_value():
-            return importlib.import_module, (self.__name__,)
-        content = {name: value for name, value in vars(self).items() if name not in _OF_THIS_PROCESS}
-        return cloudpickle.dynamic_subimport, (self.__name__, content)
-
-
-class _Loader(SourceFileLoader):
+class _Loader(PipelineLoader):
     """Loads a module from a file of a pipeline: once, with `spark` as a global, and without a bytecode cache."""
 
     def __init__(self, name: str, path: str, neighbours: Neighbours) -> None:
@@ -172,7 +159,7 @@ class _Loader(SourceFileLoader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """The module that was already loaded from the file, else an empty one."""
-        return self.neighbours.made.get(str(spec.origin)) or _PipelineModule(spec.name)
+        return self.neighbours.made.get(str(spec.origin)) or PipelineModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the file's code unless it has run before; a file that failed raises the same exception again."""
@@ -195,7 +182,7 @@ class _Loader(SourceFileLoader):
         """Compile the current content of the file; its cells must all be Python."""
         path = self.get_filename(fullname)
         content = self.get_data(path)
-        faults = list(notebook_faults(Path(path), content.decode(errors="replace")))
+        faults = list(notebook_faults(Path(path), content.decode("utf-8-sig", errors="replace")))
         if faults:
             raise GraphErrors(faults)
         return self.source_to_code(content, path)
@@ -210,14 +197,12 @@ def _module_names(folder: Path) -> Iterator[str]:
 
 
 def _pickle_by_value(module: ModuleType) -> None:
-    """Pickle the module's functions with their code, because executors don't have the file."""
-    from pyspark import cloudpickle
+    from framework.declare.pickled_modules import pickle_by_value
 
-    cloudpickle.register_pickle_by_value(module)
+    pickle_by_value(module)
 
 
 def _pickle_by_name(module: ModuleType) -> None:
-    from pyspark import cloudpickle
+    from framework.declare.pickled_modules import pickle_by_name
 
-    if module.__name__ in cloudpickle.list_registry_pickle_by_value():
-        cloudpickle.unregister_pickle_by_value(module)
+    pickle_by_name(module)

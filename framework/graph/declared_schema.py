@@ -1,12 +1,13 @@
-"""The declared schema of a dataset, from DDL text or JSON."""
+"""The declared schema of a dataset, from DDL text or JSON, and whether the types of its queries fit it."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from framework.declare.specs import DatasetSpec
 from framework.foundation.errors import UserError
@@ -70,3 +71,41 @@ def schema_advice(text: str) -> str:
     clauses = _TEXT.sub("", text)
     found = (advice for words, advice in _CLAUSES.items() if re.search(rf"\b({words})\b", clauses, re.IGNORECASE))
     return next(found, _DDL)
+
+
+def is_same_type(first: DataType, second: DataType) -> bool:
+    """Return whether two types differ at most in the nullability and the comments of their parts."""
+    ours, theirs = _parts(first), _parts(second)
+    if not ours or type(first) is not type(second):
+        return first == second
+    return [name for name, *_ in ours] == [name for name, *_ in theirs] and all(
+        is_same_type(one, other) for (_, one, _), (_, other, _) in zip(ours, theirs, strict=True)
+    )
+
+
+def nullable_parts(declared: DataType, found: DataType, path: str) -> Iterator[str]:
+    """Yield the paths of the parts that are declared NOT NULL and may be NULL in the rows of a query.
+
+    Args:
+        declared: the declared type.
+        found: the type of the query, which may have less fields.
+        path: the path of the value.
+    """
+    theirs = {name.lower(): (kind, is_nullable) for name, kind, is_nullable in _parts(found)}
+    for name, kind, may_be_null in _parts(declared):
+        its_kind, is_nullable = theirs.get(name.lower(), (kind, True))
+        if is_nullable and not may_be_null:
+            yield f"{path}.{name}"
+        yield from nullable_parts(kind, its_kind, f"{path}.{name}")
+
+
+def _parts(data_type: DataType) -> list[tuple[str, DataType, bool]]:
+    """Return the name, the type and the nullability of each part of a nested type."""
+    if isinstance(data_type, StructType):
+        return [(field.name, field.dataType, field.nullable) for field in data_type.fields]
+    if isinstance(data_type, ArrayType):
+        return [("element", data_type.elementType, data_type.containsNull)]
+    if isinstance(data_type, MapType):
+        key = ("key", data_type.keyType, False)
+        return [key, ("value", data_type.valueType, data_type.valueContainsNull)]
+    return []

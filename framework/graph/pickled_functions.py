@@ -90,7 +90,7 @@ class _Made:
         made = super().__new__(cls)
         made.parts = [_constant(cls.name, args), options]
         if args and isinstance(args[0], _Made):  # it may set the state of its argument
-            args[0].parts.append((cls.name, args[1:]))
+            args[0].parts.append((cls.name, made.parts[0][1:]))
         return made
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -99,7 +99,13 @@ class _Made:
     def __call__(self, *args: Any) -> _Made:
         """The value that a made function returns, or an object of a made class."""
         name = f"{self.name}({', '.join(map(repr, self.parts[0]))})"
-        made: _Made = _class(name)(*args) if name in _VARYING else _class("object")(self, *args)
+        if name in _VARYING:
+            varying: _Made = _class(name)(*args)
+            return varying
+        made: _Made = _class("object")()
+        made.parts = [self, args]
+        if args and isinstance(args[0], _Made):  # as in `__new__`
+            args[0].parts.append((self, args[1:]))
         return made
 
     def __setstate__(self, state: object) -> None:
@@ -183,15 +189,16 @@ class _Reader(_Unpickler):  # type: ignore[misc]
 class _Text:
     """The text of a tree of values; a value that occurs again is its number."""
 
-    def __init__(self) -> None:
-        self._seen: dict[int, int] = {}
+    def __init__(self, seen: dict[int, int] | None = None) -> None:
+        self._seen = {} if seen is None else seen
 
     def of(self, value: Any) -> str:
         """Return the text of a value."""
         if isinstance(value, tuple):
             return f"({','.join(map(self.of, value))})"
         if isinstance(value, set | frozenset):
-            return f"{{{','.join(sorted(map(self.of, value)))}}}"
+            # Each item has the numbers of what is before the set: the order of the items is another in each process.
+            return f"{{{','.join(sorted(_Text(dict(self._seen)).of(each) for each in value))}}}"
         if isinstance(value, list | dict | _Made):
             return self._of_shared(value)
         return repr(value)  # of a constant, or a stand-in

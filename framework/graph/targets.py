@@ -17,7 +17,7 @@ from framework.foundation.errors import GraphErrors, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.wider_types import WIDENING_PROPERTY
 from framework.graph.calls import SPARK_ERRORS, first_words
-from framework.graph.declared_schema import parse_schema
+from framework.graph.declared_schema import is_same_type, nullable_parts, parse_schema
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.graph.schemas import as_nullable, merge_schemas
 from framework.sources.cloud_files.source import widens_types
@@ -54,7 +54,7 @@ def table_target(
         (frame.schema for _, frame in inputs),
     )
     if declared is not None:
-        check_declared(dataset.spec, declared, found, is_view=dataset.kind is DatasetKind.MATERIALIZED_VIEW)
+        _check_declared(dataset, declared, found, [frame.schema for _, frame in inputs])
         found = declared
     if dataset.kind is DatasetKind.STREAMING_TABLE:
         found = as_nullable(found) if declared is None else found
@@ -116,24 +116,44 @@ def _cdc_table(
     return replace(dataset, schema=target.visible_schema.json(), table_schema=target.table_schema.json(), cdc=target)
 
 
-def check_declared(spec: DatasetSpec, declared: StructType, found: StructType, *, is_view: bool) -> None:
-    """Check that every column of the query is declared with its type, and for a view that it has all declared ones.
+def _check_declared(
+    dataset: GraphDataset, declared: StructType, found: StructType, queries: Sequence[StructType]
+) -> None:
+    """Check that every column of the queries is declared with its type, and for a view that it has all declared ones.
+
+    Parts of a column may be nullable, or have comments, in the declaration alone. Delta does not check all parts that
+    are NOT NULL, so those of the queries must be NOT NULL too.
+
+    Args:
+        dataset: the dataset.
+        declared: its declared schema.
+        found: the columns of all queries.
+        queries: the columns of each query. A merge of columns makes their parts nullable.
 
     Raises:
         UserError: USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE with the columns that differ.
     """
     wanted = {field.name.lower(): field.dataType for field in declared.fields}
-    wrong = [
-        f"{field.name} {field.dataType.simpleString()}"
+    fitting = {
+        field.name.lower()
         for field in found.fields
-        if wanted.get(field.name.lower()) != field.dataType
-    ]
-    wrong += _not_in_views(declared, found) if is_view else []
+        if field.name.lower() in wanted and is_same_type(wanted[field.name.lower()], field.dataType)
+    }
+    wrong = [f"{f.name} {f.dataType.simpleString()}" for f in found.fields if f.name.lower() not in fitting]
+    nullable = (
+        part
+        for query in queries
+        for field in query.fields
+        if field.name.lower() in fitting
+        for part in nullable_parts(wanted[field.name.lower()], field.dataType, field.name)
+    )
+    wrong += [f"{part} (nullable, but declared NOT NULL)" for part in dict.fromkeys(nullable)]
+    wrong += _not_in_views(declared, found) if dataset.kind is DatasetKind.MATERIALIZED_VIEW else []
     if wrong:
         raise UserError(
             "USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE",
-            location=spec.location,
-            dataset=spec.name,
+            location=dataset.spec.location,
+            dataset=dataset.name,
             columns=", ".join(wrong),
             declared=declared.simpleString(),
         )

@@ -205,18 +205,37 @@ def of_import():
 
 
 @dp.materialized_view
+def of_module():
+    import helper
+
+    return spark.range(1).select(helper.change(F.udf(lambda value: value + helper.STEP, "long")("id")).alias("id"))
+
+
+def late(value):
+    from helper import STEP
+
+    return value + STEP
+
+
+@dp.materialized_view
+def of_late_import():
+    return spark.range(1).select(F.udf(late, "long")("id").alias("id"))
+
+
+@dp.materialized_view
 def of_broadcast():
     known = spark.sparkContext.broadcast({0: LIMIT})
     return spark.range(1).select(F.udf(lambda value: known.value[value], "long")("id").alias("id"))
 """
 HELPER = """
 from pyspark.sql import functions as F
+STEP = {step}
 change = F.udf(lambda value: value + {step}, "long")
 """
 
 
 def test_views_follow_what_their_python_functions_hold(world: EngineWorld) -> None:
-    """Values of the module, objects of its classes, and a module that the query imports; not of a broadcast."""
+    """Values of the module, objects of its classes, and a module that the query or function imports; no broadcast."""
     file, helper = world.root / "module" / "file.py", world.root / "module" / "helper.py"
     file.parent.mkdir()
     file.write_text(FUNCTIONS)
@@ -229,15 +248,15 @@ def test_views_follow_what_their_python_functions_hold(world: EngineWorld) -> No
         )  # fmt: skip
         return {name for name, state in states(made.run()).items() if state is FlowState.COMPLETED}
 
-    assert len(run(1, 1)) == 5
+    assert len(run(1, 1)) == 7
     assert run(1, 1) == {"of_broadcast"}
     assert run(3, 1) == {"of_function", "of_frames", "of_table_function", "of_broadcast"}
     assert world.rows("of_function") == [(3,), (4,)]
     assert world.rows("of_frames") == [(3,), (4,)]
     assert world.rows("of_table_function") == [(3,)]
     assert world.rows("of_broadcast") == [(3,)]
-    assert run(3, 5) == {"of_import", "of_broadcast"}
-    assert world.rows("of_import") == [(5,)]
+    assert run(3, 5) == {"of_import", "of_module", "of_late_import", "of_broadcast"}
+    assert [world.rows(name) for name in ("of_import", "of_module", "of_late_import")] == [[(5,)], [(10,)], [(5,)]]
 
 
 def test_a_view_whose_rows_others_changed_is_computed_again(world: EngineWorld) -> None:

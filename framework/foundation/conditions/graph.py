@@ -108,7 +108,7 @@ CONDITIONS: dict[str, Condition] = {
     "USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE": Condition(
         "The query of {dataset} returns columns that are incompatible with its declared schema: {columns}. Declared "
         "schema: {declared}.",
-        "Correct the schema, or cast the columns in the query.",
+        "Correct the schema, or cast the columns in the query; `coalesce` makes a value NOT NULL.",
     ),
     "INVALID_SCHEMA": Condition("The schema of {dataset} cannot be parsed: {cause}", "{advice}"),
     "COLUMN_NAME_IN_CHANGE_FEED": Condition(

@@ -125,15 +125,17 @@ def _as_declared(frame: DataFrame, declared: StructType) -> DataFrame:
     A row with NULL in a column that is declared NOT NULL fails the query.
 
     Args:
-        frame: the rows of the view; its columns have the declared types.
+        frame: the rows of the view; its columns have the declared types, but for comments and nullability of parts.
         declared: the declared schema.
     """
-    names = {name.lower(): name for name in frame.columns}
-    return frame.select(*(_column(field, names.get(field.name.lower())) for field in declared.fields))
+    columns = {field.name.lower(): field for field in frame.schema.fields}
+    return frame.select(*(_column(field, columns.get(field.name.lower())) for field in declared.fields))
 
 
-def _column(field: StructField, name: str | None) -> Column:
-    value = sql.lit(None).cast(field.dataType) if name is None else sql.col(quote(name))
+def _column(field: StructField, found: StructField | None) -> Column:
+    value = sql.lit(None) if found is None else sql.col(quote(found.name))
+    if found is None or found.dataType != field.dataType:  # the parts have the declared comments
+        value = value.cast(field.dataType)
     if not field.nullable:
         value = sql.coalesce(value, sql.raise_error(sql.lit(_NULL_IN_COLUMN.format(field.name))).cast(field.dataType))
     return value.alias(field.name, metadata=field.metadata)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import cloudpickle
 
 from framework import pipelines as dp
 from framework.declare.loader import load_modules
-from framework.declare.neighbours import Neighbours
 from framework.declare.pipeline_spec import Library, PipelineSpec
 from framework.declare.registry import Registry
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
@@ -258,28 +254,6 @@ def declare():
     assert "spark" not in notebook
 
 
-class DriverOnly:
-    """A session: it exists on the driver only."""
-
-    def __reduce__(self) -> Any:
-        msg = "on the driver only"
-        raise RuntimeError(msg)
-
-
-def test_a_function_that_refers_to_a_module_of_the_pipeline_is_sent_with_it(tmp_path: Path) -> None:
-    """`import rates; rates.rate(n)` works in a Python worker, which has neither the file nor the session."""
-    (tmp_path / "rates.py").write_text("FACTOR = 3\n\ndef rate(n):\n    return n * FACTOR\n", encoding="utf-8")
-    (tmp_path / "prices.py").write_text(
-        "import rates\n\ndef price(n):\n    return rates.rate(n) + 1\n", encoding="utf-8"
-    )
-    neighbours = Neighbours([tmp_path], DriverOnly())  # type: ignore[arg-type]  # stands in for a session
-    with neighbours.importable():
-        sent = cloudpickle.dumps(importlib.import_module("prices").price)
-    worker = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(2))"
-    done = subprocess.run([sys.executable, "-c", worker], input=sent, cwd="/", capture_output=True, check=True)
-    assert done.stdout.split() == [b"7"]
-
-
 def test_cells_of_a_notebook_that_are_no_python_are_refused_with_their_lines(project: Project) -> None:
     """They are comments for Python, which would pass over their datasets; text stays text, and comments in a module."""
     cell = "\n# COMMAND ----------\n"
@@ -287,7 +261,8 @@ def test_cells_of_a_notebook_that_are_no_python_are_refused_with_their_lines(pro
     sql = "# MAGIC %sql\n# MAGIC CREATE MATERIALIZED VIEW v AS SELECT 1\n"
     python = "# DBTITLE 1,Python\n# MAGIC %python\n# MAGIC %hidden\n"
     cells = [first, sql, python, "# MAGIC %run ./helpers\n", "# MAGIC %pip install x\n", TABLE.format(name="a", rows=1)]
-    project.write({"transformations/a.py": cell.join(cells), "shared.py": first + cell + sql})
+    byte_order_mark = "\ufeff"  # some editors write it
+    project.write({"transformations/a.py": cell.join(cells), "shared.py": byte_order_mark + first + cell + sql})
     project.write(
         {"transformations/b.py": "import shared\n", "transformations/c.py": sql + TABLE.format(name="c", rows=1)}
     )

@@ -19,8 +19,12 @@ LIMIT, KNOWN, TABLE, PATTERN = {limit}, {{"a", "b", "c", "d", "e"}}, {{1: [2]}},
 
 class Colour(enum.Enum):
     RED = 1
+    BLUE = 2
 
-class Rule:
+class Type(type):
+    pass
+
+class Rule(metaclass=Type):
     factor = {factor}
 
     def __init__(self, least):
@@ -30,6 +34,7 @@ class Rule:
         return value > self.least + {step}
 
 RULE = Rule(LIMIT)
+SETS = [{{Colour.BLUE, Colour.RED}}, {{Rule(1), Rule(2), Rule(3)}}, frozenset({{(Rule, 1), (Colour, 2)}})]
 
 def base(value, by=Decimal(2)):
     return RULE.keeps(value) or value in {{"q", "r", "s", "t"}} or Colour.RED
@@ -37,7 +42,7 @@ def base(value, by=Decimal(2)):
 part = functools.partial(base, by=3)
 
 def run(value):
-    return (lambda: (part(value), TABLE, KNOWN, PATTERN, Rule))()
+    return (lambda: (part(value), TABLE, KNOWN, SETS, PATTERN, Rule))()
 """
 IN_A_PROCESS = "from tests.unit.graph.test_pickled_functions import text; import sys; sys.stdout.write(text())"
 
