@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
 
 
@@ -30,6 +31,24 @@ class CopiedColumn:
     is_filled: bool = False
     labels: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedForm:
+    """What decides how the changes of a source table are staged.
+
+    A copy with another one can't apply them: their values have other texts, their deletions another key, and an update
+    lacks the state of its time.
+
+    Args:
+        keys: the columns that identify a row.
+        text_columns: the columns whose values are staged as text of the database.
+        is_history: whether each state of a row is kept.
+    """
+
+    keys: tuple[str, ...]
+    text_columns: tuple[str, ...]
+    is_history: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +88,11 @@ class CopyDefinition:
     is_full: bool = False
     gone: tuple[int, ...] = ()
     earlier_versions: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def staged(self) -> StagedForm:
+        """How changes are staged that rows of this definition follow."""
+        *_, text_columns = ast.literal_eval(self.selection)
+        return StagedForm(
+            keys=tuple(sorted(self.keys)), text_columns=tuple(text_columns), is_history=self.scd_type != 1
+        )  # fmt: skip

@@ -86,7 +86,6 @@ class FailedCopy:
         table: the name of the source table.
         target: the name of the copy.
         error: the error.
-        configuration: how it is copied.
         named_partitions: the partitions with which the error compared those of before, as text of the dialect; empty
             for another error.
     """
@@ -94,13 +93,7 @@ class FailedCopy:
     table: TableName
     target: QualifiedName
     error: SluiceError
-    configuration: TableConfiguration
     named_partitions: str = ""
-
-    @property
-    def text_columns(self) -> tuple[str, ...]:
-        """The columns whose changes are staged as PostgreSQL's text."""
-        return self.configuration.text_columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +205,7 @@ class CopyFinder:
                 raise
             located = error.at(self.spec.location)
             return FailedCopy(
-                table=name, target=target, error=located, configuration=each.configuration,
+                table=name, target=target, error=located,
                 named_partitions=partitions if error.condition == PARTITIONS_CHANGED else "",
             )  # fmt: skip
         else:
@@ -314,11 +307,16 @@ class CopyFinder:
         elif len(targets) > 1:
             error = UserError(
                 "INGESTION_TABLE_TWICE", location=self.spec.location, name=self.spec.name, table=copy.table,
-                targets=" and ".join(map(str, targets)),
+                targets=_listed_copies(targets),
             )  # fmt: skip
         if error is None:
             return copy
-        return FailedCopy(table=copy.table, target=copy.target, error=error, configuration=copy.configuration)
+        return FailedCopy(table=copy.table, target=copy.target, error=error)
+
+
+def _listed_copies(targets: Sequence[QualifiedName]) -> str:
+    names = [str(target) for target in dict.fromkeys(targets)]
+    return f"the copy {names[0]}" if len(names) == 1 else f"the copies {' and '.join(names)}"
 
 
 def definition_of(

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from framework.declare.copy_definition import CopiedColumn, CopyDefinition
+from framework.declare.copy_definition import CopiedColumn, CopyDefinition, StagedForm
 from framework.foundation.names import QualifiedName
 from framework.ingest.drift import drift_error
+from framework.ingest.names import name_json, name_of_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class CopyState:
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON."""
         return {
-            "target": [self.target.catalog, self.target.schema, self.target.table],
+            "target": name_json(self.target),
             "definition": {
                 name: value for name, value in asdict(self.definition).items() if name != "earlier_versions"
             },
@@ -60,14 +61,13 @@ def new_copy(target: QualifiedName, definition: CopyDefinition, *, rebuild: int 
 
 def copy_of_json(value: Mapping[str, Any]) -> CopyState:
     """Return the state of its JSON."""
-    catalog, schema, table = value["target"]
     given = value["definition"]
     columns = tuple(
         CopiedColumn(**{**each, "labels": tuple(each["labels"]), "fields": tuple(each["fields"])})
         for each in given["columns"]
     )
     return CopyState(
-        target=QualifiedName(catalog=catalog, schema=schema, table=table),
+        target=name_of_json(value["target"]),
         definition=CopyDefinition(
             **{
                 **given,
@@ -81,3 +81,12 @@ def copy_of_json(value: Mapping[str, Any]) -> CopyState:
         log_versions=tuple(value["log_versions"]),
         rebuild=int(value["rebuild"]),
     )
+
+
+def staged_of_json(value: Mapping[str, Any] | None) -> StagedForm | None:
+    """Return how changes are staged, of its JSON."""
+    if value is None:
+        return None
+    return StagedForm(
+        keys=tuple(value["keys"]), text_columns=tuple(value["text_columns"]), is_history=bool(value["is_history"])
+    )  # fmt: skip

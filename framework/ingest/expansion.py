@@ -127,7 +127,7 @@ class _Expansion:
         self.registry.gateways.append(self._gateway(found))
         copies = [copy for copy in found if isinstance(copy, Copy)]
         if copies:
-            self._add_changes(copies, found)
+            self._add_changes(copies)
         for copy in found:
             self._add_target(copy)
             if isinstance(copy, Copy):
@@ -247,21 +247,14 @@ class _Expansion:
             cause = exception_text(error).splitlines()[0]
             raise UserError("INGESTION_ROW_FILTER_INVALID", table=table, filter=text, cause=cause) from None
 
-    def _add_changes(self, copies: Sequence[Copy], found: Sequence[Copy | FailedCopy]) -> None:
+    def _add_changes(self, copies: Sequence[Copy]) -> None:
         spec, spark, name = self.spec, self.spark, changes_name(self.spec, self.registry)
         options = {
             **self._options(_SNAPSHOT_ONLY),
             "tables": ",".join(copy.table.quoted for copy in copies),
-            # Changes of a table with a fault are staged, too, if they are in the log.
-            "textColumns": ",".join(
-                f"{each.table.quoted}.{quote_identifier(column)}" for each in found for column in each.text_columns
-            ),
             # The flow of the row's table fails then, and not the changes of all tables.
             "unreadableRows": "keep",
         }
-        histories = [each.table.quoted for each in found if each.configuration.scd_type != 1]
-        if histories:
-            options["historyTables"] = ",".join(histories)
 
         store = GatewayStore(self.storage)
 

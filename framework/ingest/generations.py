@@ -41,7 +41,7 @@ from framework.ingest.state import (
 )
 from framework.sources.databases.tables import TableName
 
-_MISSED = "begins, because an earlier update did not have its table, whose changes were staged"
+_MISSED = "begins, because an earlier update did not have its table, or staged its changes for another copy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +108,7 @@ class _Beginning:
         state = self._with_missed(refreshed(self._stored, self._gateway, next_checkpoint=self._next_checkpoint))
         self._ask_again(state)  # an update may have been killed before it did so
         state = self._with_new_slot(state, self._store.request(self._gateway.name))
+        self._ask_for_missed(state)
         requests = self._store.table_requests(self._gateway.name)
         for table in state.tables:
             request = _open_request(table, requests.get(table.table.source, Request()))
@@ -128,6 +129,15 @@ class _Beginning:
             known = state.table(source)
             if known is not None and known.current is not None:
                 self._store.change_request(partial(_with_open_rows, known.current), self._gateway.name, source)
+
+    def _ask_for_missed(self, state: GatewayState) -> None:
+        """Ask for the snapshots of missed tables, also of those that have none: changes of them are lost.
+
+        A crash after it: such a table is still missed, and the next update begins its snapshot.
+        """
+        for each in state.tables:
+            if _is_read_again(each):
+                self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, each.table.source)
 
     def _with_missed(self, state: GatewayState) -> GatewayState:
         """Return the state with the tables marked as missed that were published before they could be copied."""
@@ -281,7 +291,12 @@ class _Beginning:
             is_refused = any(each.target == table.target for each in self._refusals)
             if has_rows(self._storage, table.target) or is_refused or (is_staged and self._is_skipped(table)):
                 return state
-        return state.with_copy(after or new_copy(table.target, table.definition))
+        copy = after or new_copy(table.target, table.definition)
+        known = (
+            replace(each, staged=copy.definition.staged) if each.table.source == table.source else each
+            for each in state.tables
+        )
+        return replace(state.with_copy(copy), tables=tuple(known))
 
     def _identified(self, state: GatewayState, requests: Mapping[str, Request]) -> GatewayState:
         """Return the state with the tables that were found at the source; the modules refused those that differ.
@@ -367,8 +382,13 @@ def _open_request(table: TableState, request: Request) -> Request | None:
     """
     if not table.is_declared:
         return None
-    if table.is_missed and table.table.relation:
+    if _is_read_again(table):
         return Request(generation=table.number + 1)
     is_open = request.generation > table.number
     # With a condition not for a table with a fault, perhaps one that needs all rows.
     return request if is_open and (request.where is None or table.table.relation) else None
+
+
+def _is_read_again(table: TableState) -> bool:
+    """Return whether a missed table begins a generation now: it can be copied."""
+    return table.is_declared and table.is_missed and bool(table.table.relation)

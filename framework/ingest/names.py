@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from framework.foundation.names import QualifiedName
@@ -34,6 +35,17 @@ def snapshot_flow_name(target: QualifiedName) -> QualifiedName:
 def change_flow_name(target: QualifiedName) -> QualifiedName:
     """Return the name of the flow that applies the changes of a table to a copy."""
     return _flow_name(target, "cdc_flow")
+
+
+def name_json(name: QualifiedName) -> list[str]:
+    """Return a name as JSON."""
+    return [name.catalog, name.schema, name.table]
+
+
+def name_of_json(parts: Sequence[str]) -> QualifiedName:
+    """Return the name of its JSON."""
+    catalog, schema, table = parts
+    return QualifiedName(catalog=catalog, schema=schema, table=table)
 
 
 def _flow_name(target: QualifiedName, suffix: str) -> QualifiedName:

@@ -145,8 +145,8 @@ class Operations:
         state = store.read(gateway.name)
         if state is None:
             raise UserError("INGESTION_NOT_STARTED", name=gateway.name)
-        for source in store.table_requests(gateway.name):
-            store.change_request(_with_snapshot, gateway.name, source)  # changes of it are lost, too
+        for source in store.table_requests(gateway.name):  # changes of a table without a snapshot are lost, too
+            store.change_request(lambda before: before.with_snapshot, gateway.name, source)
         number = state.slot_generation + 1
         store.change_request(lambda before: replace(before, generation=number), gateway.name)
 
@@ -165,12 +165,7 @@ def _asked(before: Request, *, begun: int, where: str | None, partitions: str) -
     is_pending = where is not None and before.generation > begun
     wanted = _either(before.where, where) if where is not None and is_pending else where
     partitions = partitions or (before.partitions if is_pending else "")
-    return Request(mode=_with_snapshot(before).mode, generation=begun + 1, where=wanted, partitions=partitions)
-
-
-def _with_snapshot(before: Request) -> Request:
-    """Return a request that has a snapshot, also if it was cancelled or skipped."""
-    return before if before.mode is Mode.PAUSED else replace(before, mode=Mode.ACTIVE)
+    return Request(mode=before.with_snapshot.mode, generation=begun + 1, where=wanted, partitions=partitions)
 
 
 def _either(first: str | None, second: str) -> str | None:

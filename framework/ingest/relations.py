@@ -1,4 +1,8 @@
-"""The options of the stream of changes that say what identifies the tables, partitions and rows of a gateway."""
+"""The options of the stream of changes that say what identifies the tables, partitions and rows of a gateway.
+
+The form of the staged changes is the recorded one, whatever the modules declare now: changes of a copy that is held are
+applied after the hold.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,9 @@ def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]
         copies: the copies of this update.
     """
     declared = [each for each in state.tables if each.relation and each.is_declared]
+    staged = {_name(each): each.staged for each in state.tables if each.is_declared and each.staged is not None}
     compared = {_name(each): _partitions(each.partitions) for each in declared if each.partitions}
-    options: dict[str, list[tuple[str, str, object]]] = {
+    options: dict[str, Sequence[tuple[object, ...]]] = {
         # A table that was renamed may be a copy of its new name, while the copy of the old name has failed.
         "relations": [
             *((*_name(each), each.relation) for each in declared),
@@ -32,22 +37,14 @@ def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]
         "emptyPartitions": [(*name, oid) for name, found in compared.items() for oid in found.empty],
         "partitionsSince": [(*name, found.oldest) for name, found in compared.items()],
         # A table whose key or replica identity is another one at present has changes that a copy can't apply.
-        "keys": [(*table, column) for table, keys in _keys(state, copies).items() for column in keys],
+        "keys": [(*name, column) for name, form in staged.items() for column in form.keys],
+        "textColumns": [(*name, column) for name, form in staged.items() for column in form.text_columns],
+        "historyTables": [name for name, form in staged.items() if form.is_history],
     }
     return {
         option: ",".join(".".join(quote_identifier(str(part)) for part in each) for each in listed)
         for option, listed in options.items()
     }
-
-
-def _keys(state: GatewayState, copies: Sequence[Copy]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The keys of the copies by their source tables, as they were recorded: those that their rows have."""
-    keys = {(copy.table.schema, copy.table.table): copy.keys for copy in copies}
-    for each in state.tables:
-        recorded = state.copy(each.table.target)
-        if each.is_declared and recorded is not None and recorded.definition.source == each.table.source:
-            keys[_name(each)] = recorded.definition.keys
-    return keys
 
 
 def _name(state: TableState) -> tuple[str, str]:

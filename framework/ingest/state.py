@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from framework.declare.copy_definition import StagedForm
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
-from framework.ingest.copy_state import CopyState, copy_of_json
+from framework.ingest.copy_state import CopyState, copy_of_json, staged_of_json
+from framework.ingest.names import name_json, name_of_json
 from framework.ingest.request_files import newest_versions, read_newest, replace_version
 
 _VERSION = 1
@@ -69,8 +71,9 @@ class TableState:
         table: the table, as last declared.
         generations: its snapshots after the first one, in ascending order.
         is_declared: whether the last update copied it.
-        is_missed: whether changes may be staged that have none of its options, because an update did not have it among
-            its tables; until a new generation begins.
+        is_missed: whether changes may be staged in another form than that of its copy, because an update did not have
+            it among its tables, or its copy is another one; until a new generation begins.
+        staged: how its changes are staged; None before an update could copy it.
         first_relation: what identifies the source table of the first snapshot in its database, whatever its name; 0
             before an update could copy it.
         membership: what identifies the membership of the table in the publication, when it was last seen; 0 before.
@@ -82,6 +85,7 @@ class TableState:
     generations: tuple[SnapshotGeneration, ...] = ()
     is_declared: bool = True
     is_missed: bool = False
+    staged: StagedForm | None = None
     first_relation: int = field(default=0, repr=False)
     membership: int = field(default=0, repr=False)
     partitions: str = field(default="", repr=False)
@@ -193,6 +197,11 @@ class Request:
     def ends_gaps(self) -> bool:
         """Whether the snapshot reads every row that lost changes may be about."""
         return self.where is None or bool(self.partitions)
+
+    @property
+    def with_snapshot(self) -> Request:
+        """The request with a snapshot, also if it was cancelled or skipped."""
+        return self if self.mode is Mode.PAUSED else replace(self, mode=Mode.ACTIVE)
 
 
 class GatewayStore:
@@ -347,7 +356,7 @@ def _gateway_json(state: GatewayState) -> dict[str, Any]:
         "folder": gateway.folder,
         "slot": gateway.slot,
         "publication": gateway.publication,
-        "changes": _name_json(gateway.changes),
+        "changes": name_json(gateway.changes),
         "slot_generation": state.slot_generation,
         "changes_checkpoint": state.changes_checkpoint,
         "tables": [_table_json(each) for each in state.tables],
@@ -359,11 +368,12 @@ def _table_json(state: TableState) -> dict[str, Any]:
     table = state.table
     return {
         "source": [table.source_schema, table.source_table],
-        "target": _name_json(table.target),
-        "flows": [_name_json(table.snapshot_flow), _name_json(table.cdc_flow)],
+        "target": name_json(table.target),
+        "flows": [name_json(table.snapshot_flow), name_json(table.cdc_flow)],
         "keys": list(table.keys),
         "declared": state.is_declared,
         "missed": state.is_missed,
+        "staged": None if state.staged is None else asdict(state.staged),
         "relation": state.first_relation,
         "membership": state.membership,
         "partitions": state.partitions,
@@ -394,7 +404,7 @@ def _gateway_state(text: str) -> GatewayState:
         folder=value["folder"],
         slot=value["slot"],
         publication=value["publication"],
-        changes=_name(value["changes"]),
+        changes=name_of_json(value["changes"]),
         tables=tuple(each.table for each in tables if each.is_declared),
     )
     return GatewayState(
@@ -412,9 +422,9 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
         table=IngestedTable(
             source_schema=schema,
             source_table=table,
-            target=_name(value["target"]),
-            snapshot_flow=_name(value["flows"][0]),
-            cdc_flow=_name(value["flows"][1]),
+            target=name_of_json(value["target"]),
+            snapshot_flow=name_of_json(value["flows"][0]),
+            cdc_flow=name_of_json(value["flows"][1]),
             keys=tuple(value["keys"]),
         ),
         generations=tuple(
@@ -432,17 +442,9 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
         ),
         is_declared=bool(value["declared"]),
         is_missed=bool(value.get("missed", not value["declared"])),
+        staged=staged_of_json(value.get("staged")),  # an earlier release did not record it
         first_relation=int(value.get("relation", 0)),
         membership=int(value.get("membership", 0)),
         partitions=str(value.get("partitions", "")),
         named_partitions=str(value.get("named_partitions", "")),
     )
-
-
-def _name_json(name: QualifiedName) -> list[str]:
-    return [name.catalog, name.schema, name.table]
-
-
-def _name(parts: Sequence[str]) -> QualifiedName:
-    catalog, schema, table = parts
-    return QualifiedName(catalog=catalog, schema=schema, table=table)

@@ -41,7 +41,7 @@ CONDITIONS: dict[str, Condition] = {
         "Give one of them another `destination_table` or `destination_schema`, or exclude it.",
     ),
     "INGESTION_TABLE_TWICE": Condition(
-        "The objects of the ingestion `{name}` contain the table {table} twice, with the copies {targets}.",
+        "The objects of the ingestion `{name}` contain the table {table} twice, with {targets}.",
         "Remove one of them, or add the table to `exclude` of its schema.",
     ),
     "INGESTION_WITHOUT_KEY": Condition(

@@ -26,8 +26,8 @@ from tests.unit.ingest.test_operations import BANK
 ORDERS = BANK.tables[0]
 A = CopiedColumn(name="a", type="INT", number=1, stamp="7", labels=("1:x",), fields=("9.1:23",))
 BEFORE = CopyDefinition(
-    gateway="bank", source="public.orders", keys=("a",), scd_type=1, row_filter=None, selection="", columns=(A,),
-    most_columns=1, storage="f1", log_version=5,
+    gateway="bank", source="public.orders", keys=("a",), scd_type=1, row_filter=None, selection="[[], [], []]",
+    columns=(A,), most_columns=1, storage="f1", log_version=5,
 )  # fmt: skip
 B = CopiedColumn(name="b", type="INT", number=2, stamp="8")
 WITH_B = replace(BEFORE, columns=(A, B), most_columns=2, log_version=6)
@@ -42,7 +42,7 @@ DROPPED = replace(BEFORE, gone=(2,), most_columns=2)
 WITH_C = replace(WITH_B, columns=(A, replace(B, number=3)), most_columns=3)
 FOLLOWED = (
     BEFORE, WITH_B, replace(BEFORE, storage="f2"), _changed(stamp="8"), _changed(labels=("1:x", "2:y")),
-    replace(BEFORE, selection="other lists with the same columns"), DROPPED,
+    replace(BEFORE, selection="[['a'], [], []]"), DROPPED,
 )  # fmt: skip
 ALTERED = (
     replace(BEFORE, columns=()), replace(BEFORE, keys=("b",)), _changed(number=2), _changed(type="BIGINT"),
@@ -52,7 +52,7 @@ ALTERED = (
 )  # fmt: skip
 REDEFINED = (
     FILTERED, replace(BEFORE, scd_type=2), replace(BEFORE, source="public.lines"), replace(BEFORE, gateway="other"),
-    replace(BEFORE, selection="x", columns=()),
+    replace(BEFORE, selection="[['b'], [], []]", columns=()),
 )  # fmt: skip
 
 

@@ -282,8 +282,8 @@ def test_a_condition_is_refused_for_a_copy_with_a_row_filter(storage: LocalStora
     state = store.read("bank")
     assert state is not None
     definition = CopyDefinition(
-        gateway="bank", source="public.orders", keys=("id",), scd_type=1, row_filter="region = 'EU'", selection="",
-        columns=(), most_columns=1, storage="1", log_version=1,
+        gateway="bank", source="public.orders", keys=("id",), scd_type=1, row_filter="region = 'EU'",
+        selection="[[], [], []]", columns=(), most_columns=1, storage="1", log_version=1,
     )  # fmt: skip
     store.write(state.with_copy(new_copy(orders.target, definition)))
     with pytest.raises(SluiceError) as caught:

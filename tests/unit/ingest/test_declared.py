@@ -1,0 +1,124 @@
+"""What is recorded of tables when the modules declare them in another way, without a source."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from framework.declare.copy_definition import CopyDefinition
+from framework.declare.specs import IngestedTable
+from framework.foundation.local_storage import LocalStorage
+from framework.ingest.copy_state import new_copy
+from framework.ingest.declared import refreshed
+from framework.ingest.generations import begin_generations
+from framework.ingest.holds import held_flows
+from framework.ingest.operations import Operations
+from framework.ingest.relations import log_relations
+from framework.ingest.state import GatewayState, GatewayStore, Mode, SnapshotGeneration, TableState
+from framework.sources.databases.postgres import membership, position, session
+from framework.testing.manual_clock import ManualClock
+from tests.unit.ingest.test_operations import gateway, ingested
+
+PLAIN = CopyDefinition(
+    gateway="bank", source="public.orders", keys=("id",), scd_type=1, row_filter=None, selection="[[], [], ['at']]",
+    columns=(), most_columns=1, storage="1", log_version=1,
+)  # fmt: skip
+OTHER_FORMS = {
+    "text_columns": replace(PLAIN, selection="[[], [], []]"),
+    "scd_type": replace(PLAIN, scd_type=2),
+    "keys": replace(PLAIN, keys=("code",)),
+}
+SAME_FORM = replace(PLAIN, row_filter="id > 1", selection="[['at'], [], ['at']]")
+GENERATION = SnapshotGeneration(number=3, slot_generation=0, lsn=42, checkpoint=2, relation=7)
+
+
+def orders(copy: str, definition: CopyDefinition | None) -> IngestedTable:
+    """Return the table `orders` with a copy; without a definition it can't be copied now."""
+    found = replace(ingested("orders"), target=ingested(copy).target, definition=definition)
+    return found if definition is None else replace(found, relation=7)
+
+
+def recorded(*copies: tuple[str, CopyDefinition]) -> GatewayState:
+    """Return the state after an update that had the first of some copies, with a snapshot that nobody asked for."""
+    table = orders(*copies[0])
+    known = TableState(
+        table=replace(table, definition=None), generations=(GENERATION,), staged=copies[0][1].staged, membership=8
+    )
+    copy_states = tuple(new_copy(ingested(name).target, definition) for name, definition in copies)
+    return GatewayState(gateway=gateway(table), tables=(known,), copies=copy_states)
+
+
+def after(state: GatewayState, *tables: IngestedTable) -> TableState:
+    """Return what is recorded of the table when it is declared in another way."""
+    (found,) = refreshed(state, gateway(*tables)).tables
+    return found
+
+
+@pytest.mark.parametrize("option", OTHER_FORMS)
+def test_a_table_is_missed_if_another_copy_stages_its_changes_in_another_form(option: str) -> None:
+    """So is the copy that has the name again; a copy whose rows are only selected otherwise is not."""
+    other = OTHER_FORMS[option]
+    there = after(recorded(("orders", PLAIN)), orders("new", other))
+    assert (there.is_missed, there.staged) == (True, other.staged)
+    back = after(recorded(("new", other), ("orders", PLAIN)), orders("orders", PLAIN))
+    assert (back.is_missed, back.staged) == (True, PLAIN.staged)
+    same = after(recorded(("orders", PLAIN)), orders("new", SAME_FORM))
+    assert (same.is_missed, same.staged) == (False, PLAIN.staged)
+
+
+@pytest.mark.parametrize("copy", ["orders", "new"])
+def test_a_table_that_can_not_be_copied_stages_as_before(copy: str) -> None:
+    """Whatever is wrong with it: a changed option, a mistake in one, or the name of another copy."""
+    state = refreshed(recorded(("orders", PLAIN)), gateway(orders(copy, None)))
+    (known,) = state.tables
+    assert (known.is_missed, known.staged) == (False, PLAIN.staged)
+    options = log_relations(state, [])
+    assert [options[name] for name in ("keys", "textColumns", "historyTables")] == [
+        '"public"."orders"."id"', '"public"."orders"."at"', "",
+    ]  # fmt: skip
+    assert not after(state, orders("orders", PLAIN)).is_missed
+
+
+@pytest.mark.parametrize("copies", [("orders", "new"), ("new", "orders")])
+def test_a_table_that_is_declared_twice_keeps_what_is_recorded(copies: tuple[str, str]) -> None:
+    """Its generations, source table and membership: it has the copy that it had."""
+    state = recorded(("orders", PLAIN))
+    found = after(state, *(orders(copy, None) for copy in copies))
+    assert replace(found, table=replace(found.table, relation=7)) == state.tables[0]
+
+
+def test_a_missed_table_without_a_snapshot_gets_one(tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
+    """Also if the update is killed before it records the new generation; a paused table stays paused."""
+    storage = LocalStorage(str(tmp_path))
+    store, operations = GatewayStore(storage), Operations(storage=storage)
+    swap.setattr(session, "Session", lambda *_, **__: nullcontext())
+    swap.setattr(position, "settled_position", lambda *_: 42)
+    swap.setattr(position, "ensure_position", lambda *_: None)
+    swap.setattr(
+        membership, "read_membership", lambda *_: membership.Membership(has_slot=True, tables={}, is_owned=True)
+    )
+    swap.setattr("framework.ingest.generations.gateway_connection", lambda _: None)
+    tables = [replace(ingested(name), relation=number) for number, name in enumerate(("skipped", "ended", "paused"), 1)]
+    whole, none = gateway(*tables), gateway()
+    operations.skip_snapshot(whole, tables[0])
+    operations.cancel(whole, tables[1])
+    operations.pause(whole, tables[2])
+    for declared in (whole, none):
+        assert begin_generations([declared], storage, ManualClock()) == ()
+    with swap.context() as during, suppress(KeyboardInterrupt):
+
+        def killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        during.setattr(GatewayStore, "write", killed)
+        begin_generations([whole], storage, ManualClock())
+    assert begin_generations([whole], storage, ManualClock()) == ()
+    modes = [store.request("bank", each.source).mode for each in tables]
+    assert modes == [Mode.ACTIVE, Mode.ACTIVE, Mode.PAUSED]
+    assert set(held_flows(storage)) == {tables[2].snapshot_flow, tables[2].cdc_flow}
+    state = store.read("bank")
+    assert state is not None
+    assert [(each.number, each.oldest_kept) for each in state.tables] == [(1, 1)] * 3
