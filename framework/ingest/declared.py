@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from framework.declare.copy_definition import StagedForm
 from framework.declare.specs import IngestedGateway, IngestedTable
+from framework.foundation.names import QualifiedName
 from framework.ingest.state import GatewayState, SnapshotGeneration, TableState
 
 
@@ -28,6 +29,7 @@ def refreshed(
         next_checkpoint: returns the number of the next checkpoint generation of a table's snapshot flow.
     """
     base = state or GatewayState(gateway=gateway)
+    forms = _forms(base)
     known = {} if state is None else {each.table.source: each for each in state.tables}
     copied = {each.relation for each in gateway.tables if each.relation}
     tables = []
@@ -35,10 +37,11 @@ def refreshed(
         before = known.pop(table.source, None)
         declared = replace(table, definition=None)
         if before is None:
-            tables.append(TableState(table=declared, staged=_staged(base, table)))
+            tables.append(TableState(table=declared, staged=_staged(table, forms)))
             continue
-        was_staged = before.staged or _recorded(base, before.table)
-        staged = _staged(base, table) or was_staged
+        # An earlier release did not record it.
+        was_staged = before.staged or forms.get((before.table.source, before.table.target))
+        staged = _staged(table, forms, was_staged)
         if before.table.target != table.target:
             before = replace(before, generations=_in_another_copy(before.generations, next_checkpoint(table)))
         is_missed = before.is_missed or (not table.relation and before.relation in copied)
@@ -59,20 +62,33 @@ def _each_once(tables: Sequence[IngestedTable], known: Mapping[str, TableState])
     return tuple(found.values())
 
 
-def _staged(state: GatewayState, table: IngestedTable) -> StagedForm | None:
-    """Return how changes are staged now: for the rows that the copy has, also if they have to be replaced.
+def staged_for_copies(state: GatewayState) -> GatewayState:
+    """Return the state in which changes are staged for the recorded rows of the copies, which may be new ones.
 
-    None for a table with a fault: its changes are staged as before.
+    Those of a table with a fault are staged as before.
     """
-    if table.definition is None:
-        return None
-    return _recorded(state, table) or table.definition.staged
+    forms = _forms(state)
+    tables = (
+        replace(each, staged=forms.get((each.table.source, each.table.target), each.staged))
+        if each.is_declared and each.table.relation
+        else each
+        for each in state.tables
+    )
+    return replace(state, tables=tuple(tables))
 
 
-def _recorded(state: GatewayState, table: IngestedTable) -> StagedForm | None:
-    """Return how changes are staged that the recorded rows of a copy follow; None if it has none of its table."""
-    copy = state.copy(table.target)
-    return copy.definition.staged if copy is not None and copy.definition.source == table.source else None
+def _staged(
+    table: IngestedTable, forms: Mapping[tuple[str, QualifiedName], StagedForm], before: StagedForm | None = None
+) -> StagedForm | None:
+    """Return how changes are staged now: for the rows that the copy has, also if they have to be replaced."""
+    if table.definition is None:  # it can't be copied now
+        return before
+    return forms.get((table.source, table.target), table.definition.staged)
+
+
+def _forms(state: GatewayState) -> dict[tuple[str, QualifiedName], StagedForm]:
+    """Return how changes are staged that the recorded rows of copies follow, by source table and copy."""
+    return {(each.definition.source, each.target): each.definition.staged for each in state.copies}
 
 
 def _in_another_copy(generations: tuple[SnapshotGeneration, ...], checkpoint: int) -> tuple[SnapshotGeneration, ...]:

@@ -28,7 +28,7 @@ from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import has_changes, has_rows, is_rebuild_open
 from framework.ingest.connections import gateway_connection, table_names
 from framework.ingest.copy_state import CopyState, new_copy
-from framework.ingest.declared import refreshed
+from framework.ingest.declared import refreshed, staged_for_copies
 from framework.ingest.drift import is_replaceable
 from framework.ingest.state import (
     GatewayState,
@@ -117,6 +117,7 @@ class _Beginning:
         state = self._published(self._identified(state, requests), requests)
         for declared in self._gateway.tables:
             state = self._with_definition(self._with_refresh(state, declared), declared)
+        state = staged_for_copies(state)
         if state != self._stored:
             self._store.write(state)
         self._ask_again(state)
@@ -291,12 +292,7 @@ class _Beginning:
             is_refused = any(each.target == table.target for each in self._refusals)
             if has_rows(self._storage, table.target) or is_refused or (is_staged and self._is_skipped(table)):
                 return state
-        copy = after or new_copy(table.target, table.definition)
-        known = (
-            replace(each, staged=copy.definition.staged) if each.table.source == table.source else each
-            for each in state.tables
-        )
-        return replace(state.with_copy(copy), tables=tuple(known))
+        return state.with_copy(after or new_copy(table.target, table.definition))
 
     def _identified(self, state: GatewayState, requests: Mapping[str, Request]) -> GatewayState:
         """Return the state with the tables that were found at the source; the modules refused those that differ.

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Run = Callable[..., list[tuple[Any, ...]]]
-_TEXTS = {"text_columns": ["at", "ok"]}
-_HISTORY = {"scd_type": "SCD_TYPE_2"}
+_TEXTS: dict[str, Any] = {"text_columns": ["at", "ok"]}
+_HISTORY: dict[str, Any] = {"scd_type": "SCD_TYPE_2"}
 _AS_TEXT = ("held", "twice", "renamed")
 _PLAIN = ("moved", "skipped", "divided")
 
