@@ -77,6 +77,21 @@ def scala_object(name: str) -> Any:
     return getattr(java_class(f"{name}$"), "MODULE$")
 
 
+@built_once
+def method(owner: str, name: str, returned: str) -> Any:
+    """Return a method without arguments as a Scala function, so that a collection is mapped by one call from Python.
+
+    Args:
+        owner: the full name of the class.
+        name: the name of the method.
+        returned: the full name of the class that it returns.
+    """
+    load = java_class("org.apache.spark.util.Utils").getContextOrSparkClassLoader().loadClass
+    kind = java_class("java.lang.invoke.MethodType").methodType(load(returned))
+    found = java_class("java.lang.invoke.MethodHandles").publicLookup().findVirtual(load(owner), name, kind)
+    return java_class("java.lang.invoke.MethodHandleProxies").asInterfaceInstance(load("scala.Function1"), found)
+
+
 def scala_map(entries: Mapping[str, Any]) -> Any:
     """Return an immutable Scala map."""
     filled = java_class("java.util.HashMap")()

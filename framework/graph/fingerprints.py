@@ -5,8 +5,8 @@ analysed plan, with expression identifiers numbered in order of appearance. Stan
 dataset that they represent, so the plans of two datasets with equal schemas differ.
 
 Two texts of a plan are used, because each omits something. The one that `explain` displays has no quotes: `IN (a,b)`
-may be one value or two. In the JSON of the plan, values have their types and quotes, but maps are missing, such as the
-options of `from_json`. Neither has the rows of literals, and the options and columns of files.
+may be one value or two. In the SQL of its expressions, values have their types and quotes, but other arguments are
+missing, such as the options of `from_json`. Neither has the rows of literals, and the options and columns of files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from framework.foundation.jvm_cache import java_class
+from framework.foundation.jvm_cache import java_class, method, scala_items
 from framework.graph.pickled_functions import function_text, pickled_functions
 from framework.graph.relations import analysed_plan, delta_version, file_relation, plan_leaves
 
@@ -28,14 +28,13 @@ if TYPE_CHECKING:
 
 _IDENTIFIER = re.compile(
     r"#\d+|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\d+|(?<=UnionLoop )\d+|(?<=UnionLoopRef )\d+"
-    r"|_pyspark_[0-9a-f]{32}|(?<=], )\d+$",
+    r"|(?<=], )\d+$",
     re.MULTILINE,
 )
-_JSON_IDENTIFIER = re.compile(
-    r'(?<!\\)"id":\d+,"jvmId":"[^"]*"|(?<!\\)"(?:id|cteId|loopId|dataframeId|createTime)":\d+|_pyspark_[0-9a-f]{32}'
-)
-_NOW = re.compile(r'"value":"\s*(?:now|today|tomorrow|yesterday)(?:\s[^"]*)?","dataType":"string', re.IGNORECASE)
-_TO_TIME = re.compile(r'"dataType":"(?:timestamp|timestamp_ntz|date)"|\.ParseTo(?:Timestamp|Date)"')
+_FRAME = re.compile(r"_pyspark_[0-9a-f]{32}")
+_NOW = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)(?:\s[^']*)?'", re.IGNORECASE)
+_TO_TIME = re.compile(r"AS (?:TIMESTAMP|TIMESTAMP_NTZ|DATE)\)|\b(?:try_)?to_(?:timestamp|date)", re.IGNORECASE)
+_CATALYST = "org.apache.spark.sql.catalyst"
 _IN_THE_TEXT = frozenset({"CTERelationRef", "OneRowRelation", "Range", "UnionLoopRef"})
 _RUNS_PYTHON = re.compile(r"Pandas|Arrow|Python")
 _MAY_RUN_PYTHON = re.compile(r"Pandas|Arrow|Python|Generate ")  # a table function has the name of its class only
@@ -78,10 +77,10 @@ def plan_fingerprint(
         if not plan.deterministic() or plan.containsPattern(patterns.CURRENT_LIKE()):
             return None
         text = plan.treeString(True, False, _MAX_FIELDS, False, False)  # noqa: FBT003 - a Java call
-        values = _json(plan)
+        values = _expressions(plan)
         if values is None or (_NOW.search(values) and _TO_TIME.search(values)):
             return None
-        parts += [_renumbered(_IDENTIFIER, text), _renumbered(_JSON_IDENTIFIER, values)]
+        parts += [_renumbered(_IDENTIFIER, _renumbered(_FRAME, text)), _renumbered(_FRAME, values)]
         if plan.containsPattern(patterns.PYTHON_UDF()) or _MAY_RUN_PYTHON.search(text):
             functions += [function_text(each) for each in pickled_functions(plan)]
             runs_python = runs_python or bool(functions) or _RUNS_PYTHON.search(text) is not None
@@ -94,10 +93,13 @@ def plan_fingerprint(
     return hashlib.sha256("\n".join([*parts, *known]).encode()).hexdigest()[:32]
 
 
-def _json(plan: Any) -> str | None:
-    """The JSON of a plan; None if Spark has none for one of its nodes."""
+def _expressions(plan: Any) -> str | None:
+    """The SQL of the expressions of a plan and its subqueries; None if Spark has none for one of them."""
+    of_node = method(f"{_CATALYST}.plans.QueryPlan", "expressions", "scala.collection.immutable.Seq")
+    to_sql = method(f"{_CATALYST}.expressions.Expression", "sql", "java.lang.String")
     try:
-        return str(plan.toJSON())
+        plans = (plan, *scala_items(plan.subqueriesAll()))
+        return "\n".join(str(each.flatMap(of_node).map(to_sql).mkString("\n")) for each in plans)
     except Py4JJavaError:
         return None
 
