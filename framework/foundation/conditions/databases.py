@@ -248,7 +248,8 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the value in the source: a database with the encoding SQL_ASCII does not check it.",
     ),
     "DATABASE_TEXT_COLUMN_UNKNOWN": Condition(
-        "The option textColumns names the column `{column}`, which {table} does not have.{hint}",
+        "The option textColumns (text_columns of an ingestion) names the column `{column}`, which {table} does not "
+        "have.{hint}",
         "Correct the name, in the letter case that the database has.",
     ),
     "DATABASE_VERSION_TOO_OLD": Condition(
