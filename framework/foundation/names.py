@@ -69,6 +69,17 @@ def is_one_name(text: str) -> bool:
         return False
 
 
+def string_literal(text: str) -> str:
+    r"""Return a text as a string literal of Spark's SQL.
+
+    Examples:
+        >>> print(string_literal("it's"))
+        'it\'s'
+    """
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 def split_parts(text: str) -> list[str]:
     """Split an identifier at its dots, except for dots in backticks.
 

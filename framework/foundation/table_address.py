@@ -7,6 +7,8 @@ import posixpath
 import re
 from dataclasses import dataclass
 
+from framework.foundation.names import string_literal
+
 STORAGE_PROPERTY = "sluice.storage"
 """The property of a table with the root of its storage, `#`, and the id; the root alone if a user sets it."""
 
@@ -28,8 +30,7 @@ class TableAddress:
 
     def given_to(self, root: str) -> str:
         """Return the statement that lets the table belong to the storage at a root."""
-        quoted = root.replace("\\", "\\\\").replace("'", "\\'")
-        return f"ALTER TABLE {self.sql} SET TBLPROPERTIES ('{STORAGE_PROPERTY}' = '{quoted}')"
+        return f"ALTER TABLE {self.sql} SET TBLPROPERTIES ('{STORAGE_PROPERTY}' = {string_literal(root)})"
 
     @property
     def sql(self) -> str:

@@ -16,13 +16,13 @@ from framework import pipelines as dp
 from framework.checkpoints.reset_requests import ResetRequest, ResetRequests
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
-from framework.foundation.failpoints import arm, disarm
 from framework.foundation.names import QualifiedName
 from framework.plan.steps import SkipStep
 from framework.record.events import EventType
 from framework.record.reader import read_events
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.interruption import interrupt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,25 +113,11 @@ def rows_of(world: EngineWorld) -> Rows:
     return {name: world.rows(name) for name in TABLES}
 
 
-def cut_short(action: Callable[[], object], failpoint: str, nth: int = 1) -> None:
-    """Interrupt an action at a failpoint, as a kill there does."""
-
-    def fail() -> None:
-        raise KeyboardInterrupt
-
-    arm(failpoint, nth=nth, action=fail)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            action()
-    finally:
-        disarm()
-
-
 def interrupted(world: EngineWorld, to: str, failpoint: str, nth: int = 1) -> Pipeline:
     """Begin a rewind of all tables that is interrupted at a failpoint; return the pipeline with good code."""
     fixed = world.pipeline(declared(world))
     plan = fixed.rewinds.plan(to)
-    cut_short(lambda: fixed.rewinds.rewind(plan), failpoint, nth)
+    interrupt(lambda: fixed.rewinds.rewind(plan), failpoint, nth)
     return fixed
 
 
@@ -266,7 +252,7 @@ def test_what_cannot_go_back_is_fully_refreshed_and_the_rest_goes_back(
     assert tuple(each.table for each in found.rest.refreshed) == case.refreshed
     assert {each.table for each in found.rewound} == {"orders", "loud", "people"} - {*case.refreshed}
     if case.again:
-        cut_short(lambda: fixed.rewinds.abandon(found), case.again)
+        interrupt(lambda: fixed.rewinds.abandon(found), case.again)
     else:
         fixed.rewinds.abandon(found)
     assert fixed.run().state is UpdateState.COMPLETED

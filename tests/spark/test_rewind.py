@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,12 @@ from framework import Pipeline
 from framework.checkpoints.reset_requests import ResetRequest, ResetRequests
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
-from framework.foundation.failpoints import arm, disarm
 from framework.foundation.names import QualifiedName
 from framework.plan.steps import SkipStep
 from framework.record.events import EventType
 from framework.record.reader import read_events
 from framework.run.update.results import UpdateState
+from tests.support.interruption import interrupt
 from tests.support.plain_tables import table_rows
 
 if TYPE_CHECKING:
@@ -147,20 +147,6 @@ def waiting_resets(pipeline: Pipeline) -> ResetRequests:
     resets.ask(ResetRequest(dataset=visits, flow=visits, start=start))
     resets.ask(ResetRequest(dataset=other, flow=other, start=None))
     return resets
-
-
-def interrupt(action: Callable[[], object], failpoint: str, nth: int = 1) -> None:
-    """Interrupt an action at a failpoint; nothing in it handles the error, so that it is as a kill there."""
-
-    def fail() -> None:
-        raise KeyboardInterrupt
-
-    arm(failpoint, nth=nth, action=fail)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            action()
-    finally:
-        disarm()
 
 
 def test_after_a_rewind_the_fixed_code_ends_where_it_would_have_ended(

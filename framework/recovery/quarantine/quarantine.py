@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from framework.foundation.errors import OperationError, SluiceError, UserError
+from framework.foundation.names import string_literal
 from framework.foundation.nearest import meant_names, qualified_hint
 from framework.graph.graph import DataflowGraph
 from framework.record.drafts import user_action
@@ -224,5 +225,4 @@ def _with_reason(rows: DataFrame, flow: str, reason: str | None) -> DataFrame:
 
 
 def _same_row(flow: str) -> str:
-    quoted = flow.replace("\\", "\\\\").replace("'", "\\'")
-    return f"kept.flow = '{quoted}' AND kept.id = gone.id"
+    return f"kept.flow = {string_literal(flow)} AND kept.id = gone.id"

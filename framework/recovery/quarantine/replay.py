@@ -30,6 +30,7 @@ from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.specs import ViolationAction
 from framework.foundation.errors import UserError
 from framework.foundation.failpoints import failpoint
+from framework.foundation.names import string_literal
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.recovery.quarantine.fitting import Fitting
 from framework.recovery.quarantine.states import CLAIM, REPLAY_NUMBER, RowState, RowStates, replay_application
@@ -175,10 +176,9 @@ class _Work:
     def _write(self, decided: DataFrame, columns: StructType) -> None:
         """Claim the rows that pass, write them to the target, and mark them."""
         replay = str(uuid.uuid4())
-        name = str(self.flow.spec.name)
-        quoted = name.replace("\\", "\\\\").replace("'", "\\'")
+        name = string_literal(str(self.flow.spec.name))
         merge = self.table.table().alias("kept")
-        merging = merge.merge(decided.alias("new"), f"kept.flow = '{quoted}' AND kept.id = new.{ID}")
+        merging = merge.merge(decided.alias("new"), f"kept.flow = {name} AND kept.id = new.{ID}")
         # The transaction has the name of this pipeline, which may be another one than that of the rows.
         claim: dict[str, str | Column] = {
             "pipeline": F.lit(self.store.pipeline),

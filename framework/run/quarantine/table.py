@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from framework.cdc.model.columns import column
-from framework.foundation.names import QualifiedName
+from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.storage import Storage
 from framework.run.quarantine.values import to_variant
 from framework.sources.delta.log import latest_version
@@ -98,7 +98,7 @@ class QuarantinedBatch:
 
         A flow that moved to another table has a checkpoint for each, and so batches with equal numbers.
         """
-        names = f"flow = {_text(str(self.flow))} AND dataset = {_text(str(self.dataset))}"
+        names = f"flow = {string_literal(str(self.flow))} AND dataset = {string_literal(str(self.dataset))}"
         return f"{names} AND generation = {self.generation} AND batch = {self.number}"
 
 
@@ -192,8 +192,3 @@ def _stored(rows: DataFrame, batch: QuarantinedBatch) -> DataFrame:
     return rows.select(
         *(values.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in SCHEMA.fields)
     )
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

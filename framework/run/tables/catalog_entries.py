@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from framework.foundation.names import QualifiedName
+from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.table_address import plain_path
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def register(spark: SparkSession, name: QualifiedName, path: str) -> None:
     session: Any = spark._jsparkSession
     quoted_schema = f"`{name.catalog}`.`{name.schema}`"
     session.sql(f"CREATE SCHEMA IF NOT EXISTS {quoted_schema}")
-    session.sql(f"CREATE TABLE IF NOT EXISTS {name.quoted} USING delta LOCATION '{_escaped(path)}'")
+    session.sql(f"CREATE TABLE IF NOT EXISTS {name.quoted} USING delta LOCATION {string_literal(path)}")
 
 
 def unregister(spark: SparkSession, name: QualifiedName, path: str) -> None:
@@ -46,7 +46,3 @@ def unregister(spark: SparkSession, name: QualifiedName, path: str) -> None:
     location = session.sql(f"DESCRIBE DETAIL {name.quoted}").select("location", []).first().getString(0)
     if plain_path(location) == plain_path(path):
         session.sql(f"DROP TABLE IF EXISTS {name.quoted}")
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")

@@ -18,7 +18,7 @@ from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.locations import SourceLocation
-from framework.foundation.names import QualifiedName
+from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import STORAGE_PROPERTY, TableAddress, normal_path
 from framework.graph.graph import GraphDataset
@@ -354,7 +354,7 @@ class TableStore:
         self._add_columns(dataset, address, self.spark.read.format("delta").load(str(address.path)).schema)
         self._set_properties(self.properties(dataset), address, stored.properties)
         if dataset.spec.comment and dataset.spec.comment != stored.comment:
-            self._sql(f"COMMENT ON TABLE {address.sql} IS {_quoted(dataset.spec.comment)}")
+            self._sql(f"COMMENT ON TABLE {address.sql} IS {string_literal(dataset.spec.comment)}")
         self.cluster(dataset, address)
 
     def cluster(self, dataset: GraphDataset, address: TableAddress) -> None:
@@ -382,8 +382,8 @@ class TableStore:
     def _set_properties(self, wanted: Mapping[str, str], address: TableAddress, stored: Mapping[str, str]) -> None:
         changed = {key: value for key, value in wanted.items() if stored.get(key) != value}
         if changed:
-            pairs = ", ".join(f"{_quoted(key)} = {_quoted(value)}" for key, value in sorted(changed.items()))
-            self._sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({pairs})")
+            pairs = (f"{string_literal(key)} = {string_literal(value)}" for key, value in sorted(changed.items()))
+            self._sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({', '.join(pairs)})")
 
     def properties(self, dataset: GraphDataset) -> dict[str, str]:
         """Return the table's properties: the owners and those of AUTO CDC, overridden by the user's."""
@@ -439,8 +439,3 @@ def _has_link(path: str, root: str) -> bool:
 
 def _owner_text(owner: str | None) -> str:
     return f"pipeline {owner}" if owner else "an unknown owner"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
