@@ -356,7 +356,8 @@ DIAGNOSES = (
         ),
         patterns=(
             r"No space left on device", r"OutOfMemory", r"Java heap space", r"ExecutorLost", r"FetchFailed",
-            r"Python worker (?:failed|exited)", r"EOFException: null", r"Broken pipe", r"Disk quota exceeded",
+            r"Python worker (?:failed|exited)", r"EOFException(?=: null|[^:]|$)", r"Broken pipe",
+            r"Disk quota exceeded",
         ),
         ways=(Way.FREE_RESOURCES, Way.RUN_AGAIN),
     ),

@@ -54,7 +54,7 @@ _CAN_HEAL = re.compile(
     r"|DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|ExecutorLostFailure|FetchFailedException"
     r"|Python worker failed to connect back|Python worker exited unexpectedly"
     # The process of a source's reader was killed: the JVM reads to the end of its socket, or can't write to it.
-    r"|EOFException: null|Broken pipe"
+    r"|EOFException(?=: null|[^:]|$)|Broken pipe"
     r"|No space left on device|Stale file handle|503 Service|429 Too Many|SlowDown"
 )
 
@@ -165,9 +165,13 @@ def innermost_condition(text: str) -> tuple[str, str] | None:
 
 
 def _cause(error: BaseException, text: str) -> str:
-    """Return the innermost condition with its first line; without one, the first line of the exception."""
+    """Return the innermost condition with its first line; without one, the first line of what ended the query."""
     found = innermost_condition(text)
-    return first_words(error).splitlines()[0] if found is None else f"[{found[0]}] {found[1]}".strip()
+    if found is not None:
+        return f"[{found[0]}] {found[1]}".strip()
+    # A query's wrapper has the message of its cause, and none if the cause is only a class, as EOFException.
+    ended_by = (each for each in _own_texts(error) if "[STREAM_FAILED]" not in each)
+    return next(ended_by, first_words(error)).splitlines()[0]
 
 
 def _texts(error: BaseException) -> Iterator[str]:
@@ -201,7 +205,7 @@ def _java_messages(throwable: object) -> Iterator[str]:
     for _ in range(_MOST_CAUSES):  # causes may be circular
         if not isinstance(throwable, JavaObject):
             return
-        message = f"{throwable.getClass().getName()}: {throwable.getMessage()}".split("\n\tat ")[0]
+        message = str(throwable.toString()).split("\n\tat ")[0]
         condition = _condition_of(throwable)
         yield message if condition is None or f"[{condition}]" in message else f"[{condition}] {one_line(message)}"
         throwable = throwable.getCause()

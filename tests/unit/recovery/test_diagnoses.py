@@ -62,6 +62,7 @@ ROWS = {
     "REWIND_UNFINISHED": ("REWIND_INTERRUPTED", ""),
     "REWIND_NOT_FINISHABLE": ("REWIND_INTERRUPTED", ""),
     "SPARK_LOST": ("RESOURCES_EXHAUSTED", ""),
+    "java.io.EOFException": ("RESOURCES_EXHAUSTED", ""),
     "java.io.IOException: No space left on device": ("RESOURCES_EXHAUSTED", ""),
     "CAST_INVALID_INPUT": ("ROW_NOT_USABLE", "22018"),
     "EXPECTATION_VIOLATION": ("ROW_NOT_USABLE", ""),

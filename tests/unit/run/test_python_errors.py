@@ -72,6 +72,7 @@ def test_a_text_without_a_traceback_is_no_python_error() -> None:
     ("cause", "heals"),
     [
         ("java.io.EOFException: null", True),  # the process of a source's reader was killed
+        ("java.io.EOFException", True),
         ("java.io.IOException: Broken pipe", True),
         ("java.io.EOFException: Reached the end of stream with 4 bytes left to read", False),  # a damaged file
     ],

@@ -1,0 +1,40 @@
+"""What a user reads about a query that ended, and whether it is tried again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors.exceptions.captured import StreamingQueryException
+
+from framework.foundation.names import QualifiedName
+from framework.run.update.fault_classification import can_heal, flow_fault
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FLOW = QualifiedName(catalog="main", schema="default", table="changes")
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "heals"),
+    [
+        ("java.io.EOFException", None, True),  # the process of a source's reader was killed
+        ("java.io.EOFException", "Reached the end of stream with 4 bytes left to read", False),  # a damaged file
+        ("java.net.SocketException", "Connection reset", True),
+        ("java.lang.IllegalStateException", None, False),
+    ],
+)
+def test_the_cause_of_a_query_that_ended_is_named_even_without_a_message(
+    spark: SparkSession, kind: str, message: str | None, *, heals: bool
+) -> None:
+    """Spark's own words have an empty place where a cause is only a class."""
+    jvm: Any = spark._jvm
+    raised = getattr(jvm, kind)
+    cause = raised() if message is None else raised(message)
+    words = f"[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {message or ''} SQLSTATE: XXKST"
+    error = StreamingQueryException(origin=jvm.java.lang.RuntimeException(words, cause))
+    assert can_heal(error) is heals
+    fault = flow_fault(error, FLOW, None)
+    named = kind if message is None else f"{kind}: {message}"
+    assert (fault.condition, fault.fields["cause"]) == ("FLOW_FAILED", named)
