@@ -42,6 +42,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "tables.after_create",  # a table exists, the record of its ownership and definition does not
         "tables.before_wider_types",  # a table may have wider types, none of its columns has one
         "tables.after_wider_types",  # the columns of a table are wider, its record and its rows are as before
+        "appends.after_commit",  # a batch of an append flow is in the table, not in the checkpoint
         "staging.after_files",  # the chunks of a batch are in files, no commit names them
         "staging.after_commit",  # the rows of the files are committed, files and checkpoint are as before
         "quarantine.after_rows",  # a batch's faulty rows are in the quarantine, the others are not in the target

@@ -150,6 +150,7 @@ POINTS = [
     # these have new checkpoints.
     ("payments", "quarantine.after_rows", 1),
     ("payments", "quarantine.after_target", 1),
+    ("first", "appends.after_commit", 1),
     ("first", "cdc.after_tombstones", 1),
     ("first", "cdc.after_merge", 1),
     ("first", "cdc.after_merge", 2),

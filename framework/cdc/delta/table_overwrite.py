@@ -65,7 +65,7 @@ def overwrite_table(session: SparkSession, source: TableAddress, target: TableAd
 
 def _commit(version: TableVersion, rows: DataFrame, definition: Any, batch: Batch) -> None:
     transaction, some, none = version.transaction, java_class("scala.Option").apply, java_class("scala.Option").empty()
-    if int(transaction.txnVersion(batch.application_id)) >= batch.number:
+    if version.last_batch(batch.application_id) >= batch.number:
         return
     _define_columns(version, definition)
     taken = java_class(f"{DELTA}.actions.SetTransaction")(batch.application_id, batch.number, some(version.now()))

@@ -80,12 +80,17 @@ class TableVersion:
         """Return the size of the files that are listed."""
         return int(self.snapshot.checksumOpt().get().tableSizeBytes())
 
-    def listed_batches(self) -> dict[str, int] | None:
-        """Return the last applied batch of each application; None if they are not listed."""
+    def last_batch(self, application_id: str) -> int:
+        """Return the last batch of an application that the table has, -1 for none; the transaction depends on it.
+
+        The same batch in two processes is then a conflict.
+        """
         checksum = self.snapshot.checksumOpt()
         if checksum.isEmpty() or checksum.get().setTransactions().isEmpty():
-            return None
-        return {taken.appId(): taken.version() for taken in each(checksum.get().setTransactions().get())}
+            return int(self.transaction.txnVersion(application_id))
+        self.transaction.readTxn().addOne(application_id)
+        taken = {entry.appId(): int(entry.version()) for entry in each(checksum.get().setTransactions().get())}
+        return taken.get(application_id, -1)
 
     def logged(self, files: Any) -> list[LoggedFile]:
         """Return the log entry of each file of a Scala `Seq[AddFile]`, by one call for all of them.

@@ -81,11 +81,7 @@ class Transaction:
 
     def has_applied(self, batch: Batch) -> bool:
         """Return whether the table already has this batch of its application, or a later one."""
-        listed = self._version.listed_batches()
-        if listed is None:
-            return int(self._version.transaction.txnVersion(batch.application_id)) >= batch.number
-        self._version.transaction.readTxn().addOne(batch.application_id)
-        return listed.get(batch.application_id, -1) >= batch.number
+        return self._version.last_batch(batch.application_id) >= batch.number
 
     def rows(self, ranges: Ranges) -> DataFrame:
         """Return the rows with keys in some ranges, with their `LOCATION`; call it once: the commit depends on them."""

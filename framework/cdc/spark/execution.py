@@ -103,6 +103,11 @@ def computed_once(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFr
         kept._jdf.queryExecution().analyzed().rdd().unpersist(False)  # noqa: FBT003 - a JVM call
 
 
+def compute(frame: DataFrame) -> None:
+    """Compute rows that nobody needs: a stateful query must store the state of each batch, also of a skipped one."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
 @contextmanager
 def in_background(session: SparkSession, work: Callable[[], T]) -> Iterator[Future[T]]:
     """Run work in the background during the block; the work has ended, successfully or not, when the block ends.

@@ -158,6 +158,11 @@ class FlowRun:
         return GenerationStore(self.storage).path(self.dataset.name, self.flow.spec.name, self.step.generation)
 
     @property
+    def is_stateful(self) -> bool:
+        """Whether the query may have stateful operators."""
+        return self.flow.operators != ()
+
+    @property
     def quarantines(self) -> bool:
         """Whether rows that can't be written go to the quarantine.
 

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
-from framework.cdc.spark.execution import computed_once
+from framework.cdc.spark.execution import compute, computed_once
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
 from framework.foundation.failpoints import failpoint
@@ -124,7 +124,11 @@ class QuarantinedBatches:
             return FlowOutcome(written=count, quarantined=quarantined)
 
     def _has(self, rows: DataFrame, transaction: str, number: int) -> bool:
-        return has_taken(rows.sparkSession, self._table, transaction, number)
+        """Return whether the target has a batch; such a batch is skipped."""
+        has = has_taken(rows.sparkSession, self._table, transaction, number)
+        if has and self._run.is_stateful:
+            compute(rows)
+        return has
 
     @contextmanager
     def _split(

@@ -12,10 +12,11 @@ from pyspark.errors import PySparkException
 
 from framework.cdc.delta.compaction import compact, compaction_is_due
 from framework.cdc.model.metrics import CdcMetrics
-from framework.cdc.spark.execution import thread_target
+from framework.cdc.spark.execution import compute, thread_target
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import SluiceError
+from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 from framework.graph.relations import moved
 from framework.run.flows.expectations import QualityCounts, counted
@@ -28,6 +29,7 @@ from framework.run.flows.staged_leftovers import StagedLeftovers
 from framework.run.flows.staged_snapshot import StagedSnapshot
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import POLL_SECONDS, BatchFunction, Progress, StreamTarget, run_stream
+from framework.run.tables.appended_files import TableAppend, can_append
 from framework.sources.cloud_files.relation import bound
 from framework.sources.cloud_files.source import check_columns
 from framework.sources.databases.formats import register_formats
@@ -60,7 +62,7 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
     try:
         run_stream(
             partial(_bound, run, query, session) if staged is None else partial(staged.begin, session),
-            _target(run, batches) if staged is None else _staged_target(run, batches, staged),
+            _target(run, query, session, batches) if staged is None else _staged_target(run, batches, staged),
             name=str(run.flow.spec.name),
             checkpoint=run.checkpoint,
             trigger=run.step.trigger,
@@ -87,7 +89,7 @@ def _bound(run: FlowRun, query: FlowQuery, session: SparkSession, faults: list[B
     return bound(moved(query.frame, session), run.storage, run.checkpoint, faults)
 
 
-def _target(run: FlowRun, batches: _Batches) -> StreamTarget:
+def _target(run: FlowRun, query: FlowQuery, session: SparkSession, batches: _Batches) -> StreamTarget:
     dataset = run.dataset
     if run.quarantines:
         return StreamTarget(batch_function=_quarantining(run, batches))
@@ -98,7 +100,23 @@ def _target(run: FlowRun, batches: _Batches) -> StreamTarget:
         return StreamTarget(batch_function=run.apply_batch)
     if dataset.kind is DatasetKind.SINK:
         return StreamTarget(format=dataset.spec.format or "", options=dataset.spec.options)
+    if can_append(session, TableAddress(path=run.path), query.frame.schema):
+        return StreamTarget(batch_function=partial(_append, run))
     return StreamTarget(path=run.path, options=(("mergeSchema", "true"),))
+
+
+def _append(run: FlowRun, rows: DataFrame, number: int) -> None:
+    """Append a micro-batch in one commit, unless the table has it.
+
+    Spark's sink would compute the state of the table's log for each batch, to ask it for the batch's transaction.
+    """
+    query_id = str(read_progress(run.storage, run.checkpoint).query_id)
+    transaction = TableAppend.begin(rows.sparkSession, TableAddress(path=run.path), query_id, number)
+    if not transaction.has_applied():
+        transaction.append_rows(rows)
+        failpoint("appends.after_commit")
+    elif run.is_stateful:
+        compute(rows)
 
 
 def _quarantining(run: FlowRun, batches: _Batches) -> BatchFunction:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def last_taken(session: SparkSession, table: TableAddress, application_id: str) -> int:
     """Return the number of the last batch of an application that a table has; -1 if it has none."""
-    return int(TableVersion(session, table).transaction.txnVersion(application_id))
+    return TableVersion(session, table).last_batch(application_id)
 
 
 def has_taken(session: SparkSession, table: TableAddress, application_id: str, number: int) -> bool:

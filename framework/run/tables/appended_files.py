@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from framework.cdc.delta.new_files import NewFile, added_file, takes_files
-from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
+from framework.cdc.delta.table_version import DELTA, TableVersion, can_open
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage import Storage
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework.foundation.table_address import TableAddress
+
+_IDENTITY = '"delta.identity.'
 
 
 class TableAppend:
@@ -44,11 +46,8 @@ class TableAppend:
         return cls(TableVersion(session, table), query_id, number)
 
     def has_applied(self) -> bool:
-        """Return whether the table has the batch; without a Spark job, if the log lists the batches of the table."""
-        listed = self._version.listed_batches()
-        if listed is None:
-            return int(self._version.transaction.txnVersion(self._query_id)) >= self._number
-        return listed.get(self._query_id, -1) >= self._number
+        """Return whether the table has the batch."""
+        return self._version.last_batch(self._query_id) >= self._number
 
     def takes_files(self, schema: StructType) -> bool:
         """Return whether files with these columns can be added as they are."""
@@ -60,8 +59,9 @@ class TableAppend:
         Raises:
             pyspark.errors.PySparkException: a conflict with a commit that changed the table's definition.
         """
-        adds = [added_file(self._version, file) for file in files]
-        self._commit(adds, rows=sum(file.rows for file in files), size=sum(file.bytes for file in files))
+        adds = self._version.sequence(*(added_file(self._version, file) for file in files))
+        rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
+        self._commit(adds, {"numOutputRows": rows, "numOutputBytes": size})
 
     def append_rows(self, rows: DataFrame) -> None:
         """Write rows to new files, and commit these.
@@ -75,29 +75,32 @@ class TableAppend:
             writer = writer.option("txnAppId", self._query_id).option("txnVersion", self._number)
             writer.save(self._version.log.dataPath().toString())
             return
-        adds = list(each(self._version.transaction.writeFiles(rows._jdf)))
-        written = sum(int(file.numPhysicalRecords().get()) for file in adds)
-        self._commit(adds, rows=written, size=sum(int(file.size()) for file in adds))
+        self._commit(self._version.transaction.writeFiles(rows._jdf), {})
 
-    def _commit(self, adds: Sequence[Any], *, rows: int, size: int) -> None:
+    def _commit(self, adds: Any, counts: dict[str, int]) -> None:
+        """Commit a Scala `Seq[AddFile]`; Delta counts what it writes itself, and `counts` the other rows and bytes."""
         version, option = self._version, java_class("scala.Option")
-        transaction = version.transaction
-        transaction.readTxn().addOne(self._query_id)  # the same batch in two processes is a conflict
         taken = java_class(f"{DELTA}.actions.SetTransaction")(
             self._query_id, self._number, option.apply(version.now())
         )  # fmt: skip
-        counts = {"numOutputRows": rows, "numOutputBytes": size, "numAddedFiles": len(adds), "numRemovedFiles": 0}
-        version.set_metrics(counts)
+        version.set_metrics({**counts, "numAddedFiles": int(adds.size()), "numRemovedFiles": 0})
         mode = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
         operation = java_class(f"{DELTA}.DeltaOperations$StreamingUpdate")(
             mode, self._query_id, self._number, option.empty()
         )
-        transaction.commit(version.sequence(taken, *adds), operation)
+        version.transaction.commit(adds.prepended(taken), operation)
 
 
 def can_append(session: SparkSession, table: TableAddress, schema: StructType) -> bool:
-    """Return whether rows of a query can be appended this way: the table has exactly these columns."""
-    return can_open(table) and _columns(TableVersion(session, table)) == _named_types(schema)
+    """Return whether rows of a query can be appended this way: the table has exactly these columns, with any values.
+
+    Delta's own writers have rules for identity columns and for columns of type void.
+    """
+    if not can_open(table):
+        return False
+    version = TableVersion(session, table)
+    columns, text = _named_types(schema), str(version.snapshot.metadata().schemaString())
+    return columns == _columns(version) and _IDENTITY not in text and not any("void" in kind for _, kind in columns)
 
 
 def delete_leftovers(

@@ -1,0 +1,58 @@
+"""Batches of append flows: each is one commit, and the table takes it once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from framework import pipelines as dp
+from framework.foundation.failpoints import arm_all, disarm
+from framework.run.update.results import UpdateState
+from tests.support.engine_world import EngineWorld
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DDL = "id INT, name STRING, n INT"
+AFTER_COMMIT = ("appends.after_commit", "cdc.after_merge", "quarantine.after_target")
+
+
+class StoppedHereError(Exception):
+    """A failpoint was passed."""
+
+
+def stop() -> None:
+    """Fail the flow, as a kill at this place does."""
+    raise StoppedHereError
+
+
+def test_a_stateful_query_goes_on_after_a_kill_between_a_batch_and_its_checkpoint(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """The batch is in its table and is skipped, but its state is stored: Spark refuses a batch without."""
+    spark, world = interpreting, EngineWorld(interpreting, tmp_path)
+
+    def distinct() -> DataFrame:
+        return spark.readStream.format("delta").load(world.source()).dropDuplicates(["id"])
+
+    def declare() -> None:
+        dp.create_streaming_table("appended")
+        dp.append_flow(target="appended", name="append")(distinct)
+        dp.create_streaming_table("applied")
+        dp.create_auto_cdc_flow(target="applied", source="events", keys=["id"], sequence_by="n")
+        dp.temporary_view(name="events")(distinct)
+        kept = {"sluice.quarantine": "true"}
+        dp.create_streaming_table("checked", table_properties=kept, expect_all_or_drop={"named": "name IS NOT NULL"})
+        dp.append_flow(target="checked", name="check")(distinct)
+
+    world.feed([(1, "a", 1), (1, "a", 1), (2, None, 1), (3, "c", 1)], DDL)
+    arm_all({(point, 1): stop for point in AFTER_COMMIT})
+    assert world.run(declare).state is UpdateState.FAILED
+    passed = disarm()
+    assert [passed[point] for point in AFTER_COMMIT] == [1, 1, 1]
+    assert world.run(declare).state is UpdateState.COMPLETED
+    world.feed([(3, "again", 2), (4, "d", 1)], DDL)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    rows = [(1, "a", 1), (2, None, 1), (3, "c", 1), (4, "d", 1)]
+    assert (world.rows("appended"), world.rows("applied")) == (rows, rows)
+    assert world.rows("checked") == [(1, "a", 1), (3, "c", 1), (4, "d", 1)]
