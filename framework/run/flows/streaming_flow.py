@@ -108,7 +108,7 @@ def _target(run: FlowRun, query: FlowQuery, session: SparkSession, batches: _Bat
 def _append(run: FlowRun, rows: DataFrame, number: int) -> None:
     """Append a micro-batch in one commit, unless the table has it.
 
-    Spark's sink would compute the state of the table's log for each batch, to ask it for the batch's transaction.
+    Delta's sink computes the state of the table's log for each batch, to look for the batch's transaction (ADR 53).
     """
     query_id = str(read_progress(run.storage, run.checkpoint).query_id)
     transaction = TableAppend.begin(rows.sparkSession, TableAddress(path=run.path), query_id, number)
@@ -157,7 +157,7 @@ class _Batches:
             _Compaction(session, run.path, run.context.stop) if commits is not None and _is_managed(run) else None
         )
         self._query_id: str | None = None
-        # Spark's sink commits each batch, ours none without rows.
+        # An append commits each batch, the other batch functions none without rows.
         self._commits_all = run.dataset.cdc is None and not run.quarantines
         self._committed: int | None = None
         self._has_confirmed = False
