@@ -71,10 +71,7 @@ class TableVersion:
 
     def listed_files(self) -> Any | None:
         """Return all files with their statistics, a Scala `Seq[AddFile]`; None if they are too many to be listed."""
-        checksum = self.snapshot.checksumOpt()
-        if checksum.isEmpty() or checksum.get().allFiles().isEmpty():
-            return None
-        return checksum.get().allFiles().get()
+        return listed_files(self.snapshot)
 
     def listed_bytes(self) -> int:
         """Return the size of the files that are listed."""
@@ -98,14 +95,7 @@ class TableVersion:
         With column mapping, the names in the statistics are not those of the table's columns.
         """
         names_match = self.properties(_MAPPING).get(_MAPPING, "none").lower() == "none"
-        return [LoggedFile.read(entry, names_match=names_match) for entry in self._entries(files)]
-
-    def _entries(self, files: Any) -> list[dict[str, Any]]:
-        """Return the log entry of each file of a Scala `Seq[AddFile]` as parsed JSON."""
-        found: list[dict[str, Any]] = json.loads(
-            java_class(f"{DELTA}.util.JsonUtils").mapper().writeValueAsString(files)
-        )
-        return found
+        return [LoggedFile.read(entry, names_match=names_match) for entry in log_entries(files)]
 
     def paths(self, files: Any) -> list[str]:
         """Return the absolute path of each file of a Scala `Seq[AddFile]`, as Spark's file metadata has it.
@@ -115,7 +105,7 @@ class TableVersion:
         base = self.log.dataPath().toString()
         absolute = java_class(f"{DELTA}.util.DeltaFileOperations").absolutePath
         folder = str(absolute(base, "x").toUri().toString()).removesuffix("x")
-        logged = [entry["path"] for entry in self._entries(files)]
+        logged = [entry["path"] for entry in log_entries(files)]
         return [
             folder + path if _PLAIN_PATH.fullmatch(path) else str(absolute(base, path).toUri().toString())
             for path in logged
@@ -147,6 +137,20 @@ class TableVersion:
         for item in items:
             found.add(item)
         return java_class("scala.jdk.javaapi.CollectionConverters").asScala(found).toSeq()
+
+
+def listed_files(snapshot: Any) -> Any | None:
+    """Return all files of a version with their statistics, a Scala `Seq[AddFile]`; None if its checksum lists none."""
+    checksum = snapshot.checksumOpt()
+    if checksum.isEmpty() or checksum.get().allFiles().isEmpty():
+        return None
+    return checksum.get().allFiles().get()
+
+
+def log_entries(files: Any) -> list[dict[str, Any]]:
+    """Return the log entry of each file of a Scala `Seq[AddFile]` as parsed JSON."""
+    found: list[dict[str, Any]] = json.loads(java_class(f"{DELTA}.util.JsonUtils").mapper().writeValueAsString(files))
+    return found
 
 
 def each(items: Any) -> Iterator[Any]:

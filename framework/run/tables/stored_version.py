@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from framework.cdc.delta.table_version import DELTA
+from framework.cdc.delta.table_version import DELTA, LoggedFile, listed_files, log_entries
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage_port import Storage
 
@@ -42,28 +43,62 @@ def restored_rows(spark: SparkSession, storage: Storage, path: str, version: int
     """Return the effect of a restore of a table; None if its log no longer has the version.
 
     Args:
-        spark: the session; two jobs read the log.
+        spark: the session; jobs read the log of a table with more files than its checksum lists.
         storage: looks for files.
         path: the table's folder.
         version: the version; None for no rows.
     """
     log: Any = java_class(f"{DELTA}.DeltaLog").forTable(spark._jsparkSession, path)
     none = java_class("scala.Option").empty()
-    now = _files(spark, log.update(False, none, none))  # noqa: FBT003 - a JVM call
+    now = _Files.of(spark, log.update(False, none, none))  # noqa: FBT003 - a JVM call
     if version is None:
-        return RestoredRows(before=_rows(now), after=0)
+        return RestoredRows(before=now.rows(), after=0)
     try:
-        then = _files(spark, log.getSnapshotAt(version, none, none, True))  # noqa: FBT003 - a JVM call
-        again = then.join(now.select("path", "vector"), ["path", "vector"], "left_anti").collect()
+        then = _Files.of(spark, log.getSnapshotAt(version, none, none, True))  # noqa: FBT003 - a JVM call
+        again = then.without(now)
     except (Py4JJavaError, PySparkException):
         return None
-    files = {file for row in again for file in _paths(path, row["path"], row["vector"])}
+    files = {file for name, vector in again for file in _paths(path, name, vector)}
     missing = tuple(sorted(file for file in files if not storage.exists(file)))
-    return RestoredRows(before=_rows(now), after=_rows(then), missing=missing)
+    return RestoredRows(before=now.rows(), after=then.rows(), missing=missing)
 
 
-def _files(spark: SparkSession, snapshot: Any) -> DataFrame:
-    """Return path, deletion vector and number of rows of each file of a version."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Files:
+    """The files of a version.
+
+    Args:
+        frame: path, deletion vector and number of rows of each; a query over the log.
+        listed: the same from the checksum, by path and vector; None if it has no list of them.
+    """
+
+    frame: Callable[[], DataFrame]
+    listed: Mapping[tuple[str, str], int | None] | None
+
+    @classmethod
+    def of(cls, spark: SparkSession, snapshot: Any) -> Self:
+        files = listed_files(snapshot)
+        listed = None if files is None else {_name(entry): _stored_rows(entry) for entry in log_entries(files)}
+        return cls(frame=lambda: _frame(spark, snapshot), listed=listed)
+
+    def without(self, others: _Files) -> Collection[tuple[str, str]]:
+        """Return path and vector of the files that the other version does not have."""
+        if self.listed is not None and others.listed is not None:
+            return self.listed.keys() - others.listed.keys()
+        key = ["path", "vector"]
+        return [(row["path"], row["vector"]) for row in self.frame().join(others.frame(), key, "left_anti").collect()]
+
+    def rows(self) -> int | None:
+        """Return the number of all rows; None if a file has no number of rows."""
+        if self.listed is not None:
+            counts = [count for count in self.listed.values() if count is not None]
+            return sum(counts) if len(counts) == len(self.listed) else None
+        row = self.frame().agg(F.sum("rows").alias("rows"), F.count_if(F.col("rows").isNull()).alias("unknown")).first()
+        assert row is not None  # an aggregate without groups has one row
+        return None if row["unknown"] else int(row["rows"] or 0)
+
+
+def _frame(spark: SparkSession, snapshot: Any) -> DataFrame:
     files = DataFrame(snapshot.allFiles().toDF(), spark)
     vector = F.concat(F.col("deletionVector.storageType"), F.col("deletionVector.pathOrInlineDv"))
     stored = F.get_json_object("stats", "$.numRecords").cast("bigint")
@@ -71,10 +106,13 @@ def _files(spark: SparkSession, snapshot: Any) -> DataFrame:
     return files.select("path", F.coalesce(vector, F.lit("")).alias("vector"), rows.alias("rows"))
 
 
-def _rows(files: DataFrame) -> int | None:
-    row = files.agg(F.sum("rows").alias("rows"), F.count_if(F.col("rows").isNull()).alias("unknown")).first()
-    assert row is not None  # an aggregate without groups has one row
-    return None if row["unknown"] else int(row["rows"] or 0)
+def _name(entry: Mapping[str, Any]) -> tuple[str, str]:
+    vector = entry.get("deletionVector")
+    return entry["path"], "" if vector is None else f"{vector['storageType']}{vector['pathOrInlineDv']}"
+
+
+def _stored_rows(entry: Mapping[str, Any]) -> int | None:
+    return LoggedFile.read(entry, names_match=False).rows
 
 
 def _paths(table: str, file: str, vector: str) -> list[str]:
