@@ -24,9 +24,11 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from framework.cdc.delta.table_version import read_small_table
 from framework.cdc.model.columns import column
 from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.storage import Storage
+from framework.foundation.table_address import TableAddress
 from framework.run.quarantine.values import to_variant
 from framework.sources.delta.log import latest_version
 
@@ -158,7 +160,10 @@ class QuarantineTable:
 
     def has_rows(self, condition: str) -> bool:
         """Whether a row meets a condition."""
-        return self.exists() and not self.rows().where(condition).isEmpty()
+        if not self.exists():
+            return False
+        listed = read_small_table(self.session, TableAddress(path=self.path))
+        return not (self.rows() if listed is None else listed).where(condition).isEmpty()
 
     def _create(self) -> None:
         with _creation:
