@@ -104,7 +104,7 @@ def test_rows_come_as_json(warm: Room) -> None:
 def test_a_wrong_query_is_one_paragraph(warm: Room) -> None:
     """The error has Spark's message without its stack, its log or a line of Sluice."""
     done = warm.sluice("sql", "SELECT nope FROM orders", *MASTER)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.startswith("[QUERY_INVALID] Spark cannot analyze the query: [UNRESOLVED_COLUMN")
     assert len(done.stderr.splitlines()) == 2
 
@@ -139,7 +139,7 @@ def test_wrong_definitions_end_with_2_and_leave_nothing_behind(warm: Room) -> No
     spec = warm.project("bad", BAD_MODULE)
     before = files_of(warm)
     done = warm.sluice("run", *spec, *MASTER)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "Did you mean" in done.stderr
     for line in (6, 10):
         assert f"bad.py:{line}" in done.stderr
