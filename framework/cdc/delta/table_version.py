@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from py4j.java_gateway import JavaClass
 from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc.model.reserved_names import METADATA_KEY
@@ -43,7 +44,8 @@ def can_open(table: TableAddress) -> bool:
 
 @built_once
 def _delta_version() -> str:
-    return str(java_class("io.delta.package").VERSION())
+    package = java_class("io.delta.package")
+    return str(package.VERSION()) if isinstance(package, JavaClass) else ""  # a platform's own Delta has no such class
 
 
 class TableVersion:
