@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from delta import DeltaTable
+
 from framework import pipelines as dp
 from framework.foundation.failpoints import arm_all, disarm
 from framework.run.update.results import UpdateState
@@ -56,3 +58,30 @@ def test_a_stateful_query_goes_on_after_a_kill_between_a_batch_and_its_checkpoin
     rows = [(1, "a", 1), (2, None, 1), (3, "c", 1), (4, "d", 1)]
     assert (world.rows("appended"), world.rows("applied")) == (rows, rows)
     assert world.rows("checked") == [(1, "a", 1), (3, "c", 1), (4, "d", 1)]
+
+
+def test_a_batch_depends_on_the_table_that_it_was_compared_with(interpreting: SparkSession, tmp_path: Path) -> None:
+    """A query that reads its own table conflicts with rows that others append meanwhile; any other append is blind."""
+    spark, world = interpreting, EngineWorld(interpreting, tmp_path)
+
+    def read() -> DataFrame:
+        return spark.readStream.format("delta").load(world.source())
+
+    def declare() -> None:
+        dp.create_streaming_table("plain")
+        dp.append_flow(target="plain", name="all_rows")(read)
+        dp.create_streaming_table("new")
+
+        @dp.append_flow(target="new", name="new_rows")
+        def new_rows() -> DataFrame:
+            if not Path(world.path("new")).exists():
+                return read()
+            old = spark.read.format("delta").load(world.path("new")).select("id")
+            return read().join(old, "id", "left_anti")
+
+    for row in (1, "a", 1), (1, "b", 2):
+        world.feed([row], DDL)
+        assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.rows("new") == [(1, "a", 1)]
+    history = {name: DeltaTable.forPath(spark, world.path(name)).history(1).first() for name in ("plain", "new")}
+    assert {name: row and row["isBlindAppend"] for name, row in history.items()} == {"plain": True, "new": False}

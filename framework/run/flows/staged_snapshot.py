@@ -109,7 +109,7 @@ class StagedSnapshot:
             return None
         in_table, added = False, None
         if run.dataset.cdc is None:
-            if not can_append(session, TableAddress(path=run.path), query.frame.schema):
+            if not can_append(session, TableAddress(path=run.path), query.frame):
                 return None
             in_table = rows.returns_source and _takes_files(run, session)
         elif not any(query.expectations.values()):

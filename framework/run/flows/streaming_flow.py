@@ -100,7 +100,7 @@ def _target(run: FlowRun, query: FlowQuery, session: SparkSession, batches: _Bat
         return StreamTarget(batch_function=run.apply_batch)
     if dataset.kind is DatasetKind.SINK:
         return StreamTarget(format=dataset.spec.format or "", options=dataset.spec.options)
-    if can_append(session, TableAddress(path=run.path), query.frame.schema):
+    if can_append(session, TableAddress(path=run.path), query.frame):
         return StreamTarget(batch_function=partial(_append, run))
     return StreamTarget(path=run.path, options=(("mergeSchema", "true"),))
 

@@ -17,6 +17,7 @@ from framework.cdc.delta.new_files import NewFile, added_file, takes_files
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage import Storage
+from framework.graph.relations import batch_paths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,16 +92,18 @@ class TableAppend:
         version.transaction.commit(adds.prepended(taken), operation)
 
 
-def can_append(session: SparkSession, table: TableAddress, schema: StructType) -> bool:
-    """Return whether rows of a query can be appended this way: the table has exactly these columns, with any values.
+def can_append(session: SparkSession, table: TableAddress, query: DataFrame) -> bool:
+    """Return whether the rows of a query can be appended this way: the table has exactly their columns, of any values.
 
-    Delta's own writers have rules for identity columns and for columns of type void.
+    Delta's own writers have rules for identity columns, for columns of type void, and for a query that reads the table.
     """
     if not can_open(table):
         return False
     version = TableVersion(session, table)
-    columns, text = _named_types(schema), str(version.snapshot.metadata().schemaString())
-    return columns == _columns(version) and _IDENTITY not in text and not any("void" in kind for _, kind in columns)
+    columns, text = _named_types(query.schema), str(version.snapshot.metadata().schemaString())
+    if columns != _columns(version) or _IDENTITY in text or any("void" in kind for _, kind in columns):
+        return False
+    return str(version.log.dataPath().toString()) not in batch_paths(query)
 
 
 def delete_leftovers(
