@@ -9,7 +9,7 @@ from delta import DeltaTable
 
 from framework import pipelines as dp
 from framework.foundation.failpoints import arm_all, disarm
-from framework.run.update.results import UpdateState
+from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld
 
 if TYPE_CHECKING:
@@ -85,3 +85,34 @@ def test_a_batch_depends_on_the_table_that_it_was_compared_with(interpreting: Sp
     assert world.rows("new") == [(1, "a", 1)]
     history = {name: DeltaTable.forPath(spark, world.path(name)).history(1).first() for name in ("plain", "new")}
     assert {name: row and row["isBlindAppend"] for name, row in history.items()} == {"plain": True, "new": False}
+
+
+def test_columns_may_change_while_a_stream_runs(interpreting: SparkSession, tmp_path: Path) -> None:
+    """The rows of the next batch fit into the new columns, and it is a batch of the stream in counts and history."""
+    spark, world = interpreting, EngineWorld(interpreting, tmp_path)
+    table = f"delta.`{world.path('t')}`"
+
+    def declare() -> None:
+        properties = {"delta.enableTypeWidening": "true", "delta.columnMapping.mode": "name"}
+        dp.create_streaming_table("t", table_properties=properties, partition_cols=["name"])
+
+        @dp.append_flow(target="t", name="f")
+        def f() -> DataFrame:
+            return spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(world.source())
+
+    def change() -> None:
+        spark.sql(f"ALTER TABLE {table} ADD COLUMN more STRING FIRST")
+        spark.sql(f"ALTER TABLE {table} ALTER COLUMN id TYPE BIGINT")
+        spark.sql(f"ALTER TABLE {table} DROP COLUMN n")
+
+    for row in (1, "a", 1), (2, "b", 2), (3, "c", 3):
+        world.feed([row], DDL)
+    arm_all({("appends.after_commit", 1): change})
+    result = world.run(declare)
+    assert disarm()["appends.after_commit"] == 3
+    assert [(flow.state, flow.rows_written) for flow in result.flows] == [(FlowState.COMPLETED, 3)]
+    found = spark.read.format("delta").load(world.path("t"))
+    assert found.dtypes == [("more", "string"), ("id", "bigint"), ("name", "string"), ("n", "int")]
+    assert sorted(map(tuple, found.collect())) == [(None, 1, "a", None), (None, 2, "b", 2), (None, 3, "c", 3)]
+    history = DeltaTable.forPath(spark, world.path("t")).history().where("operation = 'STREAMING UPDATE'")
+    assert sorted(row["operationParameters"]["epochId"] for row in history.collect()) == ["0", "1", "2"]

@@ -15,7 +15,7 @@ from delta import DeltaTable
 
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
 from framework.cdc.spark.execution import active_session
-from framework.foundation.jvm_cache import java_class, scala_map
+from framework.foundation.jvm_cache import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,18 +70,13 @@ def _commit(version: TableVersion, rows: DataFrame, definition: Any, batch: Batc
     _define_columns(version, definition)
     taken = java_class(f"{DELTA}.actions.SetTransaction")(batch.application_id, batch.number, some(version.now()))
     own = version.sequence(taken, *_clustering(version))
-    session, partitions = version.session._jsparkSession, definition.partitionColumns()
-    mode, is_by_name, is_replace = java_class("org.apache.spark.sql.SaveMode").Overwrite, False, False
-    options = java_class(f"{DELTA}.DeltaOptions")(scala_map(_ALL_PARTITIONS), session.sessionState().conf())
-    command = java_class(f"{DELTA}.commands.WriteIntoDelta")(
-        version.log, mode, options, partitions, scala_map({}), rows._jdf, none, none, is_by_name
-    )
-    written = command.writeAndReturnCommitData(transaction, session, none, is_replace)
+    partitions, mode = definition.partitionColumns(), java_class("org.apache.spark.sql.SaveMode").Overwrite
+    written = version.write(rows, mode="Overwrite", options=_ALL_PARTITIONS, partitions=partitions)
     overwrites_columns = some(True)  # noqa: FBT003 - a JVM call
     operation = java_class(f"{DELTA}.DeltaOperations$Write")(
         mode, some(partitions), none, none, none, overwrites_columns, none, none, none
     )
-    transaction.commit(written.actions().prependedAll(own), operation)
+    transaction.commit(written.prependedAll(own), operation)
 
 
 def _define_columns(version: TableVersion, definition: Any) -> None:

@@ -91,6 +91,27 @@ class TableVersion:
         taken = {entry.appId(): int(entry.version()) for entry in each(checksum.get().setTransactions().get())}
         return taken.get(application_id, -1)
 
+    def write(self, rows: DataFrame, *, mode: str, options: Mapping[str, str], partitions: Any) -> Any:
+        """Write rows by Delta's command in `transaction`, which may change the columns of the table.
+
+        Args:
+            rows: the rows.
+            mode: the name of a `SaveMode`.
+            options: of Delta's writer.
+            partitions: the partition columns, a Scala `Seq`.
+
+        Returns:
+            The actions for the commit, a Scala `Seq`.
+        """
+        none, is_by_name, is_replace = java_class("scala.Option").empty(), False, False
+        session = self.session._jsparkSession
+        delta_options = java_class(f"{DELTA}.DeltaOptions")(scala_map(options), session.sessionState().conf())
+        save_mode = getattr(java_class("org.apache.spark.sql.SaveMode"), mode)
+        command = java_class(f"{DELTA}.commands.WriteIntoDelta")(
+            self.log, save_mode, delta_options, partitions, scala_map({}), rows._jdf, none, none, is_by_name
+        )
+        return command.writeAndReturnCommitData(self.transaction, session, none, is_replace).actions()
+
     def logged(self, files: Any) -> list[LoggedFile]:
         """Return the log entry of each file of a Scala `Seq[AddFile]`, by one call for all of them.
 

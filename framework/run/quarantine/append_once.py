@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from framework.cdc.delta.table_version import TableVersion
-from framework.cdc.model.columns import align_column, column, match_field
+from framework.cdc.model.columns import align_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,11 +38,5 @@ def append_once(rows: DataFrame, table: TableAddress, application_id: str, numbe
         pyspark.errors.PySparkException: a value does not fit its column, a constraint is violated, or a conflict.
     """
     stored = rows.sparkSession.read.format("delta").load(str(table.path)).schema
-    wanted = []
-    for field in rows.schema.fields:
-        known = match_field(stored, field.name)
-        value = column(field.name)
-        fitted = value if known is None else align_column(value, field.dataType, known.dataType)
-        wanted.append(fitted.alias(field.name))
-    writer = rows.select(*wanted).write.format("delta").mode("append").option("mergeSchema", "true")
+    writer = align_rows(rows, stored).write.format("delta").mode("append").option("mergeSchema", "true")
     writer.option("txnAppId", application_id).option("txnVersion", number).save(str(table.path))

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from framework.cdc.delta.new_files import NewFile, added_file, takes_files
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open
+from framework.cdc.model.columns import align_rows
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage import Storage
 from framework.graph.relations import batch_paths
@@ -70,16 +71,16 @@ class TableAppend:
         Raises:
             pyspark.errors.PySparkException: a constraint of the table is violated, or a conflict.
         """
-        if _columns(self._version) != _named_types(rows.schema):
-            # Delta's own command adds new columns to the table, or says why it can't.
-            writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
-            writer = writer.option("txnAppId", self._query_id).option("txnVersion", self._number)
-            writer.save(self._version.log.dataPath().toString())
+        version = self._version
+        if _columns(version) == _named_types(rows.schema):
+            self._commit(version.transaction.writeFiles(rows._jdf), {})
             return
-        self._commit(self._version.transaction.writeFiles(rows._jdf), {})
+        # Another writer has changed the columns since the stream began: as Delta's sink, fit the rows into them.
+        fitted, partitions = align_rows(rows, _schema(version)), version.snapshot.metadata().partitionColumns()
+        self._commit(version.write(fitted, mode="Append", options={"mergeSchema": "true"}, partitions=partitions), {})
 
     def _commit(self, adds: Any, counts: dict[str, int]) -> None:
-        """Commit a Scala `Seq[AddFile]`; Delta counts what it writes itself, and `counts` the other rows and bytes."""
+        """Commit a Scala `Seq` of actions; Delta counts what it has written, and `counts` has other rows and bytes."""
         version, option = self._version, java_class("scala.Option")
         taken = java_class(f"{DELTA}.actions.SetTransaction")(
             self._query_id, self._number, option.apply(version.now())
@@ -147,7 +148,11 @@ def delete_leftovers(
 
 
 def _columns(version: TableVersion) -> list[tuple[str, str]]:
-    return _named_types(StructType.fromJson(json.loads(version.snapshot.metadata().schemaString())))
+    return _named_types(_schema(version))
+
+
+def _schema(version: TableVersion) -> StructType:
+    return StructType.fromJson(json.loads(version.snapshot.metadata().schemaString()))
 
 
 def _named_types(schema: StructType) -> list[tuple[str, str]]:
