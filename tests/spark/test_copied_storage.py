@@ -15,6 +15,7 @@ from framework.foundation.errors import OperationError
 from framework.plan.steps import RefuseTable
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states
+from tests.support.interruption import interrupt
 from tests.support.plain_tables import table_rows
 
 if TYPE_CHECKING:
@@ -124,6 +125,35 @@ def test_an_interrupted_rewind_is_finished_by_a_moved_storage_and_not_by_a_copy(
     with pytest.raises(OperationError, match="REWIND_NOT_FINISHABLE"):
         twin.run(declared(twin, lake))
     assert rows("outside") == [(1,), (2,)]
+
+
+def test_a_copy_gives_up_the_rewind_that_its_original_has_finished(interpreting: SparkSession, tmp_path: Path) -> None:
+    """Its own tables go back, and a table of the original is left alone: the copy fills one at another path."""
+    world = EngineWorld(interpreting, tmp_path / "first")
+    world.feed([(1,)], "id INT")
+    first = world.run(declared(world, tmp_path / "lake"))
+    world.feed([(2,)], "id INT")
+    world.run(declared(world, tmp_path / "lake"))
+    rewinds = world.pipeline(declared(world, tmp_path / "lake")).rewinds
+    interrupt(lambda: rewinds.rewind(rewinds.plan(first.update_id)), "rewinds.after_mark")
+    twin = world.copy(tmp_path / "twin")
+    assert rewinds.finish() is not None
+    restored = table_rows(interpreting, str(tmp_path / "lake" / "outside"))
+
+    pipeline = twin.pipeline(declared(twin, tmp_path / "own"))
+    with pytest.raises(OperationError, match=REWIND):
+        pipeline.run()
+    plan = pipeline.rewinds.plan_abandonment()
+    assert plan is not None
+    assert plan.rest is not None
+    assert [name.table for name in plan.rewound] == ["inside"]
+    assert [name.table for name in plan.rest.refreshed] == ["outside"]
+    pipeline.rewinds.abandon(plan)
+    assert twin.rows("inside") == [(1,)]
+    assert pipeline.run().state is UpdateState.COMPLETED
+    for rows in (twin.rows("inside"), table_rows(interpreting, str(tmp_path / "own" / "outside"))):
+        assert sorted(rows) == [(1,), (2,)]
+    assert table_rows(interpreting, str(tmp_path / "lake" / "outside")) == restored == [(1,)]
 
 
 def test_only_one_storage_writes_to_a_table_outside_of_it(interpreting: SparkSession, tmp_path: Path) -> None:

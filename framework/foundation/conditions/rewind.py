@@ -125,8 +125,8 @@ CONDITIONS: dict[str, Condition] = {
     "REWIND_OF_OTHER_STORAGE": Condition(
         "The rewind to {to}, which was interrupted, would restore the table of {dataset} at {path}. That table belongs "
         "to another storage, {other}.",
-        "Finish the rewind there, and copy the storage again. Or, if the other storage is not used any more, let the "
-        "table belong to this one: {statement}",
+        "Finish the rewind there, and copy the storage again. Or give it up here: `sluice rewind --abandon`. "
+        "Or, if the other storage is not used any more, let the table belong to this one: {statement}",
     ),
     "REWIND_OF_OTHER_PIPELINE": Condition(
         "The rewind to {to} takes back {dataset}, a table of pipeline {pipeline} in the same storage.",

@@ -18,7 +18,7 @@ from framework.plan.selection import is_resettable
 from framework.plan.state import TableKind
 from framework.recovery.rewind.scope import with_readers
 from framework.run.tables.table_store import TableStore
-from framework.run.update.rewind_obstacles import Obstacle, obstacles, restore_version
+from framework.run.update.rewind_obstacles import Obstacle, obstacles, restore_version, tables_elsewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ def abandonment_of(graph: DataflowGraph, store: TableStore, rewind: StoredRewind
         UserError: TABLE_NOT_RESETTABLE; several as RequestErrors.
         OperationError: REWIND_OF_OTHER_PIPELINE.
     """
-    found = obstacles(store, rewind)
+    found = (*tables_elsewhere(store, rewind), *obstacles(store, rewind))
     # Without a table to restore, the first effects are those on quarantine and checkpoints, which do not show.
     is_begun = bool(rewind.refreshed) or not rewind.tables
     if not is_begun and all(restore_version(store.storage, each, rewind) is None for each in rewind.tables):

@@ -52,6 +52,16 @@ def obstacles(store: TableStore, rewind: StoredRewind) -> tuple[Obstacle, ...]:
     return tuple(_found([*tables, *flows]))
 
 
+def tables_elsewhere(store: TableStore, rewind: StoredRewind) -> tuple[Obstacle, ...]:
+    """Return the tables of a rewind that belong to another storage: this one is a copy, and must not restore them."""
+    found = ((each, store.other_storage(each.dataset, each.path)) for each in rewind.tables)
+    return tuple(
+        Obstacle(dataset=table.dataset, problem=f"{table.path} belongs to the storage {other}")
+        for table, other in found
+        if other
+    )
+
+
 def check_no_rewind(store: TableStore) -> None:
     """Check that no rewind is in progress.
 
