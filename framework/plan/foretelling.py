@@ -25,6 +25,7 @@ _KEYS = "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"
 _VALUES = "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"
 _NO_METADATA = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 _WENT_BACK = "TABLE_OLDER_THAN_CHECKPOINT"
+_REWOUND = "CHECKPOINT_OLDER_THAN_REWIND"
 RESTORE = {
     SOURCES_CHANGED: "Restore the sources of its query.",
     _OPERATORS: "Restore the query.",
@@ -35,6 +36,7 @@ RESTORE = {
     "STATE_STORE_INVALID_CONFIG_AFTER_RESTART": "Restore the setting.",
     _NO_METADATA: "Put the files of the checkpoint back, as they were last.",
     _WENT_BACK: "Put the newer folder of the table back.",
+    _REWOUND: "Go back to the same time once more, with this storage: `sluice rewind --to TIME`.",
     "DELTA_SOURCE_IGNORE_DELETE": "Read the table's change feed, or set the read option `skipChangeCommits`.",
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES": "Read the table's change feed, or set the read option `skipChangeCommits`.",
 }
@@ -133,11 +135,17 @@ def _roll_back(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
 
 def may_resume(condition: str, state: FlowState) -> bool:
     """Whether a reset may begin where the checkpoint ends: the position is known, and the sources still have it."""
-    return bool(state.resume) and condition not in {_WENT_BACK, *(gap.condition for gap in state.gaps)}
+    return bool(state.resume) and condition not in {_WENT_BACK, _REWOUND, *(gap.condition for gap in state.gaps)}
 
 
 def _of_table(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None:
     """The flow would go on behind rows that the table no longer has."""
+    if state.rewound:
+        return _REWOUND, (
+            f"{dataset.name.table} was rewound, and the checkpoint that belongs to it is not here. The storage is "
+            "an older copy. The flow would not read the rows again that the rewind has undone, or write rows again "
+            "that have come since."
+        )
     if state.went_back is None:
         return None
     present, before = state.went_back

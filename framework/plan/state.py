@@ -43,6 +43,7 @@ class FlowState:
         moved_sink: whether its sink has another path, table or topic than when the generation last ended.
         unknown_rows: whether a target that the flow appends to has rows of a stream whose checkpoint is not here:
             before its first run at any time, later since it last ran.
+        rewound: whether a rewind of which this storage does not know has undone rows of the flow.
         refreshed: whether a full refresh of which this storage does not know has replaced the rows of that table since.
         held: why an operator does not want the flow to run; empty if it may.
     """
@@ -66,6 +67,7 @@ class FlowState:
     went_back: tuple[int, int] | None = None
     moved_sink: bool = False
     unknown_rows: bool = False
+    rewound: bool = False
     refreshed: bool = False
     held: str = ""
 

@@ -91,6 +91,15 @@ DIAGNOSES = (
         ways=(Way.RESTORE, Way.RESET_START, Way.FULL_REFRESH),
     ),
     Diagnosis(
+        name="TABLE_REWOUND",
+        meaning=(
+            "A rewind took the table back, and an older copy of the storage was put in place since. The checkpoint is "
+            "from before the rewind: the flow would lose the rows that it undid, or repeat those that came after it."
+        ),
+        faults=(Fault(condition="CHECKPOINT_OLDER_THAN_REWIND"),),
+        ways=(Way.RESTORE, Way.RESET_START, Way.FULL_REFRESH),
+    ),
+    Diagnosis(
         name="SOURCES_CHANGED",
         meaning=(
             "The checkpoint stores the positions of its sources by number. The query has more or fewer sources now, or "

@@ -21,6 +21,7 @@ from framework.recovery.rewind.plan import FlowRewind, RewindPlan, TableRewind
 from framework.recovery.rewind.positions import FlowPosition, Positions, batches_after, is_stream
 from framework.recovery.rewind.scope import scope_of
 from framework.recovery.rewind.tables import StoredTable, auxiliary_at
+from framework.run.flows.generation_numbers import latest_number
 from framework.run.tables.stored_version import restored_rows
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import read_tip
@@ -141,7 +142,10 @@ class Decision:
                     flow, position, table=table, current=current, cut=cut, restored=restored
                 ):
                     continue
-                number = GenerationStore(self.store.storage).latest_number(table.dataset.name, flow.spec.name) + 1
+                number = 1 + latest_number(
+                    self.store.storage, self.graph.pipeline, table.dataset.name, flow.spec.name, path=None,
+                    tip=read_tip(self.store.storage, table.path),
+                )  # fmt: skip
                 origin = position.generation
                 yield flow, position, RewoundFlow(
                     dataset=table.dataset.name, flow=flow.spec.name, before=current.number, generation=number,

@@ -25,15 +25,15 @@ from framework.ingest.holds import held_flows
 from framework.plan.starts import as_started, flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
 from framework.run.flows.ahead import begins_late, has_lost_start, is_ahead, sink_folder
-from framework.run.flows.application import application_id
 from framework.run.flows.former_flows import former_flows, has_unknown_refresh, has_unknown_rows
+from framework.run.flows.generation_numbers import is_older_than_rewind, latest_number
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.source_places import misplaced_in_checkpoint, misplaced_source
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_kind import view_fingerprint
 from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
-from framework.sources.delta.history import CommitHistory, batches_in
+from framework.sources.delta.history import batches_in
 from framework.sources.delta.log import LogTip, latest_version, read_tip
 from framework.sources.delta.source import REPLACED, begin_of, table_source
 from framework.sources.kinds import flow_gaps, flow_resume, is_drained, removed_data, source_identity
@@ -189,6 +189,7 @@ class StateReader:
             went_back=self._went_back(dataset, tip, flow, current),
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
+            rewound=is_older_than_rewind(self.storage, dataset.name, flow.spec.name, tip),
             refreshed=reads and has_unknown_refresh(self.storage, self.graph.pipeline, dataset, tip, after=after),
         )  # fmt: skip
 
@@ -224,20 +225,9 @@ class StateReader:
         return (present, mark.version) if present is not None and present < mark.version else None
 
     def _latest_number(self, dataset: GraphDataset, flow: GraphFlow, tip: LogTip | None) -> int:
-        """Return the highest number that a generation of a flow ever had.
-
-        If checkpoint and manifest were deleted by hand, an AUTO CDC target still has the batches of the flow under the
-        numbers of its generations, and would skip those of a new generation with the same number.
-        """
-        latest = GenerationStore(self.storage).latest_number(dataset.name, flow.spec.name)
-        if latest or flow.spec.cdc is None or not dataset.is_table:
-            return latest
-        history = CommitHistory(self.storage, self.store.path(dataset.spec))
-        prefix = application_id(self.graph.pipeline, flow.spec.name, 0).removesuffix("0")
-        taken = {name for version in history.versions for name in history.commit(version).batches}
-        taken.update({} if tip is None else tip.transactions or {})
-        numbers = (name.removeprefix(prefix) for name in taken if name.startswith(prefix))
-        return max((int(number) for number in numbers if number.isdecimal()), default=0)
+        """Return the highest number that a generation of a flow ever had."""
+        path = self.store.path(dataset.spec) if dataset.is_table and flow.spec.cdc is not None else None
+        return latest_number(self.storage, self.graph.pipeline, dataset.name, flow.spec.name, path=path, tip=tip)
 
     def flow_state(self, flow: GraphFlow) -> FlowState:
         """Return the state of one flow's checkpoint."""

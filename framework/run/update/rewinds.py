@@ -4,7 +4,9 @@ The effects in order, and why a crash after each is safe. From the first on, no 
 rest is done: the next update and the next rewind do it first, all others refuse.
 
 1. the decision is written: the version of each table, and the batch of each flow -> nothing is changed;
-2. each table is restored in one commit that names the rewind -> a table with that commit is not restored again;
+2. each table is restored in one commit that names the rewind -> a table with that commit is not restored again. A
+   transaction of each flow says which generation continues it -> the table takes it once. A storage that is older than
+   the rewind does not have the generation;
 3. the new checkpoint of each flow is copied from the old one, up to its batch -> it is copied again, because no
    manifest refers to it. An offset in a restored table becomes the version after its restore: its reader passes over
    the commits that are undone, and over the restore itself;
@@ -45,6 +47,7 @@ from framework.foundation.table_address import TableAddress
 from framework.record.drafts import user_action
 from framework.record.events import Origin
 from framework.record.log import EventLog
+from framework.run.flows.generation_numbers import rewind_application
 from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.table import QuarantineTable
 from framework.run.tables.table_store import TableStore
@@ -119,6 +122,8 @@ class Rewinds:
             # A restored table has the properties of that time. A crash here is safe, unless another storage had it
             # then: that is refused, and the user says once more whose it is.
             self.store.mark(table.dataset, table.path)
+            if not table.auxiliary:
+                self._name_generations(table, rewind)
             if table.table_id is not None:
                 restored[table.table_id] = version
             failpoint("rewinds.after_table")
@@ -159,6 +164,14 @@ class Rewinds:
         done = restore_version(self.store.storage, table, rewind)
         assert done is not None, table.path
         return done
+
+    def _name_generations(self, table: RewoundTable, rewind: StoredRewind) -> None:
+        """Commit the number of each flow's new generation to a restored table: a restore has no transactions itself."""
+        for flow in rewind.flows:
+            if flow.dataset == table.dataset:
+                nothing = DeltaTable.forPath(session_for(self.store.spark, {}), table.path).toDF().limit(0)
+                writer = nothing.write.format("delta").mode("append").option("txnVersion", flow.generation)
+                writer.option("txnAppId", rewind_application(flow.flow)).save(table.path)
 
     def _begin_refresh(self, name: QualifiedName) -> None:
         """Mark a full refresh as begun, unless one is: the next update does it."""

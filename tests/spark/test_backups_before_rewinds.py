@@ -1,0 +1,105 @@
+"""A backup of the storage from before a rewind, put back after it, beside tables outside of the storage."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from framework import pipelines as dp
+from framework.plan.steps import RunFlow
+from framework.run.update.results import FlowState, UpdateState
+from tests.support.engine_world import EngineWorld, states
+from tests.support.plain_tables import table_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+REWOUND = "CHECKPOINT_OLDER_THAN_REWIND"
+NAMES = ("appended", "merged")
+
+
+class Lake:
+    """Two tables outside of a storage that is replaced by an older backup; the source is outside, too."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark, self.root, self.source = spark, root, str(root / "source")
+        self.world = EngineWorld(spark, root / "app")
+
+    def feed(self, *numbers: int) -> None:
+        """Append a commit to the source."""
+        rows = self.spark.createDataFrame([(number,) for number in numbers], "id INT")
+        rows.coalesce(1).write.format("delta").mode("append").save(self.source)
+
+    def declared(self) -> Callable[[], None]:
+        """An append table and a target of AUTO CDC."""
+
+        def rows() -> DataFrame:
+            return self.spark.readStream.format("delta").load(self.source)
+
+        def declare() -> None:
+            dp.table(name="appended", path=str(self.root / "lake" / "appended"))(rows)
+            dp.create_streaming_table("merged", path=str(self.root / "lake" / "merged"))
+            dp.auto_cdc_flow(target="merged", name="changes", keys=["id"], sequence_by="id")(rows)
+
+        return declare
+
+    def rows(self) -> dict[str, list[int]]:
+        """The rows of both tables."""
+        folders = {name: str(self.root / "lake" / name) for name in NAMES}
+        return {name: sorted(row[0] for row in table_rows(self.spark, folder)) for name, folder in folders.items()}
+
+    def back_up(self) -> None:
+        """Copy the storage."""
+        shutil.copytree(self.root / "app", self.root / "backup")
+
+    def put_back(self) -> None:
+        """Replace the storage by the copy."""
+        shutil.rmtree(self.root / "app")
+        shutil.copytree(self.root / "backup", self.root / "app")
+
+    def broken(self) -> dict[str, str]:
+        """The conditions of the flows that the plan does not start."""
+        steps = [step for step in self.world.pipeline(self.declared()).plan().steps if isinstance(step, RunFlow)]
+        return {step.flow.table: step.broken.condition for step in steps if step.broken is not None}
+
+
+@pytest.mark.parametrize(
+    ("way", "since"), [("rewind", "update"), ("rewind", "nothing"), ("reset", "update"), ("refresh", "nothing")]
+)
+def test_flows_from_before_a_rewind_do_not_go_on_in_the_rewound_tables(
+    interpreting: SparkSession, tmp_path: Path, way: str, since: str
+) -> None:
+    """They would repeat rows that came after the rewind, or never read those again that it undid. Three ways out."""
+    lake = Lake(interpreting, tmp_path)
+    lake.feed(1)
+    first = lake.world.run(lake.declared())
+    lake.feed(2)
+    assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
+    lake.back_up()
+    rewinds = lake.world.pipeline(lake.declared()).rewinds
+    rewinds.rewind(rewinds.plan(first.update_id))
+    lake.feed(3)
+    before = {name: [1, 2, 3] if since == "update" else [1] for name in NAMES}
+    if since == "update":
+        assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
+    lake.put_back()
+    assert lake.broken() == {"appended": REWOUND, "changes": REWOUND}
+    result = lake.world.run(lake.declared())
+    assert states(result) == {"appended": FlowState.FAILED, "changes": FlowState.FAILED}
+    assert lake.rows() == before
+    lake.feed(4)
+    pipeline = lake.world.pipeline(lake.declared())
+    if way == "rewind":
+        pipeline.rewinds.rewind(pipeline.rewinds.plan(first.update_id))
+        result = pipeline.run()
+    elif way == "refresh":
+        result = pipeline.run(full_refresh=list(NAMES))
+    else:
+        result = pipeline.run(reset_checkpoints={"appended": "startingVersion=3", "changes": "startingVersion=0"})
+    assert result.state is UpdateState.COMPLETED
+    assert lake.rows() == {name: [1, 2, 3, 4] for name in NAMES}
+    assert lake.broken() == {}
