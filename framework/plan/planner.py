@@ -182,6 +182,10 @@ class _Planning:
         A requested one starts over, because the code may have changed. An interrupted one continues.
         """
         name, flows = dataset.name, self.graph.flows_into(dataset.name)
+        if self.state.table(name).append_only:
+            refused = self._refused(name, self.state.table(name), "no row of an append-only table can be replaced")
+            yield replace(refused, append_only=True)
+            return
         begun = self.state.table(name).rebuilding
         goes_on = begun is not None and name not in self.selection.rebuilt
         rebuild = begun if begun is not None and goes_on else 1 + (self.state.table(name).last_rebuild)

@@ -94,6 +94,7 @@ class TableState:
         definition: hash of the table's last applied definition; None if it is unknown or has to be applied again.
         computed_from: for a materialized view, the fingerprint of code and inputs that its rows
             were computed from; None if unknown.
+        append_only: whether no commit may remove rows of it, so that a full refresh can't replace them.
         rebuilding: number of an unpublished rebuild; None without one.
         last_rebuild: the highest number ever assigned to a rebuild; 0 for none.
         keeps_history: whether the unpublished rebuild gets the rows back that the sources no longer have.
@@ -107,6 +108,7 @@ class TableState:
     kind: TableKind | None = None
     definition: str | None = None
     computed_from: str | None = None
+    append_only: bool = False
     rebuilding: int | None = None
     last_rebuild: int = 0
     keeps_history: bool = False

@@ -150,6 +150,7 @@ class RefuseTable:
         storage: the root of the storage of this pipeline.
         stored: the kind of the table, if the code declares another one that its rows do not fit.
         declared: the declared kind in this case.
+        append_only: whether a full refresh can't replace its rows.
     """
 
     dataset: QualifiedName
@@ -162,6 +163,7 @@ class RefuseTable:
     storage: str = ""
     stored: TableKind | None = None
     declared: TableKind | None = None
+    append_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +224,11 @@ def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
         return OperationError(
             "DATASET_TYPE_CHANGED", location=dataset.spec.location if dataset is not None else None,
             dataset=step.dataset, stored=step.stored, declared=step.declared, would=_WOULD[step.stored, step.declared],
+        )  # fmt: skip
+    if step.append_only:
+        return OperationError(
+            "FULL_REFRESH_OF_APPEND_ONLY_TABLE", location=dataset.spec.location if dataset is not None else None,
+            dataset=step.dataset, table=TableAddress(path=step.path).sql,
         )  # fmt: skip
     return OperationError(
         "TABLE_NOT_OWNED",

@@ -77,6 +77,18 @@ CONDITIONS: dict[str, Condition] = {
         "but not all, and it is unknown which. The table is as it was.",
         "Name more columns in `--history-keys`, so that a row has values of its own. The rows are also in {path}.",
     ),
+    "FULL_REFRESH_OF_APPEND_ONLY_TABLE": Condition(
+        "The table of {dataset} has the property delta.appendOnly, so that a full refresh can't replace its rows. "
+        "Nothing is written.",
+        "Set the property to false, then repeat the full refresh: ALTER TABLE {table} SET TBLPROPERTIES "
+        "('delta.appendOnly' = 'false'). If `table_properties` declares the property, it is set again afterwards.",
+    ),
+    "FULL_REFRESH_VIOLATES_CONSTRAINT": Condition(
+        "The full refresh of {dataset} has read all rows, but the table does not take them: some violate its CHECK "
+        "constraint {constraint} ({check}). The table is as it was. Its flows do not run until the refresh is done.",
+        "Correct the query, and refresh again: `sluice run --full-refresh {dataset}`.\n  -> Or: drop the constraint, "
+        "and the next update publishes the rows: {statement}",
+    ),
     "FULL_REFRESH_UNFINISHED": Condition(
         "A full refresh of {dataset} is not finished. It reads all data of its sources anew, and what is changed in "
         "between would be undone when it ends.",

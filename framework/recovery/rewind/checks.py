@@ -58,7 +58,7 @@ class Checks:
         for table in tables:
             name, location = table.dataset.name, table.dataset.spec.location
             tip = read_tip(self.store.storage, table.path)
-            if tip is not None and tip.properties.get("delta.appendOnly", "").lower() == "true":
+            if tip is not None and tip.is_append_only:
                 faults.append(UserError("REWIND_OF_APPEND_ONLY_TABLE", location=location, dataset=name))
         return faults
 

@@ -100,6 +100,7 @@ class StateReader:
         name = dataset.name
         stored = self.store.stored_table(dataset)
         rebuild = RebuildStore(self.storage).read(name)
+        tip = read_tip(self.storage, self.store.path(dataset.spec))
         computed_from = None
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
             computed_from = view_fingerprint(self.storage, self.store.path(dataset.spec))
@@ -112,6 +113,7 @@ class StateReader:
             kind=stored.kind if stored is not None else None,
             definition=stored.definition if stored is not None else None,
             computed_from=computed_from,
+            append_only=tip is not None and tip.is_append_only,
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
             last_rebuild=rebuild.number if rebuild is not None else 0,
             keeps_history=rebuild is not None and rebuild.is_building and rebuild.backup is not None,

@@ -29,12 +29,17 @@ From 1 to 7 resets, roll-backs, rewinds and replays are refused: the end of the 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
 from framework.cdc.delta.table_overwrite import overwrite_table
 from framework.cdc.delta.transaction_identifiers import Batch
+from framework.cdc.model.columns import quote
 from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.checkpoints.manifest import BY_REFRESH
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
@@ -50,8 +55,11 @@ from framework.run.flows.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
 from framework.run.tables.table_store import TableStore
 from framework.run.tables.wider_columns import support_types
-from framework.run.update.fault_classification import fault_of
+from framework.run.update.fault_classification import error_texts, fault_of
 from framework.run.update.kept_history import KeptHistory
+
+_VIOLATED = re.compile(r"CHECK constraint (?P<constraint>\S+) \((?P<check>.+)\) violated by row")
+"""Delta's message of a row that violates a constraint: users add them to tables, and the copy does not have them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -221,4 +229,14 @@ class Rebuilds:
         session = session_for(self.store.spark, {})
         if self.store.exists(target):  # an auxiliary table may have been created by the rebuild only
             support_types(session, target, session.read.format("delta").load(str(source.path)).schema)
-        overwrite_table(session, source, target, Batch(application_id=application, number=mark.number))
+        try:
+            overwrite_table(session, source, target, Batch(application_id=application, number=mark.number))
+        except (Py4JJavaError, PySparkException) as error:
+            violated = _VIOLATED.search("\n".join(error_texts(error)))
+            if violated is None:
+                raise
+            raise OperationError(
+                "FULL_REFRESH_VIOLATES_CONSTRAINT", location=dataset.spec.location, dataset=dataset.name,
+                constraint=violated["constraint"], check=violated["check"],
+                statement=f"ALTER TABLE {target.sql} DROP CONSTRAINT {quote(violated['constraint'])}",
+            ) from error  # fmt: skip

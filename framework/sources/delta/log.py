@@ -45,6 +45,11 @@ class LogTip:
     transactions: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
     comment: str | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def is_append_only(self) -> bool:
+        """Whether Delta refuses each commit that removes rows."""
+        return self.properties.get("delta.appendOnly", "").lower() == "true"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogListing:

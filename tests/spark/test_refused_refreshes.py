@@ -1,0 +1,100 @@
+"""Full refreshes whose rows the table does not take, because of a property or a constraint of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from framework import pipelines as dp
+from framework.plan.steps import RefuseTable
+from framework.run.update.results import UpdateState
+from tests.support.engine_world import EngineWorld
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from framework.run.update.results import UpdateResult
+
+
+def error_of(result: UpdateResult) -> tuple[str, str]:
+    """The condition and the text of the only error of an update."""
+    (error,) = [flow.error for flow in result.flows if flow.error is not None]
+    return error.condition, error.render()
+
+
+def test_a_full_refresh_of_an_append_only_table_is_refused_by_the_plan(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """Before anything is computed; other updates go on, and the refresh is possible without the property."""
+    world = EngineWorld(interpreting, tmp_path)
+
+    def declare() -> None:
+        @dp.table(table_properties={"delta.appendOnly": "true"})
+        def kept() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+    world.feed([(1,)], "id INT")
+    assert world.run(declare).state is UpdateState.COMPLETED
+    world.feed([(2,)], "id INT")
+    steps = world.pipeline(declare).plan(full_refresh=["kept"]).steps
+    assert [type(step) for step in steps] == [RefuseTable]
+    condition, text = error_of(world.run(declare, full_refresh=["kept"]))
+    assert condition == "FULL_REFRESH_OF_APPEND_ONLY_TABLE"
+    assert (world.rows("kept"), (tmp_path / "storage" / "rebuilds").exists()) == ([(1,)], False)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.rows("kept") == [(1,), (2,)]
+
+    statement = re.search(r"ALTER TABLE .*'false'\)", text)
+    assert statement is not None
+    interpreting.sql(statement[0])
+    assert world.run(declare, full_refresh=["kept"]).state is UpdateState.COMPLETED
+    assert world.rows("kept") == [(1,), (2,)]
+    properties = interpreting.sql(f"SHOW TBLPROPERTIES delta.`{world.path('kept')}`").collect()
+    assert ("delta.appendOnly", "true") in {tuple(row) for row in properties}
+
+
+@pytest.mark.parametrize(("kind", "way"), [("appended", "correct"), ("merged", "correct"), ("appended", "drop")])
+def test_a_full_refresh_that_violates_a_constraint_of_a_user_names_it(
+    interpreting: SparkSession, tmp_path: Path, kind: str, way: str
+) -> None:
+    """The table is as before, until the constraint is dropped, or a corrected query is refreshed."""
+    world = EngineWorld(interpreting, tmp_path)
+
+    def declared(sign: int) -> Callable[[], None]:
+        def rows() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source()).selectExpr("id", f"{sign} * id AS value")
+
+        def declare() -> None:
+            if kind == "appended":
+                dp.table(name="t")(rows)
+            else:
+                dp.create_streaming_table("t")
+                dp.auto_cdc_flow(target="t", name="changes", keys=["id"], sequence_by="id")(rows)
+
+        return declare
+
+    world.feed([(1,)], "id INT")
+    assert world.run(declared(1)).state is UpdateState.COMPLETED
+    interpreting.sql(f"ALTER TABLE delta.`{world.path('t')}` ADD CONSTRAINT positive CHECK (value > 0)")
+    for number, refreshed in ((2, ["t"]), (3, [])):
+        world.feed([(number,)], "id INT")
+        condition, text = error_of(world.run(declared(-1), full_refresh=refreshed))
+        assert condition == "FULL_REFRESH_VIOLATES_CONSTRAINT", text
+        assert "positive" in text
+        assert world.rows("t") == [(1, 1)]
+    if way == "drop":
+        statement = re.search(r"ALTER TABLE .* DROP CONSTRAINT \S+", text)
+        assert statement is not None
+        interpreting.sql(statement[0])
+        assert world.run(declared(-1)).state is UpdateState.COMPLETED
+        assert world.rows("t") == [(1, -1), (2, -2), (3, -3)]
+    else:
+        assert world.run(declared(1), full_refresh=["t"]).state is UpdateState.COMPLETED
+        assert world.rows("t") == [(1, 1), (2, 2), (3, 3)]
+    world.feed([(4,)], "id INT")
+    assert world.run(declared(1)).state is UpdateState.COMPLETED
+    assert world.rows("t")[-1] == (4, 4)
