@@ -103,3 +103,19 @@ def test_flows_from_before_a_rewind_do_not_go_on_in_the_rewound_tables(
     assert result.state is UpdateState.COMPLETED
     assert lake.rows() == {name: [1, 2, 3, 4] for name in NAMES}
     assert lake.broken() == {}
+
+
+def test_a_reset_after_a_backup_was_put_back_skips_no_batch_of_its_table(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """The table has batches of a generation that the backup does not have; the reset gets another number."""
+    lake = Lake(interpreting, tmp_path)
+    lake.feed(1)
+    assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
+    lake.back_up()
+    reset = {"changes": "startingVersion=0"}
+    assert lake.world.run(lake.declared(), reset_checkpoints=reset, refresh=["merged"]).state is UpdateState.COMPLETED
+    lake.put_back()
+    lake.feed(2)
+    assert lake.world.run(lake.declared(), reset_checkpoints=reset).state is UpdateState.COMPLETED
+    assert lake.rows() == {name: [1, 2] for name in NAMES}

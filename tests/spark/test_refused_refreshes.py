@@ -80,6 +80,7 @@ def test_a_full_refresh_that_violates_a_constraint_of_a_user_names_it(
     world.feed([(1,)], "id INT")
     assert world.run(declared(1)).state is UpdateState.COMPLETED
     interpreting.sql(f"ALTER TABLE delta.`{world.path('t')}` ADD CONSTRAINT positive CHECK (value > 0)")
+    text = ""
     for number, refreshed in ((2, ["t"]), (3, [])):
         world.feed([(number,)], "id INT")
         condition, text = error_of(world.run(declared(-1), full_refresh=refreshed))
