@@ -81,8 +81,9 @@ def test_a_full_refresh_that_violates_a_constraint_of_a_user_names_it(
     assert world.run(declared(1)).state is UpdateState.COMPLETED
     interpreting.sql(f"ALTER TABLE delta.`{world.path('t')}` ADD CONSTRAINT positive CHECK (value > 0)")
     text = ""
-    for number, refreshed in ((2, ["t"]), (3, [])):
-        world.feed([(number,)], "id INT")
+    for number, refreshed in ((2, ["t"]), (None, []), (3, [])):  # also without new data
+        if number is not None:
+            world.feed([(number,)], "id INT")
         condition, text = error_of(world.run(declared(-1), full_refresh=refreshed))
         assert condition == "FULL_REFRESH_VIOLATES_CONSTRAINT", text
         assert "positive" in text

@@ -10,6 +10,7 @@ from typing import assert_never
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import BY_LOSS
 from framework.checkpoints.rebuilds import Rebuild
+from framework.declare.specs import DatasetKind
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
@@ -132,9 +133,11 @@ class Executor:
                     failed[dataset.name] = error
 
     def _unsettled(self, plan: Plan) -> dict[QualifiedName, SluiceError]:
-        """Finish frozen full refreshes of tables that flows are about to write to; return where that failed."""
+        """Finish frozen full refreshes of tables whose flows run or have no new data; return where that failed."""
         names = dict.fromkeys(
-            step.dataset for step in plan.steps if isinstance(step, RunFlow) and step.rebuild is None
+            step.dataset for step in plan.steps
+            if (isinstance(step, RunFlow) and step.rebuild is None)
+            or (isinstance(step, SkipStep) and not step.excluded and self._is_stream(step.dataset))
         )  # fmt: skip
         found = {}
         for dataset in (self._dataset(name) for name in names):
@@ -142,6 +145,9 @@ class Executor:
             if error is not None:
                 found[dataset.name] = error
         return found
+
+    def _is_stream(self, name: QualifiedName) -> bool:
+        return self._dataset(name).kind is DatasetKind.STREAMING_TABLE
 
     def _prepare(self, step: CreateTable) -> Rebuild | SluiceError:
         dataset, number = self._dataset(step.dataset), step.rebuild

@@ -87,9 +87,8 @@ class Board:
     def _submit_step(self, step: Step, failed: Mapping[QualifiedName, SluiceError]) -> None:
         match step:
             case SkipStep():
-                state = FlowState.EXCLUDED if step.excluded else FlowState.IDLE
                 if step.flow is not None:
-                    self._add(FlowResult(flow=step.flow, dataset=step.dataset, state=state, reason=step.reason))
+                    self._add(_skipped(step, step.flow, None if step.excluded else failed.get(step.dataset)))
             case RefuseTable():
                 for flow in step.flows:
                     self._add(
@@ -143,6 +142,13 @@ class Board:
 def _after(step: Work) -> Iterator[QualifiedName]:
     if isinstance(step, RunFlow | RefreshView):
         yield from step.after
+
+
+def _skipped(step: SkipStep, flow: QualifiedName, error: SluiceError | None) -> FlowResult:
+    if error is not None:
+        return FlowResult(flow=flow, dataset=step.dataset, state=FlowState.FAILED, reason=NOT_SET_UP, error=error)
+    state = FlowState.EXCLUDED if step.excluded else FlowState.IDLE
+    return FlowResult(flow=flow, dataset=step.dataset, state=state, reason=step.reason)
 
 
 def _result(step: RunFlow | RefreshView, state: FlowState, reason: str, error: SluiceError | None = None) -> FlowResult:
