@@ -119,6 +119,7 @@ class Rewinds:
         restored: dict[str, int] = {}
         for table in rewind.tables:
             version = self._restore(table, rewind)
+            failpoint("rewinds.after_restore")
             # A restored table has the properties of that time. A crash here is safe, unless another storage had it
             # then: that is refused, and the user says once more whose it is.
             self.store.mark(table.dataset, table.path)
