@@ -166,11 +166,25 @@ class _Beginning:
             self._refusals.append(Refusal(target=self._gateway.changes, error=error))
             return state
         for table in state.tables:
-            if table.is_declared:
+            if table.is_declared and table.table.relation:
                 state = self._begun(state, table, Request(generation=table.number + 1), number, lsn=0)
+            elif table.is_declared:
+                state = self._missed_with_fault(state, table)
         changes = self._gateway.changes
         checkpoint = self._checkpoints.latest_number(changes, changes) + 1
         return replace(state, slot_generation=number, changes_checkpoint=checkpoint)
+
+    def _missed_with_fault(self, state: GatewayState, table: TableState) -> GatewayState:
+        """Return the state in which a table with a fault is read again as a whole, once it can be copied.
+
+        A crash after the request: the one for the slot is still open, and the next update asks for this one again.
+        """
+
+        def whole(before: Request) -> Request:
+            return replace(before.with_snapshot, generation=table.number + 1, where=None, partitions="")
+
+        self._store.change_request(whole, self._gateway.name, table.table.source)
+        return self._replaced(state, replace(table, is_missed=True))
 
     def _replace_slot(self) -> None:
         from framework.sources.databases.postgres.position import drop_position, ensure_position
@@ -255,9 +269,7 @@ class _Beginning:
             skips_earlier=table.is_missed,
         )
         # The plan of the snapshot records the membership of the publication that it begins with.
-        # A table with a fault is read as a whole once more when it can be copied.
-        is_missed = table.is_missed and not table.table.relation
-        known = replace(table, generations=(*table.generations, begun), is_missed=is_missed)
+        known = replace(table, generations=(*table.generations, begun), is_missed=False)
         state = self._replaced(state, replace(known, membership=0, partitions=table.table.partitions))
         rebuild = checkpoint if is_rebuild else 0
         if is_outdated and now is not None:
@@ -374,15 +386,14 @@ def _with_open_rows(begun: SnapshotGeneration, request: Request) -> Request:
 def _open_request(table: TableState, request: Request) -> Request | None:
     """Return the request for the generation of a table that begins now; None without one.
 
-    A table that was missed is read again as a whole, once it can be copied.
+    A table that was missed is read again as a whole. A request waits while its table has a fault: the snapshot could
+    not read it, and the definition that its rows will have is not known.
     """
-    if not table.is_declared:
+    if not table.is_declared or not table.table.relation:
         return None
     if _is_read_again(table):
         return Request(generation=table.number + 1)
-    is_open = request.generation > table.number
-    # With a condition not for a table with a fault, perhaps one that needs all rows.
-    return request if is_open and (request.where is None or table.table.relation) else None
+    return request if request.generation > table.number else None
 
 
 def _is_read_again(table: TableState) -> bool:
