@@ -77,11 +77,32 @@ def begin_generations(
     Returns:
         The requests that failed at the source: the other tables go on.
     """
-    return tuple(
-        refusal
-        for gateway in gateways
-        for refusal in _Beginning(gateway, GatewayStore(storage), storage, clock, is_refreshed).run()
+    store = GatewayStore(storage)
+    refusals = tuple(
+        refusal for gateway in gateways for refusal in _Beginning(gateway, store, storage, clock, is_refreshed).run()
     )
+    _forget_moved(gateways, store)
+    return refusals
+
+
+def _forget_moved(gateways: Sequence[IngestedGateway], store: GatewayStore) -> None:
+    """Remove the records of copies that another ingestion makes now, so that the one before does not go on with them.
+
+    A crash before it: the next update does it, and no flow has run with the new record.
+    """
+    declared = {gateway.name: {each.target for each in gateway.tables} for gateway in gateways}
+    states = store.read_all()
+    taken = {
+        each.target
+        for state in states
+        for each in state.copies
+        if each.target in declared.get(state.gateway.name, ())
+    }  # fmt: skip
+    for state in states:
+        moved = taken - declared.get(state.gateway.name, set())
+        kept = tuple(each for each in state.copies if each.target not in moved)
+        if kept != state.copies:
+            store.write(replace(state, copies=kept))
 
 
 class _Beginning:
