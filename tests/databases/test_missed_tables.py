@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.names import QualifiedName
 from tests.support.copied_tables import (
-    all_at_source, all_copied, at_source, copied, failures, of_both_flows, pipeline_of, resync,
+    all_at_source,
+    all_copied,
+    at_source,
+    copied,
+    failures,
+    of_both_flows,
+    pipeline_of,
+    resync,
 )  # fmt: skip
 
 if TYPE_CHECKING:
