@@ -249,8 +249,11 @@ class _Beginning:
             return state
         request = Request(generation=known.number + 1)
         if not has_rows(self._storage, table.target):
-            begins = has_changes(self._storage, self._gateway.changes) and not self._is_skipped(table)
-            return self._with_generation(state, known, request) if begins else state
+            if not has_changes(self._storage, self._gateway.changes) or self._is_skipped(table):
+                return state
+            # As a missed table: only a snapshot has what the changes that are passed over say.
+            self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, table.source)
+            return self._with_generation(state, replace(known, is_missed=True), request)
         if not self._is_refreshed(table.target):
             return state
         return self._begun(state, known, request, state.slot_generation, lsn=self._position(), is_refresh=True)

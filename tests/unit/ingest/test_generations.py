@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from framework.checkpoints.generations import GenerationStore
+from framework.declare.copy_definition import CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SourceError
 from framework.foundation.local_storage import LocalStorage
@@ -337,3 +338,26 @@ def test_a_copy_that_has_an_earlier_name_again_reads_the_snapshot_that_it_has_no
     current = generations.current(ORDERS.target, ORDERS.snapshot_flow)
     assert current is not None
     assert (current.number, current.completed) == (4, False)
+
+
+def test_a_copy_is_recorded_by_the_ingestion_that_makes_it(storage: LocalStorage) -> None:
+    """The one before has no record of it that it could go on with when the table comes back."""
+    definition = CopyDefinition(
+        gateway="bank", source="public.orders", keys=("id",), scd_type=1, row_filter=None, selection="[[], [], []]",
+        columns=(), most_columns=1, storage="1", log_version=1,
+    )  # fmt: skip
+    table = replace(ORDERS, relation=7, definition=definition)
+    there = replace(table, definition=replace(definition, gateway="other"))
+    other = replace(BANK, name="other", tables=(CUSTOMERS,))
+
+    def makers(*tables: tuple[IngestedTable, ...]) -> list[str]:
+        """Return the ingestions with a record of the copy after an update in which both have other tables."""
+        gateways = [replace(each, tables=found) for each, found in zip((BANK, other), tables, strict=True)]
+        assert begin_generations(gateways, storage, ManualClock()) == ()
+        states = [state for state in GatewayStore(storage).read_all() if state.copy(ORDERS.target) is not None]
+        return [state.gateway.name for state in states]
+
+    assert makers((table, CUSTOMERS), ()) == ["bank"]
+    assert makers((CUSTOMERS,), (there,)) == ["other"]
+    assert makers((CUSTOMERS,), ()) == ["other"]
+    assert makers((table, CUSTOMERS), ()) == ["bank"]
