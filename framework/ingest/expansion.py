@@ -172,6 +172,12 @@ class _Expansion:
         is_outdated = error is not None and (has_rows(storage, target) or self._has_changes_only(copy))
         is_unfinished = before.rebuild > 0 and is_rebuild_open(storage, before)
         if not is_outdated and not is_unfinished:
+            if (
+                error is not None
+                and not self._is_skipped(copy)
+                and not is_replaceable(before.definition, copy.definition)
+            ):
+                self.registry.rebuilt.add(target)  # its table has no rows, but the columns of before
             return
         known = None if state is None else state.table(str(copy.table))
         is_read_again = known is not None and reads_altered(known, before.definition, copy.definition)
@@ -185,8 +191,10 @@ class _Expansion:
 
     def _has_changes_only(self, copy: Copy) -> bool:
         """Whether a copy without a snapshot gets changes that may be staged."""
-        mode = GatewayStore(self.storage).request(self.spec.name, str(copy.table)).mode
-        return mode is Mode.SKIPPED and has_changes(self.storage, changes_name(self.spec, self.registry))
+        return self._is_skipped(copy) and has_changes(self.storage, changes_name(self.spec, self.registry))
+
+    def _is_skipped(self, copy: Copy) -> bool:
+        return GatewayStore(self.storage).request(self.spec.name, str(copy.table)).mode is Mode.SKIPPED
 
     def _refuse_filter(self, table: TableName, schema: str, text: str) -> None:
         from pyspark.errors import PySparkException

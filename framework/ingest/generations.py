@@ -249,11 +249,15 @@ class _Beginning:
             return state
         request = Request(generation=known.number + 1)
         if not has_rows(self._storage, table.target):
-            if not has_changes(self._storage, self._gateway.changes) or self._is_skipped(table):
+            is_staged = has_changes(self._storage, self._gateway.changes)
+            if self._is_skipped(table) or not (is_staged or self._begins_empty(before, now)):
                 return state
             # As a missed table: only a snapshot has what the changes that are passed over say.
             self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, table.source)
-            return self._with_generation(state, replace(known, is_missed=True), request)
+            passed = replace(known, is_missed=True)
+            if not is_staged:  # each change is one of the new generation
+                return self._begun(state, passed, request, state.slot_generation, lsn=0)
+            return self._with_generation(state, passed, request)
         if not self._is_refreshed(table.target):
             return state
         return self._begun(state, known, request, state.slot_generation, lsn=self._position(), is_refresh=True)
@@ -308,7 +312,7 @@ class _Beginning:
     def _begins_empty(self, before: CopyState, now: CopyDefinition | None) -> bool:
         """Return whether the rows of a copy can't be replaced in it, now or before a rebuild that has not ended."""
         is_replaced = now is None or is_replaceable(before.definition, now)
-        return is_rebuild_open(self._storage, before) or (not is_replaced and has_rows(self._storage, before.target))
+        return not is_replaced or is_rebuild_open(self._storage, before)
 
     def _copy(self, state: GatewayState, target: QualifiedName) -> CopyState | None:
         return state.copy(target) or copy_elsewhere(self._store, target, self._gateway.name)
