@@ -244,8 +244,7 @@ class _Beginning:
         """
         before, now = self._copy(state, table.target), table.definition
         known = state.table(table.source)
-        is_outdated = now is not None and before is not None and before.followed_by(now) is None
-        if not is_outdated or known is None:
+        if known is None or now is None or before is None or before.followed_by(now) is not None:
             return state
         request = Request(generation=known.number + 1)
         if not has_rows(self._storage, table.target):
