@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from framework.declare.copy_definition import StagedForm
+from framework.declare.copy_definition import CopyDefinition, StagedForm
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.names import QualifiedName
+from framework.ingest.drift import drift_error, is_replaceable
 from framework.ingest.state import GatewayState, SnapshotGeneration, TableState
 
 
@@ -50,6 +51,23 @@ def refreshed(
         tables.append(replace(known_now, named_partitions=table.named_partitions))
     left = (replace(each, is_declared=False, is_missed=True) for each in known.values())
     return replace(base, gateway=gateway, tables=(*tables, *left))
+
+
+def reads_altered(table: TableState, before: CopyDefinition, now: CopyDefinition) -> bool:
+    """Return whether the snapshot with which a missed table begins replaces its rows, whose columns may have changed.
+
+    Not if the code makes the rows in another way, or if a history would begin again: an operator decides this.
+
+    Args:
+        table: what is recorded of the table.
+        before: how the rows of its copy were made.
+        now: how they are made now.
+    """
+    if not table.is_missed:
+        return False
+    error = drift_error(before, now)
+    is_altered = error is None or error.condition == "INGESTION_COLUMNS_CHANGED"
+    return is_altered and (now.scd_type == 1 or is_replaceable(before, now))
 
 
 def _each_once(tables: Sequence[IngestedTable], known: Mapping[str, TableState]) -> tuple[IngestedTable, ...]:

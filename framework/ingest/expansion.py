@@ -13,8 +13,6 @@ from operator import and_, or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.checkpoints.generations import GenerationState, GenerationStore
-from framework.checkpoints.offsets import read_offsets, read_progress
 from framework.declare.registry import GeneratedQuery
 from framework.declare.specs import (
     AutoCdcSpec,
@@ -33,16 +31,16 @@ from framework.ingest.confirmation import (
     has_rows,
     is_pending,
     is_rebuild_open,
-    pending_request,
     snapshot_filter,
 )
 from framework.ingest.copies import Copy, CopyFinder, FailedCopy, KnownTable
+from framework.ingest.declared import reads_altered
 from framework.ingest.drift import drift_error, is_replaceable
+from framework.ingest.known_tables import first_position, known_table, recorded_copy
 from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
 from framework.ingest.payloads import free_name, generation_sql, payload_options, quoted_column
-from framework.ingest.progress import planned_basis
 from framework.ingest.relations import log_relations
-from framework.ingest.state import GatewayState, GatewayStore, Mode, TableState, copy_elsewhere
+from framework.ingest.state import GatewayState, GatewayStore, Mode, TableState
 from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
 from framework.sources.databases.tables import REPLACED, UNREADABLE, quote_identifier
 
@@ -162,70 +160,28 @@ class _Expansion:
         )
 
     def _known(self, table: TableName, target: QualifiedName) -> KnownTable | None:
-        """What is known of the table of a copy.
-
-        None if an operator asked for another snapshot of all rows: that publishes the table again before it reads a
-        chunk. One of some rows ends no gap, except that of partitions whose rows its condition selects.
-        """
-        pending = pending_request(self.storage, self.spec.name, target)
-        if pending is not None and pending.where is None:
-            return None
-        state = GatewayStore(self.storage).read(self.spec.name)
-        found = None if state is None else state.table(str(table))
-        changes = changes_name(self.spec, self.registry)
-        least = 0 if found is None or found.current is None else found.current.checkpoint
-        planned = self._planned(target, snapshot_flow_name(target), least)
-        staged = self._planned(changes, changes)
-        if found is None or (planned is None and staged is None):
-            # Neither its rows nor the log were read: whatever has its name now is the table.
-            return KnownTable(is_begun=planned is not None)
-        basis = planned_basis(planned or ())
-        membership = found.membership or (0 if basis is None else basis.membership)
-        return KnownTable(
-            is_begun=planned is not None,
-            relation=found.relation,
-            membership=membership,
-            # The rows of partitions that came or went while it was missed are read again.
-            partitions="" if found.is_missed else (pending.partitions if pending else "") or found.partitions,
-            position=next(iter(staged or ()), ""),
-        )
-
-    def _planned(self, target: QualifiedName, flow: QualifiedName, least: int = 0) -> tuple[str, ...] | None:
-        """The offsets of the last micro-batch that is planned for a flow; None before the first.
-
-        A checkpoint generation below `least` is of an earlier snapshot.
-        """
-        generations = GenerationStore(self.storage)
-        current = generations.current(target, flow)
-        if current is None or current.number < least:
-            return None
-        path = generations.path(target, flow, current.number)
-        batch = read_progress(self.storage, path).last_offset_batch
-        return None if batch is None else read_offsets(self.storage, path, batch)
-
-    def _first_position(self, state: GatewayState) -> int:
-        """The position at which the log must begin: that of the first snapshot, if it began before the log was read."""
-        changes, generations = changes_name(self.spec, self.registry), GenerationStore(self.storage)
-        is_rebuilt = generations.manifest(changes, changes).in_state(GenerationState.BUILDING) is not None
-        if is_rebuilt or self._planned(changes, changes) is not None:
-            return 0
-        begun = (planned_basis(self._planned(each.target, each.snapshot_flow) or ()) for each in state.gateway.tables)
-        return min((basis.position for basis in begun if basis is not None and basis.position), default=0)
+        return known_table(self.storage, self.spec.name, changes_name(self.spec, self.registry), table, target)
 
     def _refuse_drift(self, copy: Copy, state: GatewayState | None) -> None:
-        """Refuse a copy that has rows of another definition, unless another snapshot was asked for."""
+        """Refuse a copy that has rows of another definition, unless they are all read again."""
         target, storage = copy.target, self.storage
-        before = (None if state is None else state.copy(target)) or copy_elsewhere(
-            GatewayStore(storage), target, self.spec.name
-        )
+        before = recorded_copy(storage, state, self.spec.name, target)
         if before is None:
             return
         error = drift_error(before.definition, copy.definition)
         is_outdated = error is not None and (has_rows(storage, target) or self._has_changes_only(copy))
         is_unfinished = before.rebuild > 0 and is_rebuild_open(storage, before)
         if not is_outdated and not is_unfinished:
+            if (
+                error is not None
+                and not self._is_skipped(copy)
+                and not is_replaceable(before.definition, copy.definition)
+            ):
+                self.registry.rebuilt.add(target)  # its table has no rows, but the columns of before
             return
-        if is_pending(storage, self.spec.name, target):
+        known = None if state is None else state.table(str(copy.table))
+        is_read_again = known is not None and reads_altered(known, before.definition, copy.definition)
+        if is_read_again or is_pending(storage, self.spec.name, target):
             if is_unfinished or not is_replaceable(before.definition, copy.definition):
                 self.registry.rebuilt.add(target)
         elif error is not None and is_outdated and not self.is_refreshed(target):
@@ -235,8 +191,10 @@ class _Expansion:
 
     def _has_changes_only(self, copy: Copy) -> bool:
         """Whether a copy without a snapshot gets changes that may be staged."""
-        mode = GatewayStore(self.storage).request(self.spec.name, str(copy.table)).mode
-        return mode is Mode.SKIPPED and has_changes(self.storage, changes_name(self.spec, self.registry))
+        return self._is_skipped(copy) and has_changes(self.storage, changes_name(self.spec, self.registry))
+
+    def _is_skipped(self, copy: Copy) -> bool:
+        return GatewayStore(self.storage).request(self.spec.name, str(copy.table)).mode is Mode.SKIPPED
 
     def _refuse_filter(self, table: TableName, schema: str, text: str) -> None:
         from pyspark.errors import PySparkException
@@ -267,7 +225,7 @@ class _Expansion:
                     "generation": state.slot_generation,
                     "advanceTo": state.position,
                     **log_relations(state, copies),
-                    "notAfter": self._first_position(state),
+                    "notAfter": first_position(self.storage, state),
                 }
             return spark.readStream.format(CHANGES_FORMAT).options(**options, **begun).load()
 

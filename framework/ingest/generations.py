@@ -77,11 +77,32 @@ def begin_generations(
     Returns:
         The requests that failed at the source: the other tables go on.
     """
-    return tuple(
-        refusal
-        for gateway in gateways
-        for refusal in _Beginning(gateway, GatewayStore(storage), storage, clock, is_refreshed).run()
+    store = GatewayStore(storage)
+    refusals = tuple(
+        refusal for gateway in gateways for refusal in _Beginning(gateway, store, storage, clock, is_refreshed).run()
     )
+    _forget_moved(gateways, store)
+    return refusals
+
+
+def _forget_moved(gateways: Sequence[IngestedGateway], store: GatewayStore) -> None:
+    """Remove the records of copies that another ingestion makes now, so that the one before does not go on with them.
+
+    A crash before it: the next update does it, and no flow has run with the new record.
+    """
+    declared = {gateway.name: {each.target for each in gateway.tables} for gateway in gateways}
+    states = store.read_all()
+    taken = {
+        each.target
+        for state in states
+        for each in state.copies
+        if each.target in declared.get(state.gateway.name, ())
+    }  # fmt: skip
+    for state in states:
+        moved = taken - declared.get(state.gateway.name, set())
+        kept = tuple(each for each in state.copies if each.target not in moved)
+        if kept != state.copies:
+            store.write(replace(state, copies=kept))
 
 
 class _Beginning:
@@ -166,11 +187,25 @@ class _Beginning:
             self._refusals.append(Refusal(target=self._gateway.changes, error=error))
             return state
         for table in state.tables:
-            if table.is_declared:
+            if table.is_declared and table.table.relation:
                 state = self._begun(state, table, Request(generation=table.number + 1), number, lsn=0)
+            elif table.is_declared:
+                state = self._missed_with_fault(state, table)
         changes = self._gateway.changes
         checkpoint = self._checkpoints.latest_number(changes, changes) + 1
         return replace(state, slot_generation=number, changes_checkpoint=checkpoint)
+
+    def _missed_with_fault(self, state: GatewayState, table: TableState) -> GatewayState:
+        """Return the state in which a table with a fault is read again as a whole, once it can be copied.
+
+        A crash after the request: the one for the slot is still open, and the next update asks for this one again.
+        """
+
+        def whole(before: Request) -> Request:
+            return replace(before.with_snapshot, generation=table.number + 1, where=None, partitions="")
+
+        self._store.change_request(whole, self._gateway.name, table.table.source)
+        return self._replaced(state, replace(table, is_missed=True))
 
     def _replace_slot(self) -> None:
         from framework.sources.databases.postgres.position import drop_position, ensure_position
@@ -209,13 +244,19 @@ class _Beginning:
         """
         before, now = self._copy(state, table.target), table.definition
         known = state.table(table.source)
-        is_outdated = now is not None and before is not None and before.followed_by(now) is None
-        if not is_outdated or known is None:
+        if known is None or now is None or before is None or before.followed_by(now) is not None:
             return state
         request = Request(generation=known.number + 1)
         if not has_rows(self._storage, table.target):
-            begins = has_changes(self._storage, self._gateway.changes) and not self._is_skipped(table)
-            return self._with_generation(state, known, request) if begins else state
+            is_staged = has_changes(self._storage, self._gateway.changes)
+            if self._is_skipped(table) or not (is_staged or self._begins_empty(before, now)):
+                return state
+            # As a missed table: only a snapshot has what the changes that are passed over say.
+            self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, table.source)
+            passed = replace(known, is_missed=True)
+            if not is_staged:  # each change is one of the new generation
+                return self._begun(state, passed, request, state.slot_generation, lsn=0)
+            return self._with_generation(state, passed, request)
         if not self._is_refreshed(table.target):
             return state
         return self._begun(state, known, request, state.slot_generation, lsn=self._position(), is_refresh=True)
@@ -255,9 +296,7 @@ class _Beginning:
             skips_earlier=table.is_missed,
         )
         # The plan of the snapshot records the membership of the publication that it begins with.
-        # A table with a fault is read as a whole once more when it can be copied.
-        is_missed = table.is_missed and not table.table.relation
-        known = replace(table, generations=(*table.generations, begun), is_missed=is_missed)
+        known = replace(table, generations=(*table.generations, begun), is_missed=False)
         state = self._replaced(state, replace(known, membership=0, partitions=table.table.partitions))
         rebuild = checkpoint if is_rebuild else 0
         if is_outdated and now is not None:
@@ -272,7 +311,7 @@ class _Beginning:
     def _begins_empty(self, before: CopyState, now: CopyDefinition | None) -> bool:
         """Return whether the rows of a copy can't be replaced in it, now or before a rebuild that has not ended."""
         is_replaced = now is None or is_replaceable(before.definition, now)
-        return is_rebuild_open(self._storage, before) or (not is_replaced and has_rows(self._storage, before.target))
+        return not is_replaced or is_rebuild_open(self._storage, before)
 
     def _copy(self, state: GatewayState, target: QualifiedName) -> CopyState | None:
         return state.copy(target) or copy_elsewhere(self._store, target, self._gateway.name)
@@ -374,15 +413,14 @@ def _with_open_rows(begun: SnapshotGeneration, request: Request) -> Request:
 def _open_request(table: TableState, request: Request) -> Request | None:
     """Return the request for the generation of a table that begins now; None without one.
 
-    A table that was missed is read again as a whole, once it can be copied.
+    A table that was missed is read again as a whole. A request waits while its table has a fault: the snapshot could
+    not read it, and the definition that its rows will have is not known.
     """
-    if not table.is_declared:
+    if not table.is_declared or not table.table.relation:
         return None
     if _is_read_again(table):
         return Request(generation=table.number + 1)
-    is_open = request.generation > table.number
-    # With a condition not for a table with a fault, perhaps one that needs all rows.
-    return request if is_open and (request.where is None or table.table.relation) else None
+    return request if request.generation > table.number else None
 
 
 def _is_read_again(table: TableState) -> bool:

@@ -17,6 +17,7 @@ from framework.ingest.confirmation import awaits_rebuild, has_rows
 from framework.ingest.copy_state import CopyState
 from framework.ingest.drift import drift_error, is_replaceable
 from framework.ingest.generations import begin_generations
+from framework.ingest.holds import held_flows
 from framework.ingest.operations import Operations
 from framework.ingest.state import GatewayStore, SnapshotGeneration
 from framework.sources.databases.postgres import position, session
@@ -79,7 +80,7 @@ def test_a_copy_begins_empty_where_its_rows_could_not_be_replaced() -> None:
 
 
 def _bank(definition: CopyDefinition) -> IngestedGateway:
-    return replace(BANK, tables=(replace(ORDERS, definition=definition, relation=7), *BANK.tables[1:]))
+    return replace(BANK, tables=(replace(ORDERS, definition=definition, relation=7, membership=9), *BANK.tables[1:]))
 
 
 @pytest.fixture
@@ -194,3 +195,20 @@ def test_rows_of_an_earlier_snapshot_are_in_the_copy_before_the_next_one_has_a_b
     Operations(storage=storage).resync(BANK, ORDERS, None)
     begin_generations([changed], storage, ManualClock())
     assert [each.is_rebuild for each in _copy(storage)[1]] == [False, True]
+
+
+def test_a_copy_without_rows_applies_no_change_that_was_staged_by_another_definition(
+    tmp_path: Path, swap: pytest.MonkeyPatch
+) -> None:
+    """Its snapshot has all rows, also if it was cancelled; the history of a change would have values of both."""
+    swap.setattr(session, "Session", lambda *_, **__: nullcontext())
+    swap.setattr(position, "settled_position", lambda *_: 42)
+    swap.setattr("framework.ingest.generations.gateway_connection", lambda _: None)
+    storage = LocalStorage(str(tmp_path))
+    begin_generations([_bank(BEFORE)], storage, ManualClock())
+    swap.setattr("framework.ingest.generations.has_changes", lambda *_: True)
+    Operations(storage=storage).cancel(BANK, ORDERS)
+    for _ in range(2):
+        begin_generations([_bank(_changed(number=7))], storage, ManualClock())
+        assert [(each.number, each.skips_earlier) for each in _copy(storage)[1]] == [(1, True)]
+    assert held_flows(storage) == {}

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from framework.checkpoints.generations import GenerationStore
+from framework.declare.copy_definition import CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SourceError
 from framework.foundation.local_storage import LocalStorage
 from framework.ingest import request_files
+from framework.ingest.confirmation import is_pending
 from framework.ingest.generations import begin_generations
 from framework.ingest.holds import held_flows
 from framework.ingest.operations import Operations
@@ -74,10 +76,10 @@ def test_a_generation_begins_once_with_its_checkpoint(storage: LocalStorage) -> 
 def test_a_checkpoint_that_a_crash_left_out_begins_with_the_next_update(storage: LocalStorage) -> None:
     """The state is written, the process ends, and the next update begins what is missing."""
     Operations(storage=storage).resync(BANK, ORDERS, None)
-    begun(storage, "public.orders")
+    begun(storage, "public.orders", found(7))
     flow = GenerationStore(storage).path(ORDERS.target, ORDERS.snapshot_flow, 2).rpartition("/")[0]
     storage.delete_tree(flow)
-    assert [each.checkpoint for each in begun(storage, "public.orders")] == [2]
+    assert [each.checkpoint for each in begun(storage, "public.orders", found(7))] == [2]
     current = GenerationStore(storage).current(ORDERS.target, ORDERS.snapshot_flow)
     assert current is not None
     assert current.number == 2
@@ -95,19 +97,35 @@ def test_a_source_without_an_answer_leaves_the_request_open(storage: LocalStorag
     Operations(storage=storage).resync(BANK, ORDERS, None)
     with swap.context() as during:
         during.setattr(position, "settled_position", refuse)
-        (refusal,) = begin_generations([BANK], storage, ManualClock())
+        (refusal,) = begin_generations([found(7)], storage, ManualClock())
         assert (refusal.target, refusal.error.condition) == (ORDERS.target, "DATABASE_TRANSACTIONS_OPEN")
-    assert [each.number for each in begun(storage, "public.orders")] == [1]
+    assert [each.number for each in begun(storage, "public.orders", found(7))] == [1]
+
+
+def test_a_request_waits_until_its_table_can_be_copied(storage: LocalStorage) -> None:
+    """A table that is held, or has another fault, is not read; the next update that can read it needs no other one."""
+    Operations(storage=storage).resync(BANK, ORDERS, None)
+    assert begun(storage, "public.orders") == ()
+    assert is_pending(storage, "bank", ORDERS.target)
+    assert [each.number for each in begun(storage, "public.orders", found(7))] == [1]
+    assert not is_pending(storage, "bank", ORDERS.target)
 
 
 def test_a_new_slot_begins_a_generation_of_every_table(storage: LocalStorage, swap: pytest.MonkeyPatch) -> None:
-    """The slot is replaced once; the changes get another checkpoint, and positions begin at its first one."""
+    """The slot is replaced once; the changes get another checkpoint, and positions begin at its first one.
+
+    A table with a fault is read again from the new slot when it can be copied.
+    """
     calls: list[str] = []
     swap.setattr(position, "drop_position", lambda *_: calls.append("drop"))
     swap.setattr(position, "ensure_position", lambda *_: calls.append("create"))
     Operations(storage=storage).replace_slot(BANK)
-    wanted = (SnapshotGeneration(number=1, slot_generation=1, lsn=0, checkpoint=2),)
-    assert begun(storage, "public.orders") == begun(storage, "public.customers") == wanted
+    wanted = SnapshotGeneration(number=1, slot_generation=1, lsn=0, checkpoint=2, relation=7)
+    assert begun(storage, "public.orders", found(7)) == (wanted,)
+    assert begun(storage, "public.customers", found(7)) == ()
+    assert is_pending(storage, "bank", CUSTOMERS.target)
+    copied = replace(BANK, tables=tuple(replace(each, relation=7) for each in BANK.tables))
+    assert begun(storage, "public.customers", copied) == (replace(wanted, lsn=42, skips_earlier=True),)
     assert calls == ["drop", "create"]
     current = GenerationStore(storage).current(BANK.changes, BANK.changes)
     assert current is not None
@@ -312,7 +330,7 @@ def test_a_copy_that_has_an_earlier_name_again_reads_the_snapshot_that_it_has_no
     for _ in range(2):
         generations.begin(ORDERS.target, ORDERS.snapshot_flow, reason="full refresh")
     other = replace(ORDERS, target=CUSTOMERS.target, snapshot_flow=CUSTOMERS.snapshot_flow)
-    renamed = replace(BANK, tables=(other,))
+    renamed = replace(BANK, tables=(replace(other, relation=7),))
     begun(storage, "public.orders", renamed)
     Operations(storage=storage).resync(renamed, other, None)
     assert [each.checkpoint for each in begun(storage, "public.orders", renamed)] == [2]
@@ -320,3 +338,26 @@ def test_a_copy_that_has_an_earlier_name_again_reads_the_snapshot_that_it_has_no
     current = generations.current(ORDERS.target, ORDERS.snapshot_flow)
     assert current is not None
     assert (current.number, current.completed) == (4, False)
+
+
+def test_a_copy_is_recorded_by_the_ingestion_that_makes_it(storage: LocalStorage) -> None:
+    """The one before has no record of it that it could go on with when the table comes back."""
+    definition = CopyDefinition(
+        gateway="bank", source="public.orders", keys=("id",), scd_type=1, row_filter=None, selection="[[], [], []]",
+        columns=(), most_columns=1, storage="1", log_version=1,
+    )  # fmt: skip
+    table = replace(ORDERS, relation=7, definition=definition)
+    there = replace(table, definition=replace(definition, gateway="other"))
+    other = replace(BANK, name="other", tables=(CUSTOMERS,))
+
+    def makers(*tables: tuple[IngestedTable, ...]) -> list[str]:
+        """Return the ingestions with a record of the copy after an update in which both have other tables."""
+        gateways = [replace(each, tables=found) for each, found in zip((BANK, other), tables, strict=True)]
+        assert begin_generations(gateways, storage, ManualClock()) == ()
+        states = [state for state in GatewayStore(storage).read_all() if state.copy(ORDERS.target) is not None]
+        return [state.gateway.name for state in states]
+
+    assert makers((table, CUSTOMERS), ()) == ["bank"]
+    assert makers((CUSTOMERS,), (there,)) == ["other"]
+    assert makers((CUSTOMERS,), ()) == ["other"]
+    assert makers((table, CUSTOMERS), ()) == ["bank"]
