@@ -79,17 +79,23 @@ class TableVersion:
         """Return the size of the files that are listed."""
         return int(self.snapshot.checksumOpt().get().tableSizeBytes())
 
+    def listed_batches(self) -> dict[str, int] | None:
+        """Return the last batch of each application that the table has; None if they are not listed."""
+        checksum = self.snapshot.checksumOpt()
+        if checksum.isEmpty() or checksum.get().setTransactions().isEmpty():
+            return None
+        return {taken.appId(): int(taken.version()) for taken in each(checksum.get().setTransactions().get())}
+
     def last_batch(self, application_id: str) -> int:
         """Return the last batch of an application that the table has, -1 for none; the transaction depends on it.
 
         The same batch in two processes is then a conflict.
         """
-        checksum = self.snapshot.checksumOpt()
-        if checksum.isEmpty() or checksum.get().setTransactions().isEmpty():
+        listed = self.listed_batches()
+        if listed is None:
             return int(self.transaction.txnVersion(application_id))
         self.transaction.readTxn().addOne(application_id)
-        taken = {entry.appId(): int(entry.version()) for entry in each(checksum.get().setTransactions().get())}
-        return taken.get(application_id, -1)
+        return listed.get(application_id, -1)
 
     def write(self, rows: DataFrame, *, mode: str, options: Mapping[str, str], partitions: Any) -> Any:
         """Write rows by Delta's command in `transaction`, which may change the columns of the table.
