@@ -68,8 +68,7 @@ def _commit(version: TableVersion, rows: DataFrame, definition: Any, batch: Batc
     if version.last_batch(batch.application_id) >= batch.number:
         return
     _define_columns(version, definition)
-    taken = java_class(f"{DELTA}.actions.SetTransaction")(batch.application_id, batch.number, some(version.now()))
-    own = version.sequence(taken, *_clustering(version))
+    own = version.sequence(version.taken(batch.application_id, batch.number), *_clustering(version))
     partitions, mode = definition.partitionColumns(), java_class("org.apache.spark.sql.SaveMode").Overwrite
     written = version.write(rows, mode="Overwrite", options=_ALL_PARTITIONS, partitions=partitions)
     overwrites_columns = some(True)  # noqa: FBT003 - a JVM call

@@ -97,6 +97,11 @@ class TableVersion:
         self.transaction.readTxn().addOne(application_id)
         return listed.get(application_id, -1)
 
+    def taken(self, application_id: str, number: int) -> Any:
+        """Return the action that makes a batch the last one of an application."""
+        now = java_class("scala.Option").apply(self.now())
+        return java_class(f"{DELTA}.actions.SetTransaction")(application_id, number, now)
+
     def write(self, rows: DataFrame, *, mode: str, options: Mapping[str, str], partitions: Any) -> Any:
         """Write rows by Delta's command in `transaction`, which may change the columns of the table.
 

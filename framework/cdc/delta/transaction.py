@@ -189,9 +189,7 @@ class Transaction:
         """
         version, actions = self._version, [*self._added, *self._removed]
         if batch is not None:
-            now = java_class("scala.Option").apply(version.now())
-            taken = java_class(f"{DELTA}.actions.SetTransaction")(batch.application_id, batch.number, now)
-            actions = [taken, *actions]
+            actions = [version.taken(batch.application_id, batch.number), *actions]
         version.set_metrics(self._metrics(counts))
         none, nothing = java_class("scala.Option").empty(), version.sequence()
         merge = java_class(f"{DELTA}.DeltaOperations$Merge")

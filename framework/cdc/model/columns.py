@@ -107,10 +107,8 @@ def align_rows(rows: DataFrame, want: StructType) -> DataFrame:
     """Convert each column to the type of the column with its name in `want`; other columns stay as they are."""
     aligned = []
     for have in rows.schema.fields:
-        known, value = match_field(want, have.name), column(have.name)
-        aligned.append(
-            (value if known is None else align_column(value, have.dataType, known.dataType)).alias(have.name)
-        )
+        known = match_field(want, have.name) or have
+        aligned.append(align_column(column(have.name), have.dataType, known.dataType).alias(have.name))
     return rows.select(*aligned)
 
 

@@ -101,16 +101,17 @@ def _target(run: FlowRun, query: FlowQuery, session: SparkSession, batches: _Bat
     if dataset.kind is DatasetKind.SINK:
         return StreamTarget(format=dataset.spec.format or "", options=dataset.spec.options)
     if can_append(session, TableAddress(path=run.path), query.frame):
-        return StreamTarget(batch_function=partial(_append, run))
+        return StreamTarget(batch_function=partial(_append, run, batches))
     return StreamTarget(path=run.path, options=(("mergeSchema", "true"),))
 
 
-def _append(run: FlowRun, rows: DataFrame, number: int) -> None:
+def _append(run: FlowRun, batches: _Batches, rows: DataFrame, number: int) -> None:
     """Append a micro-batch in one commit, unless the table has it.
 
     Delta's sink computes the state of the table's log for each batch, to look for the batch's transaction (ADR 53).
     """
-    query_id = str(read_progress(run.storage, run.checkpoint).query_id)
+    query_id = batches.query_id()
+    assert query_id is not None  # the checkpoint has it before the first batch
     transaction = TableAppend.begin(rows.sparkSession, TableAddress(path=run.path), query_id, number)
     if not transaction.has_applied():
         transaction.append_rows(rows)
@@ -168,6 +169,12 @@ class _Batches:
         if self._leftovers is not None:
             self._leftovers.begin()
 
+    def query_id(self) -> str | None:
+        """The id of the stream, read once from its checkpoint; None before the stream has begun."""
+        if self._query_id is None:
+            self._query_id = read_progress(self._run.storage, self._run.checkpoint).query_id
+        return self._query_id
+
     def applied(self, metrics: CdcMetrics, number: int) -> None:
         """Add a committed batch of AUTO CDC."""
         if metrics.rows or metrics.skipped:
@@ -209,9 +216,8 @@ class _Batches:
     def _written(self) -> int | None:
         if self._commits is None:
             return None
-        if self._query_id is None:
-            self._query_id = read_progress(self._run.storage, self._run.checkpoint).query_id
-        return 0 if self._query_id is None else self._commits.take(self._query_id)
+        query_id = self.query_id()
+        return 0 if query_id is None else self._commits.take(query_id)
 
     def _add(self, outcome: FlowOutcome, progress: Progress | None) -> None:
         self.total = self.total.plus(outcome)

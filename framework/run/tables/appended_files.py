@@ -81,16 +81,11 @@ class TableAppend:
 
     def _commit(self, adds: Any, counts: dict[str, int]) -> None:
         """Commit a Scala `Seq` of actions; Delta counts what it has written, and `counts` has other rows and bytes."""
-        version, option = self._version, java_class("scala.Option")
-        taken = java_class(f"{DELTA}.actions.SetTransaction")(
-            self._query_id, self._number, option.apply(version.now())
-        )  # fmt: skip
+        version, none = self._version, java_class("scala.Option").empty()
         version.set_metrics({**counts, "numAddedFiles": int(adds.size()), "numRemovedFiles": 0})
         mode = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
-        operation = java_class(f"{DELTA}.DeltaOperations$StreamingUpdate")(
-            mode, self._query_id, self._number, option.empty()
-        )
-        version.transaction.commit(adds.prepended(taken), operation)
+        operation = java_class(f"{DELTA}.DeltaOperations$StreamingUpdate")(mode, self._query_id, self._number, none)
+        version.transaction.commit(adds.prepended(version.taken(self._query_id, self._number)), operation)
 
 
 def can_append(session: SparkSession, table: TableAddress, query: DataFrame) -> bool:
