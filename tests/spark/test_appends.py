@@ -11,21 +11,13 @@ from framework import pipelines as dp
 from framework.foundation.failpoints import arm_all, disarm
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.interruption import stop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DDL = "id INT, name STRING, n INT"
 AFTER_COMMIT = ("appends.after_commit", "cdc.after_merge", "quarantine.after_target")
-
-
-class StoppedHereError(Exception):
-    """A failpoint was passed."""
-
-
-def stop() -> None:
-    """Fail the flow, as a kill at this place does."""
-    raise StoppedHereError
 
 
 def test_a_stateful_query_goes_on_after_a_kill_between_a_batch_and_its_checkpoint(

@@ -17,6 +17,7 @@ from framework.foundation.failpoints import arm, disarm
 from framework.run.quarantine.values import from_variant, to_variant
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.interruption import StoppedHereError, stop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,10 +29,6 @@ ORDERS = """id long, amount int, price decimal(38,10), ratio double, at timestam
 CHANGES = "id long, name string, op string, seq long"
 ON = {"sluice.quarantine": "true"}
 _EARLY = datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
-
-
-class StoppedHereError(RuntimeError):
-    """Ends an update or a replay at a failpoint, as a kill does."""
 
 
 def order(number: int, amount: int | None, **more: Any) -> tuple[Any, ...]:
@@ -101,11 +98,6 @@ class World:
         found = self.made.pipeline(self.declare).quarantine.list()
         rows = [(each.flow.rpartition(".")[2], each.reasons, each.state.value, each.rows) for each in found]
         return [row for row in rows if flow in (None, row[0])]
-
-
-def stop() -> None:
-    """Raise at a failpoint."""
-    raise StoppedHereError
 
 
 @pytest.fixture

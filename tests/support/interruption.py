@@ -21,3 +21,12 @@ def interrupt(action: Callable[[], object], failpoint: str, nth: int = 1) -> Non
             action()
     finally:
         disarm()
+
+
+class StoppedHereError(RuntimeError):
+    """Ends a flow, an update or a replay at a failpoint, as a kill does."""
+
+
+def stop() -> None:
+    """Raise at a failpoint."""
+    raise StoppedHereError
