@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from framework.cdc.apply import apply_events
+from framework.cdc.delta.table_version import read_table
 from framework.cdc.events.batch_validation import BatchCounts, check_contract
 from framework.cdc.events.leaf_columns import assembled, event_names, value_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, align_sequence, read_events
@@ -91,7 +92,7 @@ def _check_keys(rows: DataFrame, destination: Destination, ordinal: int) -> None
 def _changes(rows: DataFrame, version: SnapshotVersion, destination: Destination) -> DataFrame:
     """Return upserts of the snapshot's rows that the target lacks, and deletes of rows that only the target has."""
     target = destination.target
-    table = rows.sparkSession.table(destination.table.sql)
+    table = read_table(rows.sparkSession, destination.table)
     if target.scd_type == 2:
         table = table.where(ended_at(target).isNull())
     displayed = table.select(*(column(key) for key in target.keys), _values(target).alias(_OLD))

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType, TimestampType
 
 from framework.cdc.apply import apply_events
+from framework.cdc.delta.table_version import read_table
 from framework.cdc.events.leaf_columns import event_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, align_sequence
 from framework.cdc.model.columns import column
@@ -63,7 +64,7 @@ def delete_unconfirmed(
 
 def _older_rows(session: SparkSession, destination: Destination, sequence: str) -> DataFrame:
     target = destination.target
-    table = session.table(destination.table.sql)
+    table = read_table(session, destination.table)
     if target.scd_type == 2:
         table = table.where(ended_at(target).isNull())
     own = column(HIDDEN_COLUMN).getField(SEQUENCE)

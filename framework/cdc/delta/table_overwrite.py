@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from delta import DeltaTable
 
-from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
+from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each, read_table
 from framework.cdc.spark.execution import active_session
 from framework.foundation.jvm_cache import java_class
 
@@ -48,7 +48,7 @@ def overwrite_table(session: SparkSession, source: TableAddress, target: TableAd
         pyspark.errors.PySparkException: one of Delta's conflicts.
         py4j.protocol.Py4JJavaError: a row violates a constraint of the target.
     """
-    rows = session.read.format("delta").load(str(source.path))
+    rows = read_table(session, source)
     if can_open(target):
         with active_session(session):  # Delta reads settings from the thread's session
             version = TableVersion(session, target)
@@ -115,7 +115,8 @@ def _is_struct(kind: Any) -> bool:
 def _clustering(version: TableVersion) -> Iterator[Any]:
     """Yield the actions that cluster the table as before; no more if it has partitions, or a column of them is gone."""
     tables = java_class(f"{_CLUSTERING}.ClusteredTableUtils")
-    if not tables.getClusteringColumnsOptional(version.snapshot).isDefined():
+    is_possible = tables.isSupported(version.snapshot.protocol())  # else there is nothing to compute the state for
+    if not (is_possible and tables.getClusteringColumnsOptional(version.snapshot).isDefined()):
         return
     names = [
         str(name)

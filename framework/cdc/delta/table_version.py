@@ -258,10 +258,6 @@ def read_small_table(session: SparkSession, table: TableAddress) -> DataFrame | 
 
 
 def read_table(session: SparkSession, table: TableAddress) -> DataFrame:
-    """Return the rows of a Delta table."""
-    if can_open(table):
-        version = TableVersion(session, table)
-        files = version.listed_files()
-        if files is not None:
-            return version.frame(files)
-    return session.table(table.sql)
+    """Return the rows of a Delta table that exists, for a query that runs now and once; of a small one without jobs."""
+    rows = read_small_table(session, table)
+    return session.table(table.sql) if rows is None else rows

@@ -18,6 +18,7 @@ from pyspark.sql.window import Window
 
 from framework.cdc.delta.auxiliary_table import mapped_properties
 from framework.cdc.delta.destination import Destination
+from framework.cdc.delta.table_version import read_table
 from framework.cdc.history import StoredTarget, column_difference, has_truncates, history_difference, put_back
 from framework.cdc.model.columns import align_column, column, match_field
 from framework.cdc.model.equality import comparable
@@ -114,7 +115,7 @@ class KeptHistory:
             builder = builder.property(key, value)
         builder.execute()
         rows.write.format("delta").mode("append").save(path)
-        return session.read.format("delta").load(path).count()
+        return _read(session, path).count()
 
     def put_back(self, dataset: GraphDataset, rebuild: Rebuild) -> None:
         """Write the rows that the rebuild lacks to its copy of the table; a repeated call changes nothing.
@@ -211,7 +212,7 @@ class KeptHistory:
 
 
 def _read(session: SparkSession, path: str) -> DataFrame:
-    return session.read.format("delta").load(path)
+    return read_table(session, TableAddress(path=path))
 
 
 def _aligned(rows: DataFrame, schema: StructType) -> DataFrame:
