@@ -13,7 +13,7 @@ from framework import pipelines as dp
 from framework.plan.steps import RunFlow
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states
-from tests.support.plain_tables import table_rows
+from tests.support.plain_tables import append_rows, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,8 +31,7 @@ class Lake:
 
     def feed(self, *numbers: int) -> None:
         """Append a commit to the source."""
-        rows = self.spark.createDataFrame([(number,) for number in numbers], "id INT")
-        rows.coalesce(1).write.format("delta").mode("append").save(self.source)
+        append_rows(self.spark, self.source, [(number,) for number in numbers], "id INT")
 
     def declared(self) -> Callable[[], None]:
         """An append table and a target of AUTO CDC."""

@@ -16,7 +16,7 @@ from framework.plan.steps import RefuseTable
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states
 from tests.support.interruption import interrupt
-from tests.support.plain_tables import table_rows
+from tests.support.plain_tables import append_rows, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,7 +161,7 @@ def test_only_one_storage_writes_to_a_table_outside_of_it(interpreting: SparkSes
     lake, source = tmp_path / "lake", str(tmp_path / "source")
 
     def feed(number: int) -> None:
-        interpreting.createDataFrame([(number,)], "id INT").write.format("delta").mode("append").save(source)
+        append_rows(interpreting, source, [(number,)], "id INT")
 
     def declare() -> None:
         dp.create_streaming_table("merged", path=str(lake / "merged"))
@@ -246,7 +246,7 @@ def test_an_older_copy_of_a_storage_does_not_double_or_lose_what_a_full_refresh_
     lake, source = tmp_path / "lake", str(tmp_path / "source")
 
     def feed(number: int) -> None:
-        interpreting.createDataFrame([(number,)], "id INT").write.format("delta").mode("append").save(source)
+        append_rows(interpreting, source, [(number,)], "id INT")
 
     def declare() -> None:
         for name in ("before", "within"):

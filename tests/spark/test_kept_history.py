@@ -21,7 +21,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.recovery.backups import BackupSelection, drop_backups, list_backups
 from framework.run.update.results import UpdateState
-from tests.support.plain_tables import table_rows
+from tests.support.plain_tables import append_rows, table_rows
 from tests.support.settings import INTERPRETED
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ class World:
 
     def feed(self, source: str, rows: Sequence[tuple[Any, ...]], ddl: str) -> None:
         """Append rows to a source in one commit."""
-        frame = self.spark.createDataFrame(list(rows), ddl).coalesce(1)
-        frame.write.format("delta").mode("append").save(str(self.folder / source))
+        append_rows(self.spark, str(self.folder / source), rows, ddl)
 
     def lose(self, source: str, condition: str) -> None:
         """Delete rows of a source."""

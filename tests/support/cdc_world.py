@@ -19,7 +19,7 @@ from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
 from framework.declare.specs import AutoCdcSpec
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
-from tests.support.plain_tables import plain_rows
+from tests.support.plain_tables import plain_rows, table_rows
 
 Rows = Sequence[Sequence[object]]
 
@@ -114,7 +114,7 @@ class World:
         """The rows of the auxiliary table; empty if the table does not exist."""
         if not DeltaTable.isDeltaTable(self.spark, str(self.auxiliary.path)):
             return []
-        return self.spark.table(self.auxiliary.sql).collect()
+        return table_rows(self.spark, str(self.auxiliary.path))
 
     def version(self) -> int:
         """Return the version of the target's last commit, as its log has it."""

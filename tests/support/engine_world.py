@@ -12,7 +12,7 @@ from framework import Pipeline
 from framework.record.events import Event
 from framework.record.reader import read_events
 from framework.run.update.results import FlowState, UpdateResult
-from tests.support.plain_tables import table_rows
+from tests.support.plain_tables import append_rows, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,8 +39,7 @@ class EngineWorld:
 
     def feed(self, rows: Sequence[Sequence[Any]], ddl: str, called: str = "source") -> None:
         """Append rows to a source table in one commit."""
-        frame = self.spark.createDataFrame([tuple(row) for row in rows], ddl).coalesce(1)
-        frame.write.format("delta").mode("append").option("mergeSchema", "true").save(self.source(called))
+        append_rows(self.spark, self.source(called), rows, ddl)
 
     def copy(self, root: Path) -> EngineWorld:
         """The pipeline with its sources and its storage as they are now, in another folder."""
