@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,6 +116,25 @@ def jobs_of(spark: SparkSession) -> set[int]:
     """Return the numbers of the queries' jobs of a session; other workers have sessions in the same JVM."""
     session: Any = spark._jsparkSession
     return {*session.sparkContext().statusTracker().getJobIdsForTag(session.sessionJobTag())}
+
+
+def test_new_tables_list_their_files_from_the_first_version_on(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever their definition: the list of an empty table is empty, and the next commit extends it."""
+    world = EngineWorld(spark, tmp_path)
+    world.feed([(1, "a")], "id long, name string")
+
+    def declare() -> None:
+        def rows() -> DataFrame:
+            return spark.readStream.format("delta").load(world.source())
+
+        dp.table(name="plain")(rows)
+        dp.table(name="parted", partition_cols=["name"])(rows)
+        dp.table(name="dense", cluster_by=["id"])(rows)
+
+    world.run(declare)
+    for table in ("plain", "parted", "dense"):
+        checksums = sorted(Path(world.path(table), "_delta_log").glob("[0-9]*.crc"))
+        assert [len(json.loads(file.read_text("utf-8"))["allFiles"]) for file in checksums] == [0, 1]
 
 
 def test_an_update_with_nothing_new_runs_no_spark_job_and_writes_no_commit(

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from delta import DeltaTable
@@ -22,6 +23,7 @@ from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import STORAGE_PROPERTY, TableAddress, normal_path
 from framework.graph.graph import GraphDataset
+from framework.graph.relations import cloned
 from framework.plan.state import TableKind
 from framework.run.tables.catalog_entries import register
 from framework.run.tables.storage_identity import StorageIdentity
@@ -65,7 +67,7 @@ class StoredTable:
     kind: TableKind | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TableStore:
     """Delta tables at paths below the pipeline's storage, or at a dataset's own `path`.
 
@@ -78,6 +80,13 @@ class TableStore:
     pipeline: str
     spark: SparkSession
     storage: Storage
+
+    @cached_property
+    def _creating(self) -> SparkSession:
+        """A session without file lists: Delta queries those before the first version. An empty table has one anyway."""
+        session = cloned(self.spark)
+        session.conf.set("spark.databricks.delta.allFilesInCrc.enabled", "false")
+        return session
 
     @property
     def layout(self) -> StorageLayout:
@@ -276,7 +285,7 @@ class TableStore:
         spec = dataset.spec
         # A process that was killed while it created the table left a log folder, where Delta then creates none.
         self.storage.delete_tree(f"{address.path}/_delta_log")
-        builder = DeltaTable.createIfNotExists(self.spark).location(str(address.path))
+        builder = DeltaTable.createIfNotExists(self._creating).location(str(address.path))
         builder = builder.addColumns(StructType.fromJson(json.loads(dataset.table_schema or "")))
         for key, value in self.properties(dataset).items():
             builder = builder.property(key, value)
