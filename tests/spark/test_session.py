@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyspark
+import pytest
 from pyspark.sql import SparkSession
 
 from framework.session.jvm_options import gateway_command
+from framework.session.jvm_process import _pyspark_of_workers
 from framework.session.spark_session import start_session
 
 _LIFE = """
@@ -86,6 +89,28 @@ def test_the_jvm_has_the_options_that_spark_asks_for(spark: SparkSession) -> Non
     wanted = set(jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray())
     given = set(gateway_command("java", "", {"spark.driver.memory": "1g"}, archive=(), short=False, verbose=False))
     assert wanted - given == {"--add-modules=jdk.incubator.vector"}
+
+
+def test_python_workers_import_the_installed_pyspark(spark: SparkSession) -> None:
+    """Each worker would compile the modules of Spark's own archive of PySpark again."""
+    imported = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("pyspark").__file__).first()
+    assert pyspark.__file__ == imported
+
+
+@pytest.mark.parametrize("python", [None, "/usr/bin/python3"])
+def test_workers_of_another_python_get_the_pyspark_of_spark(
+    monkeypatch: pytest.MonkeyPatch, python: str | None
+) -> None:
+    """Another interpreter may have no PySpark, and so may one whose PySpark is not where it installs packages."""
+    home = str(Path(pyspark.__file__).parent)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    assert _pyspark_of_workers(home) == {}
+    assert _pyspark_of_workers("/opt/spark") == {"SPARK_HOME": "/opt/spark"}
+    if python is None:
+        monkeypatch.delenv("PYSPARK_PYTHON")
+    else:
+        monkeypatch.setenv("PYSPARK_PYTHON", python)
+    assert _pyspark_of_workers(home) == {"SPARK_HOME": home}
 
 
 def test_a_session_lives_quietly_and_ends_for_good(tmp_path: Path) -> None:
