@@ -19,8 +19,7 @@ from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.ingest.generations import begin_generations
-from framework.ingest.holds import Holds, held_flows
-from framework.ingest.names import change_flow_name
+from framework.ingest.holds import Holds
 from framework.plan.continuous import rebuild_steps, supervised_steps
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
@@ -98,10 +97,9 @@ class Update:
         return self._planned(frozenset())
 
     def _planned(self, refused: frozenset[QualifiedName]) -> Plan:
-        """Return the plan without the copies that must begin anew, and can't: paused, or refused by their source."""
-        rebuilt, held = frozenset(self.registry.rebuilt), held_flows(self.store.storage)
-        waiting = refused | {name for name in rebuilt if change_flow_name(name) in held}
-        return self._plan_for(replace(self.request, outdated=rebuilt - waiting, withheld=rebuilt & waiting))
+        """Return the plan without the copies that must begin anew, and can't: their source has refused it."""
+        rebuilt = frozenset(self.registry.rebuilt)
+        return self._plan_for(replace(self.request, outdated=rebuilt - refused, withheld=rebuilt & refused))
 
     def _plan_for(self, request: UpdateRequest) -> Plan:
         state = self._state
