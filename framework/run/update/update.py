@@ -97,9 +97,15 @@ class Update:
         return self._planned(frozenset())
 
     def _planned(self, refused: frozenset[QualifiedName]) -> Plan:
-        """Return the plan without the copies that must begin anew, and can't: their source has refused it."""
+        """Return the plan without the copies whose rows must all be read again, and can't: their source has refused it.
+
+        Rows of two definitions would be in them.
+        """
+        of_slots = (each for each in self.registry.gateways if each.changes in refused)
+        refused |= {table.target for gateway in of_slots for table in gateway.tables}
         rebuilt = frozenset(self.registry.rebuilt)
-        return self._plan_for(replace(self.request, outdated=rebuilt - refused, withheld=rebuilt & refused))
+        withheld = (rebuilt | self.registry.replaced) & refused
+        return self._plan_for(replace(self.request, outdated=rebuilt - withheld, withheld=withheld))
 
     def _plan_for(self, request: UpdateRequest) -> Plan:
         state = self._state
