@@ -63,6 +63,7 @@ class Registry:
         generated: the queries of `queries` that the engine generates, by flow.
         isolated: datasets whose faults fail their own flows only, and not the pipeline.
         rebuilt: datasets that their next update rebuilds, because their rows were made in another way.
+        replaced: datasets all of whose rows their next update reads again for this reason, those of `rebuilt` or not.
         faults: the gathered faults of declarations.
         spoilt: the names of datasets and flows with faulty declarations.
         gathers_faults: whether the faults of declarations are gathered; otherwise a declaration raises its fault.
@@ -86,6 +87,7 @@ class Registry:
     spoilt: set[QualifiedName] = field(default_factory=set)
     isolated: set[QualifiedName] = field(default_factory=set)
     rebuilt: set[QualifiedName] = field(default_factory=set)
+    replaced: set[QualifiedName] = field(default_factory=set)
     gathers_faults: bool = False
     is_incomplete: bool = False
 

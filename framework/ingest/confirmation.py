@@ -105,22 +105,25 @@ def snapshot_filter(state: TableState, storage: Storage) -> str | None:
     return wanted.where if begun is not None and begun.number == wanted.checkpoint and building is None else None
 
 
-def pending_request(storage: Storage, gateway: str, target: QualifiedName) -> Request | None:
-    """Return what was asked for if it is a snapshot of a copy that has not begun; None without one."""
+def pending_request(storage: Storage, gateway: str, source: str) -> Request | None:
+    """Return what was asked for if it is a snapshot of a source table that has not begun; None without one.
+
+    Also one that was asked for while the table was not declared, or the copy of another name.
+    """
     store = GatewayStore(storage)
     state = store.read(gateway)
-    known = [] if state is None else [each for each in state.tables if each.table.target == target and each.is_declared]
-    if state is None or not known:
+    known = None if state is None else state.table(source)
+    if state is None or known is None:
         return None
-    of_slot, of_table = store.request(gateway), store.request(gateway, known[0].table.source)
+    of_slot, of_table = store.request(gateway), store.request(gateway, source)
     if of_slot.generation > state.slot_generation:  # reads all rows of each table
         return of_slot
-    return of_table if of_table.generation > known[0].number else None
+    return of_table if of_table.generation > known.number else None
 
 
-def is_pending(storage: Storage, gateway: str, target: QualifiedName) -> bool:
-    """Return whether a snapshot of a copy was asked for that has not begun."""
-    return pending_request(storage, gateway, target) is not None
+def is_pending(storage: Storage, gateway: str, source: str) -> bool:
+    """Return whether a snapshot of a source table was asked for that has not begun."""
+    return pending_request(storage, gateway, source) is not None
 
 
 def has_rows(storage: Storage, target: QualifiedName) -> bool:

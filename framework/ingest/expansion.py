@@ -181,7 +181,8 @@ class _Expansion:
             return
         known = None if state is None else state.table(str(copy.table))
         is_read_again = known is not None and reads_altered(known, before.definition, copy.definition)
-        if is_read_again or is_pending(storage, self.spec.name, target):
+        if is_read_again or is_pending(storage, self.spec.name, str(copy.table)):
+            self.registry.replaced.add(target)
             if is_unfinished or not is_replaceable(before.definition, copy.definition):
                 self.registry.rebuilt.add(target)
         elif error is not None and is_outdated and not self.is_refreshed(target):

@@ -30,7 +30,7 @@ def known_table(
         table: the source table.
         target: the copy.
     """
-    pending = pending_request(storage, gateway, target)
+    pending = pending_request(storage, gateway, str(table))
     if pending is not None and pending.where is None:
         return None
     state = GatewayStore(storage).read(gateway)

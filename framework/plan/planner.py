@@ -41,6 +41,7 @@ _REBUILT = "all flows of the rebuild have completed"
 _PUT_BACK = ", and the rows that its sources no longer have are put back"
 _FIRST_RUN = "first run"
 _NOT_COMPLETE = "its single run is not complete"
+_WITHHELD = "it has to be read anew, and that could not begin"
 _CONTINUOUS = "keeps running until the update is stopped"
 
 
@@ -77,11 +78,15 @@ class _Planning:
             return
         table = self.state.table(name)
         if name not in self.selection.selected:
-            yield SkipStep(dataset=name, flow=None, reason="not selected", excluded=True)
+            reason = _WITHHELD if name in self.request.withheld else "not selected"
+            yield SkipStep(dataset=name, flow=None, reason=reason, excluded=True)
             return
         refused = self._refusal(dataset, table)
         if refused is not None:
             yield refused
+            return
+        if self._is_rebuild_held(dataset):
+            yield from self._held_steps(dataset)
             return
         unwritten = unwritten_columns(self.graph, dataset) if table.exists else ()
         if unwritten and name not in self.selection.rebuilt:
@@ -175,6 +180,19 @@ class _Planning:
         if table.rebuilding is not None:
             return f"full refresh {table.rebuilding} was not finished"
         return ""
+
+    def _is_rebuild_held(self, dataset: GraphDataset) -> bool:
+        """Whether a rebuild, which this request does not name, waits until an operator lets its flows run again."""
+        if self.request.full_refresh_all or dataset.name in self.request.full_refresh:
+            return False
+        flows = self.graph.flows_into(dataset.name)
+        is_held = bool(flows) and all(self.state.flow(each.spec.name).held for each in flows)
+        return is_held and dataset.kind is DatasetKind.STREAMING_TABLE and bool(self._rebuild_reason(dataset))
+
+    def _held_steps(self, dataset: GraphDataset) -> Iterator[Step]:
+        for flow in self.graph.flows_into(dataset.name):
+            reason = self.state.flow(flow.spec.name).held
+            yield SkipStep(dataset=dataset.name, flow=flow.spec.name, reason=reason, excluded=True)
 
     def _rebuild_steps(self, dataset: GraphDataset, reason: str) -> Iterator[Step]:
         """Yield the steps of a rebuild.

@@ -75,7 +75,7 @@ class Definitions:
             return replace(self, registry=known)
         registry = replace(
             known, datasets=[*known.datasets], flows=[*known.flows], queries={**known.queries}, faults=[*known.faults],
-            gateways=[], generated={}, rebuilt=set(),
+            gateways=[], generated={}, rebuilt=set(), replaced=set(),
         )  # fmt: skip
         try:
             root = Path(self.spec.root or ".")

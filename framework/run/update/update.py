@@ -19,8 +19,7 @@ from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.ingest.generations import begin_generations
-from framework.ingest.holds import Holds, held_flows
-from framework.ingest.names import change_flow_name
+from framework.ingest.holds import Holds
 from framework.plan.continuous import rebuild_steps, supervised_steps
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
@@ -98,10 +97,15 @@ class Update:
         return self._planned(frozenset())
 
     def _planned(self, refused: frozenset[QualifiedName]) -> Plan:
-        """Return the plan without the copies that must begin anew, and can't: paused, or refused by their source."""
-        rebuilt, held = frozenset(self.registry.rebuilt), held_flows(self.store.storage)
-        waiting = refused | {name for name in rebuilt if change_flow_name(name) in held}
-        return self._plan_for(replace(self.request, outdated=rebuilt - waiting, withheld=rebuilt & waiting))
+        """Return the plan without the copies whose rows must all be read again, and can't: their source has refused it.
+
+        Rows of two definitions would be in them.
+        """
+        of_slots = (each for each in self.registry.gateways if each.changes in refused)
+        refused |= {table.target for gateway in of_slots for table in gateway.tables}
+        rebuilt = frozenset(self.registry.rebuilt)
+        withheld = (rebuilt | self.registry.replaced) & refused
+        return self._plan_for(replace(self.request, outdated=rebuilt - withheld, withheld=withheld))
 
     def _plan_for(self, request: UpdateRequest) -> Plan:
         state = self._state

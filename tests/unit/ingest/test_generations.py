@@ -106,9 +106,18 @@ def test_a_request_waits_until_its_table_can_be_copied(storage: LocalStorage) ->
     """A table that is held, or has another fault, is not read; the next update that can read it needs no other one."""
     Operations(storage=storage).resync(BANK, ORDERS, None)
     assert begun(storage, "public.orders") == ()
-    assert is_pending(storage, "bank", ORDERS.target)
+    assert is_pending(storage, "bank", ORDERS.source)
     assert [each.number for each in begun(storage, "public.orders", found(7))] == [1]
-    assert not is_pending(storage, "bank", ORDERS.target)
+    assert not is_pending(storage, "bank", ORDERS.source)
+
+
+def test_a_request_for_a_table_that_the_last_update_did_not_have_is_pending(storage: LocalStorage) -> None:
+    """It was not declared, or the copy of another name: the first update that can read it does so."""
+    moved = replace(ORDERS, target=CUSTOMERS.target)
+    for tables in ((), (moved,)):
+        begin_generations([replace(BANK, tables=tables)], storage, ManualClock())
+        Operations(storage=storage).resync(BANK, ORDERS, None)
+        assert is_pending(storage, "bank", ORDERS.source)
 
 
 def test_a_new_slot_begins_a_generation_of_every_table(storage: LocalStorage, swap: pytest.MonkeyPatch) -> None:
@@ -123,7 +132,7 @@ def test_a_new_slot_begins_a_generation_of_every_table(storage: LocalStorage, sw
     wanted = SnapshotGeneration(number=1, slot_generation=1, lsn=0, checkpoint=2, relation=7)
     assert begun(storage, "public.orders", found(7)) == (wanted,)
     assert begun(storage, "public.customers", found(7)) == ()
-    assert is_pending(storage, "bank", CUSTOMERS.target)
+    assert is_pending(storage, "bank", CUSTOMERS.source)
     copied = replace(BANK, tables=tuple(replace(each, relation=7) for each in BANK.tables))
     assert begun(storage, "public.customers", copied) == (replace(wanted, lsn=42, skips_earlier=True),)
     assert calls == ["drop", "create"]

@@ -213,11 +213,11 @@ def test_another_snapshot_is_pending_until_it_begins(storage: LocalStorage) -> N
     assert (store.request("bank", "public.orders").generation, store.request("bank", "public.orders").where) == (
         1, "id > 5"
     )  # fmt: skip
-    assert [is_pending(storage, "bank", each.target) for each in (orders, customers)] == [True, False]
+    assert [is_pending(storage, "bank", each.source) for each in (orders, customers)] == [True, False]
     operations.skip_snapshot(BANK, customers)
     operations.replace_slot(BANK)
     assert held_flows(storage) == {}
-    assert [is_pending(storage, "bank", each.target) for each in (orders, customers)] == [True, True]
+    assert [is_pending(storage, "bank", each.source) for each in (orders, customers)] == [True, True]
     with pytest.raises(SluiceError) as caught:
         operations.resync(gateway(orders, called="new"), orders, None)
     assert caught.value.condition == "INGESTION_NOT_STARTED"
