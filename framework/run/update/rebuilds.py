@@ -30,6 +30,7 @@ From 1 to 7 resets, roll-backs, rewinds and replays are refused: the end of the 
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
@@ -45,7 +46,7 @@ from framework.checkpoints.manifest import BY_REFRESH
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.declare.specs import DatasetKind
 from framework.foundation.clock import Clock
-from framework.foundation.errors import OperationError
+from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
@@ -53,6 +54,7 @@ from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.plan.steps import PublishRebuild
 from framework.run.flows.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
+from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.table_store import TableStore
 from framework.run.tables.wider_columns import support_types
 from framework.run.update.fault_classification import error_texts, fault_of
@@ -132,7 +134,7 @@ class Rebuilds:
         failpoint("rebuilds.after_freeze")
         self._replace_tables(dataset, mark)
         self.store.create(dataset)  # its properties and its comment are not those of the copy
-        self._finish(dataset.name, self._published(dataset, mark))
+        self._finish(dataset, self._published(dataset, mark))
 
     def settle(self, dataset: GraphDataset) -> None:
         """Finish a frozen rebuild that a crash or a failure interrupted; nothing if there is none.
@@ -150,13 +152,21 @@ class Rebuilds:
             # The code may be another than that of the copy: the update applies the definition that it has now.
             self.store.record_unknown(dataset)
             mark = self._published(dataset, mark)
-        self._finish(dataset.name, mark)
+        self._finish(dataset, mark)
 
-    def settle_all(self) -> None:
-        """Finish all frozen rebuilds before an update is planned; where that fails, the table's flows will fail."""
+    def settle_all(self, names: Container[QualifiedName] | None = None) -> dict[QualifiedName, SluiceError]:
+        """Finish frozen rebuilds, and return where that failed: no flow may write to such a table.
+
+        Args:
+            names: the tables; None for all.
+        """
+        found = {}
         for dataset in self.graph.datasets:
-            if dataset.kind is DatasetKind.STREAMING_TABLE:
-                fault_of(partial(self.settle, dataset), dataset.name, dataset.spec.location)
+            if dataset.kind is DatasetKind.STREAMING_TABLE and (names is None or dataset.name in names):
+                error = fault_of(partial(self.settle, dataset), dataset.name, dataset.spec.location)
+                if error is not None:
+                    found[dataset.name] = error
+        return found
 
     def _put_back(self, dataset: GraphDataset, number: int) -> Rebuild:
         """Put the rows back that the rebuild lacks, if it keeps history; return the mark of the rebuild."""
@@ -203,12 +213,14 @@ class Rebuilds:
         failpoint("rebuilds.after_mark")
         return mark
 
-    def _finish(self, name: QualifiedName, mark: Rebuild) -> None:
+    def _finish(self, dataset: GraphDataset, mark: Rebuild) -> None:
         """Make the generations of a published rebuild current, retire those of other flows, and delete the copy."""
+        name, path = dataset.name, self.store.path(dataset.spec)
         generations = GenerationStore(self.store.storage, self.clock)
         for manifest in generations.list_of(name):  # of flows that the code does not have at present, too
             number, current = building_of(manifest, mark), manifest.in_state(GenerationState.CURRENT)
             if number is not None:
+                mark_table(self.store.storage, path, name, manifest.flow, number)
                 generations.promote(name, manifest.flow, number)
                 failpoint("rebuilds.after_promote")
             elif current is not None and current.fingerprint != mark.generation_mark:

@@ -35,6 +35,7 @@ class LogTip:
         transactions: the last batch of each application that has written to the table, with the time of its commit in
             epoch milliseconds; empty if the checksum file of the newest version does not have them.
         comment: its comment; None if it has none.
+        created: when it was created, in epoch milliseconds; 0 if that is unknown.
     """
 
     version: int
@@ -44,6 +45,7 @@ class LogTip:
     partition_columns: tuple[str, ...] = field(default=(), repr=False, compare=False)
     transactions: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
     comment: str | None = field(default=None, repr=False, compare=False)
+    created: int = field(default=0, repr=False, compare=False)
 
     @property
     def is_append_only(self) -> bool:
@@ -100,6 +102,7 @@ def tip_of(version: int, metadata: Mapping[str, Any]) -> LogTip:
         properties=metadata.get("configuration") or {},
         partition_columns=tuple(metadata.get("partitionColumns") or ()),
         comment=metadata.get("description"),
+        created=int(metadata.get("createdTime") or 0),
     )
 
 
