@@ -13,6 +13,7 @@ from framework import pipelines as dp
 from framework.plan.steps import RunFlow
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states
+from tests.support.interruption import interrupt
 from tests.support.plain_tables import append_rows, table_rows
 
 if TYPE_CHECKING:
@@ -146,3 +147,25 @@ def test_an_append_flow_that_began_anew_does_not_go_on_from_an_earlier_checkpoin
     assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
     assert lake.broken() == {}
     assert lake.rows() == {name: [1, 2, 3] for name in NAMES}
+
+
+@pytest.mark.parametrize("point", ["rewinds.after_names", "rewinds.after_restore"])
+def test_a_backup_from_before_a_rewind_that_was_interrupted_does_not_go_on_in_its_tables(
+    interpreting: SparkSession, tmp_path: Path, point: str
+) -> None:
+    """The backup does not have the rewind, and would never read the rows again that it has undone."""
+    lake = Lake(interpreting, tmp_path)
+    lake.feed(1)
+    first = lake.world.run(lake.declared())
+    lake.feed(2)
+    assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
+    lake.back_up()
+    pipeline = lake.world.pipeline(lake.declared())
+    plan = pipeline.rewinds.plan(first.update_id)
+    interrupt(lambda: pipeline.rewinds.rewind(plan), point)
+    lake.put_back()
+    assert lake.broken() == {"appended": REWOUND}
+    assert states(pipeline.run())["appended"] is FlowState.FAILED
+    pipeline.rewinds.rewind(pipeline.rewinds.plan(first.update_id))
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert lake.rows() == {name: [1, 2] for name in NAMES}

@@ -35,6 +35,11 @@ def is_older_than_rewind(storage: Storage, dataset: QualifiedName, flow: Qualifi
     return rewound > 0 and rewound > GenerationStore(storage).latest_number(dataset, flow)
 
 
+def names_rewind(flow: QualifiedName, generation: int, tip: LogTip | None) -> bool:
+    """Whether a table names a generation of a rewind, which its flow has from then on."""
+    return _named_in(tip, rewind_application(flow)) >= generation
+
+
 def is_older_than_restart(storage: Storage, dataset: QualifiedName, flow: QualifiedName, tip: LogTip | None) -> bool:
     """Whether a flow began a generation, and appended to the table since, that is not in this storage."""
     restarted = _named_in(tip, restart_application(flow))

@@ -4,9 +4,9 @@ The effects in order, and why a crash after each is safe. From the first on, no 
 rest is done: the next update and the next rewind do it first, all others refuse.
 
 1. the decision is written: the version of each table, and the batch of each flow -> nothing is changed;
-2. each table is restored in one commit that names the rewind -> a table with that commit is not restored again. A
-   transaction of each flow says which generation continues it -> the table takes it once. A storage that is older than
-   the rewind does not have the generation;
+2. of each table, a transaction of each flow says which generation continues it -> the table takes it once. A storage
+   that is older than the rewind does not have the generation, and its flows do not go on from here on. The table is
+   restored in one commit that names the rewind -> a table with that commit is not restored again;
 3. the new checkpoint of each flow is copied from the old one, up to its batch -> it is copied again, because no
    manifest refers to it. An offset in a restored table becomes the version after its restore: its reader passes over
    the commits that are undone, and over the restore itself;
@@ -120,13 +120,14 @@ class Rewinds:
     def _finish(self, rewind: StoredRewind) -> None:
         restored: dict[str, int] = {}
         for table in rewind.tables:
+            if not table.auxiliary:
+                self._name_generations(table, rewind)
+                failpoint("rewinds.after_names")
             version = self._restore(table, rewind)
             failpoint("rewinds.after_restore")
             # A restored table has the properties of that time. A crash here is safe, unless another storage had it
             # then: that is refused, and the user says once more whose it is.
             self.store.mark(table.dataset, table.path)
-            if not table.auxiliary:
-                self._name_generations(table, rewind)
             if table.table_id is not None:
                 restored[table.table_id] = version
             failpoint("rewinds.after_table")
@@ -166,7 +167,7 @@ class Rewinds:
         return done
 
     def _name_generations(self, table: RewoundTable, rewind: StoredRewind) -> None:
-        """Commit the number of each flow's new generation to a restored table: a restore has no transactions itself."""
+        """Commit the number of each flow's new generation: a restore has no transactions, and keeps earlier ones."""
         for flow in rewind.flows:
             if flow.dataset == table.dataset:
                 session = session_for(self.store.spark, {})
