@@ -86,7 +86,7 @@ def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: Flow
     first = RESTORE.get(condition.partition(".")[0])
     lines = [] if first is None else [first]
     lines.append(_reset(condition, dataset, flow, state))
-    if condition in _DAMAGED and state.has_kept:
+    if condition in _DAMAGED and state.has_kept and not state.restarted:
         # A reset may repeat less than a roll-back that passes over what was read since.
         lines.insert(len(lines) - (not state.repeats), _roll_back(dataset, flow, state))
     if dataset.is_table and not state.begins_late:  # a rebuild would leave out rows that the table has
