@@ -1,7 +1,9 @@
 """How far the table of a flow had come, or where its sink was, when it last ended: a file beside its manifest.
 
 A Delta table's version only grows. A table with the same id at an earlier version is an older copy, such as one from a
-backup of its folder. The checkpoint is not: the flow would go on behind rows that the table no longer has.
+backup of its folder. The checkpoint is not: the flow would go on behind rows that the table no longer has. So is a
+table with another id that was created earlier. A rewind and a full refresh write the file as well, for the generation
+that begins.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ class TableMark:
         generation: the generation that ran: one that begins later, such as by a reset, continues with any version.
         table_id: Delta's id of the table, or the place of a sink.
         version: the table's newest version; 0 for a sink.
+        created: when the table was created, in epoch milliseconds; 0 for a sink, and in a file of an earlier version.
     """
 
     generation: int
     table_id: str
     version: int
+    created: int = 0
 
 
 def write_mark(storage: Storage, dataset: QualifiedName, flow: QualifiedName, mark: TableMark) -> None:

@@ -64,7 +64,8 @@ FAILPOINTS: frozenset[str] = frozenset(
         "rebuilds.after_mark",  # the mark is `published`, no generation is promoted
         "rebuilds.after_promote",  # one generation of a published rebuild is promoted, further ones may not be
         "rewinds.after_mark",  # a rewind is decided, nothing is changed
-        "rewinds.after_restore",  # one table is restored, and does not name its storage and its new generations yet
+        "rewinds.after_names",  # one table names its new generations, and is not restored yet
+        "rewinds.after_restore",  # one table is restored, and does not name its storage yet
         "rewinds.after_table",  # one table of a rewind is restored, further ones may not be
         "rewinds.after_checkpoint",  # the new checkpoint of one flow is complete, no manifest refers to it
         "rewinds.after_quarantine",  # rows of undone batches have left the quarantine, the old checkpoints are current

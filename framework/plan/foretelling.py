@@ -86,7 +86,7 @@ def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: Flow
     first = RESTORE.get(condition.partition(".")[0])
     lines = [] if first is None else [first]
     lines.append(_reset(condition, dataset, flow, state))
-    if condition in _DAMAGED and state.has_kept:
+    if condition in _DAMAGED and state.has_kept and not state.restarted:
         # A reset may repeat less than a roll-back that passes over what was read since.
         lines.insert(len(lines) - (not state.repeats), _roll_back(dataset, flow, state))
     if dataset.is_table and not state.begins_late:  # a rebuild would leave out rows that the table has
@@ -135,7 +135,8 @@ def _roll_back(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
 
 def may_resume(condition: str, state: FlowState) -> bool:
     """Whether a reset may begin where the checkpoint ends: the position is known, and the sources still have it."""
-    return bool(state.resume) and condition not in {_WENT_BACK, _REWOUND, *(gap.condition for gap in state.gaps)}
+    lost = {_WENT_BACK, _REWOUND, *(gap.condition for gap in state.gaps)}
+    return bool(state.resume) and not state.restarted and condition not in lost
 
 
 def _of_table(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None:
@@ -146,12 +147,11 @@ def _of_table(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None
             "an older copy. The flow would not read the rows again that the rewind has undone, or write rows again "
             "that have come since."
         )
-    if state.went_back is None:
+    if not state.went_back:
         return None
-    present, before = state.went_back
     return _WENT_BACK, (
-        f"{dataset.name.table} is at version {present}, and was at version {before} when the flow last ended. An older "
-        "copy is in its place, and the flow would not read the rows again that it lacks."
+        f"{dataset.name.table} {state.went_back}. An older copy is in its place, and the position of the flow is not "
+        "that of its rows: the flow would not read rows again that it lacks, or repeat rows that it has."
     )
 
 
@@ -164,6 +164,11 @@ def _of_checkpoint(dataset: GraphDataset, state: FlowState) -> tuple[str, str] |
         return _NO_METADATA, (
             f"{dataset.name.table} has rows of a stream whose checkpoint is not here: it was deleted with its "
             f"manifest, or is that of another dataset or storage. A first run would {would}."
+        )
+    if state.restarted:
+        return _NO_METADATA, (
+            f"the flow has begun anew since, and the checkpoint of rows that {dataset.name.table} has is not here: the "
+            "storage, or its checkpoints, are an older copy."
         )
     if state.refreshed:
         return _NO_METADATA, (

@@ -38,12 +38,13 @@ class FlowState:
             the table has batches of it that it does not have.
         begins_late: whether it would pass over rows, or read earlier ones, if it began again: its code begins with new
             rows only, or its generation has a start of its own.
-        went_back: the table's version, and the higher one that it had when the generation last ended: an older copy of
-            the table is in its place; None if it has not gone back.
+        went_back: what says that an older copy of the table is in its place than the one that the generation goes on
+            in, as a clause; empty if none is.
         moved_sink: whether its sink has another path, table or topic than when the generation last ended.
         unknown_rows: whether a target that the flow appends to has rows of a stream whose checkpoint is not here:
             before its first run at any time, later since it last ran.
         rewound: whether a rewind of which this storage does not know has undone rows of the flow.
+        restarted: whether the flow has appended to its table since with a generation that this storage does not have.
         refreshed: whether a full refresh of which this storage does not know has replaced the rows of that table since.
         held: why an operator does not want the flow to run; empty if it may.
     """
@@ -64,10 +65,11 @@ class FlowState:
     changed_kind: bool = False
     deleted: bool = False
     begins_late: bool = False
-    went_back: tuple[int, int] | None = None
+    went_back: str = ""
     moved_sink: bool = False
     unknown_rows: bool = False
     rewound: bool = False
+    restarted: bool = False
     refreshed: bool = False
     held: str = ""
 

@@ -193,7 +193,7 @@ ELSEWHERE = {
     "lease.before_cleaning", "prune.after_mark", "prune.before_table", "prune.before_unmark",
     "cloud_files.before_start", "cloud_files.after_start",
     "rewinds.after_mark", "rewinds.after_checkpoint", "rewinds.after_quarantine", "rewinds.after_abandon",
-    "rewinds.after_refresh", "rewinds.after_restore",
+    "rewinds.after_refresh", "rewinds.after_names", "rewinds.after_restore",
     "cloud_files.after_files", "cloud_files.after_merge", "cloud_files.after_columns", "cloud_files.before_clean_mark",
     "cloud_files.after_known", "resets.after_begin", "tables.before_wider_types", "tables.after_wider_types",
     "views.after_give_up",

@@ -203,6 +203,10 @@ class Case:
 
 
 CASES = {
+    "a target before the first table is restored": Case(
+        at=("rewinds.after_names", 1), gone=without_first_file, table="people", problem="files that are gone",
+        refreshed=("people",),
+    ),
     "a target after its auxiliary table": Case(
         at=("rewinds.after_table", 3), gone=without_first_file, table="people", problem="files that are gone",
         refreshed=("people",),

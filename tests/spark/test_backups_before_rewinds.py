@@ -13,12 +13,14 @@ from framework import pipelines as dp
 from framework.plan.steps import RunFlow
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states
+from tests.support.interruption import interrupt
 from tests.support.plain_tables import append_rows, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 REWOUND = "CHECKPOINT_OLDER_THAN_REWIND"
+GONE = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 NAMES = ("appended", "merged")
 
 
@@ -55,10 +57,10 @@ class Lake:
         """Copy the storage."""
         shutil.copytree(self.root / "app", self.root / "backup")
 
-    def put_back(self) -> None:
-        """Replace the storage by the copy."""
-        shutil.rmtree(self.root / "app")
-        shutil.copytree(self.root / "backup", self.root / "app")
+    def put_back(self, folder: str = "") -> None:
+        """Replace the storage, or a folder of it, by the copy."""
+        shutil.rmtree(self.root / "app" / folder)
+        shutil.copytree(self.root / "backup" / folder, self.root / "app" / folder)
 
     def broken(self) -> dict[str, str]:
         """The conditions of the flows that the plan does not start."""
@@ -118,3 +120,52 @@ def test_a_reset_after_a_backup_was_put_back_skips_no_batch_of_its_table(
     lake.feed(2)
     assert lake.world.run(lake.declared(), reset_checkpoints=reset).state is UpdateState.COMPLETED
     assert lake.rows()["merged"] == [1, 2]
+
+
+@pytest.mark.parametrize(("way", "folder"), [("reset", ""), ("reset", "storage/checkpoints"), ("deleted", "")])
+def test_an_append_flow_that_began_anew_does_not_go_on_from_an_earlier_checkpoint(
+    interpreting: SparkSession, tmp_path: Path, way: str, folder: str
+) -> None:
+    """It would repeat the rows that came since; an AUTO CDC flow may apply its events again."""
+    lake = Lake(interpreting, tmp_path)
+    lake.feed(1)
+    assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
+    lake.back_up()
+    lake.feed(2)
+    if way == "reset":
+        lake.world.run(lake.declared(), reset_checkpoints={"appended": "startingVersion=1"})
+    else:
+        shutil.rmtree(tmp_path / "lake" / "appended")
+    assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
+    assert lake.rows() == {name: [1, 2] for name in NAMES}
+    lake.put_back(folder)
+    assert lake.broken() == {"appended": GONE}
+    assert states(lake.world.run(lake.declared())) == {"appended": FlowState.FAILED, "changes": FlowState.COMPLETED}
+    assert lake.rows() == {name: [1, 2] for name in NAMES}
+    lake.feed(3)
+    lake.world.run(lake.declared(), reset_checkpoints={"appended": "startingVersion=2"})
+    assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
+    assert lake.broken() == {}
+    assert lake.rows() == {name: [1, 2, 3] for name in NAMES}
+
+
+@pytest.mark.parametrize("point", ["rewinds.after_names", "rewinds.after_restore"])
+def test_a_backup_from_before_a_rewind_that_was_interrupted_does_not_go_on_in_its_tables(
+    interpreting: SparkSession, tmp_path: Path, point: str
+) -> None:
+    """The backup does not have the rewind, and would never read the rows again that it has undone."""
+    lake = Lake(interpreting, tmp_path)
+    lake.feed(1)
+    first = lake.world.run(lake.declared())
+    lake.feed(2)
+    assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
+    lake.back_up()
+    pipeline = lake.world.pipeline(lake.declared())
+    plan = pipeline.rewinds.plan(first.update_id)
+    interrupt(lambda: pipeline.rewinds.rewind(plan), point)
+    lake.put_back()
+    assert lake.broken() == {"appended": REWOUND}
+    assert states(pipeline.run())["appended"] is FlowState.FAILED
+    pipeline.rewinds.rewind(pipeline.rewinds.plan(first.update_id))
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert lake.rows() == {name: [1, 2] for name in NAMES}

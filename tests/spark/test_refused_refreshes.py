@@ -13,6 +13,7 @@ from framework import pipelines as dp
 from framework.plan.steps import RefuseTable
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.interruption import interrupt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,3 +101,60 @@ def test_a_full_refresh_that_violates_a_constraint_of_a_user_names_it(
     world.feed([(4,)], "id INT")
     assert world.run(declared(1)).state is UpdateState.COMPLETED
     assert world.rows("t")[-1] == (4, 4)
+
+
+@pytest.mark.parametrize("kind", ["appended", "merged"])
+def test_a_corrected_full_refresh_keeps_history_after_one_that_was_refused(
+    interpreting: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """Nothing of the refused one is in the table, so the rows that the sources no longer have are those of before."""
+    world = EngineWorld(interpreting, tmp_path)
+
+    def declared(sign: int) -> Callable[[], None]:
+        def rows() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source()).selectExpr("id", f"{sign} * id AS value")
+
+        def declare() -> None:
+            if kind == "appended":
+                dp.table(name="t")(rows)
+            else:
+                dp.create_streaming_table("t")
+                dp.auto_cdc_flow(target="t", name="changes", keys=["id"], sequence_by="id")(rows)
+
+        return declare
+
+    world.feed([(1,), (2,)], "id INT")
+    assert world.run(declared(1)).state is UpdateState.COMPLETED
+    address = f"delta.`{world.path('t')}`"
+    interpreting.sql(f"ALTER TABLE {address} ADD CONSTRAINT positive CHECK (value > 0)")
+    interpreting.sql(f"DELETE FROM delta.`{world.source()}` WHERE id = 1")
+    world.feed([(3,)], "id INT")
+    keys = {"history_keys": ["id"]} if kind == "appended" else {}
+    refused = world.run(declared(-1), full_refresh=["t"], keep_history=True, **keys)
+    assert error_of(refused)[0] == "FULL_REFRESH_VIOLATES_CONSTRAINT"
+    result = world.run(declared(1), full_refresh=["t"], keep_history=True, **keys)
+    assert result.state is UpdateState.COMPLETED
+    assert world.rows("t") == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_table_that_became_append_only_takes_its_full_refresh_when_it_is_not_any_more(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """The refresh was interrupted when all was read; the property is named, also without new data."""
+    world = EngineWorld(interpreting, tmp_path)
+
+    def declare() -> None:
+        dp.table(name="t")(lambda: world.spark.readStream.format("delta").load(world.source()))
+
+    world.feed([(1,)], "id INT")
+    assert world.run(declare).state is UpdateState.COMPLETED
+    interrupt(lambda: world.run(declare, full_refresh=["t"]), "rebuilds.after_freeze")
+    address = f"ALTER TABLE delta.`{world.path('t')}` SET TBLPROPERTIES ('delta.appendOnly' = "
+    interpreting.sql(f"{address}'true')")
+    for number in (None, 2):
+        if number is not None:
+            world.feed([(number,)], "id INT")
+        assert error_of(world.run(declare))[0] == "FULL_REFRESH_OF_APPEND_ONLY_TABLE"
+    interpreting.sql(f"{address}'false')")
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.rows("t") == [(1,), (2,)]

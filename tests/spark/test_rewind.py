@@ -180,7 +180,7 @@ def test_after_a_rewind_the_fixed_code_ends_where_it_would_have_ended(
     for refused in (fixed.plan, lambda: fixed.quarantine.drop("letters"), lambda: fixed.rewinds.plan(first)):
         with pytest.raises(OperationError, match="REWIND_UNFINISHED"):
             refused()
-    for place, nth in (("restore", 2), ("table", 3), ("checkpoint", 2), ("quarantine", 1)):
+    for place, nth in (("names", 2), ("restore", 2), ("table", 3), ("checkpoint", 2), ("quarantine", 1)):
         interrupt(fixed.rewinds.finish, f"rewinds.after_{place}", nth)
     assert [each.flow.table for each in resets.pending()] == ["other"]
     interrupt(fixed.run, "rewinds.after_generation", 2)

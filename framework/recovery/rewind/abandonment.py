@@ -1,8 +1,9 @@
 """What becomes of an interrupted rewind that is given up, because a table of it can't be restored any more.
 
-Before the first table is restored nothing has changed, and nothing has to be done. From then on the checkpoint of a
-restored table is ahead of it, so the others go back as it was decided. A table that can't would have the rows of then
-beside an auxiliary table or inputs that went back, and is fully refreshed. So are the tables that read it as a stream.
+Before the first table names its new generations nothing has changed, and nothing has to be done. From then on the
+checkpoint of such a table does not go on, so the others go back as it was decided. A table that can't would have the
+rows of then beside an auxiliary table or inputs that went back, and is fully refreshed. So are the tables that read it
+as a stream.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from framework.plan.selection import is_resettable
 from framework.plan.state import TableKind
 from framework.recovery.rewind.scope import with_readers
 from framework.run.tables.table_store import TableStore
-from framework.run.update.rewind_obstacles import Obstacle, obstacles, restore_version, tables_elsewhere
+from framework.run.update.rewind_obstacles import Obstacle, has_begun, obstacles, tables_elsewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ def abandonment_of(graph: DataflowGraph, store: TableStore, rewind: StoredRewind
     found = (*tables_elsewhere(store, rewind), *obstacles(store, rewind))
     # Without a table to restore, the first effects are those on quarantine and checkpoints, which do not show.
     is_begun = bool(rewind.refreshed) or not rewind.tables
-    if not is_begun and all(restore_version(store.storage, each, rewind) is None for each in rewind.tables):
+    if not is_begun and not any(has_begun(store.storage, each, rewind) for each in rewind.tables):
         return Abandonment(rewind=rewind, obstacles=found, rest=None)
     _check_pipeline(graph, store, rewind)
     paths = {store.path(each.spec): each.name for each in graph.datasets if each.is_table}

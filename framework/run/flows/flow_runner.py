@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.table_marks import TableMark, write_mark
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
@@ -14,12 +15,13 @@ from framework.plan.steps import RunFlow
 from framework.run.flows.batch_flow import run_batch_flow
 from framework.run.flows.confirmations import applied_by, confirm_snapshots
 from framework.run.flows.flow_run import FlowContext, FlowRun, OnOutcome
+from framework.run.flows.generation_numbers import name_restart
 from framework.run.flows.metrics import FlowOutcome
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.snapshot_flow import run_snapshot_flow
 from framework.run.flows.streaming_flow import run_streaming_flow
+from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.tombstones import forget_old_deletes, may_forget, threshold_seconds
-from framework.sources.delta.log import read_tip
 from framework.sources.starts import parse_starts
 
 
@@ -57,6 +59,7 @@ class FlowRunner:
             context=self.context, step=step, flow=flow, dataset=dataset, on_outcome=on_outcome, settings=settings,
             starts=starts,
         )  # fmt: skip
+        self._name_restart(step, run)
         try:
             outcome = _run(run)
         finally:  # batches before a failure are in the table
@@ -75,16 +78,26 @@ class FlowRunner:
             self._collect_tombstones(dataset, forget_after)
         return outcome
 
+    def _name_restart(self, step: RunFlow, run: FlowRun) -> None:
+        """Name the generation of a flow that begins anew in the table that it appends to.
+
+        An older copy of its checkpoints would append the same rows. A full refresh names itself when it is published.
+        """
+        appends = run.dataset.is_table and run.dataset.cdc is None and run.flow.streaming
+        if not appends or step.generation == 1 or step.rebuild is not None:
+            return
+        storage = self.context.store.storage
+        if read_progress(storage, run.checkpoint).last_offset_batch is None:
+            name_restart(run.session(), storage, run.path, step.flow, step.generation)
+
     def _mark_table(self, step: RunFlow, dataset: GraphDataset) -> None:
         store = self.context.store
         if step.rebuild is not None or not (dataset.is_table or dataset.is_sink):
             return
-        place, version = sink_place(dataset.spec), 0
         if dataset.is_table:
-            tip = read_tip(store.storage, store.path(dataset.spec))
-            place, version = ("", 0) if tip is None else (tip.table_id or "", tip.version)
-        if place:
-            mark = TableMark(generation=step.generation, table_id=place, version=version)
+            mark_table(store.storage, store.path(dataset.spec), dataset.name, step.flow, step.generation)
+        elif place := sink_place(dataset.spec):
+            mark = TableMark(generation=step.generation, table_id=place, version=0)
             write_mark(store.storage, dataset.name, step.flow, mark)
 
     def _collect_tombstones(self, dataset: GraphDataset, seconds: int) -> None:

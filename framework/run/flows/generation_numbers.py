@@ -1,17 +1,22 @@
 """The numbers of a flow's generations, in its manifest and in the transactions of its table.
 
-A table with a `path` outside of the storage stays as it is when an older backup of the storage is put back. Then it has
-batches, and marks of rewinds, of generations that the manifest does not have.
+A table with a `path` outside of the storage stays as it is when an older backup of the storage is put back, and so does
+any table when only the checkpoints are. Then it has batches, and names of generations, that the manifest does not have.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.run.flows.application import application_id
 from framework.sources.delta.history import CommitHistory
-from framework.sources.delta.log import LogTip
+from framework.sources.delta.log import LogTip, read_tip
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def rewind_application(flow: QualifiedName) -> str:
@@ -19,10 +24,39 @@ def rewind_application(flow: QualifiedName) -> str:
     return f"sluice:rewind:{flow}"
 
 
+def restart_application(flow: QualifiedName) -> str:
+    """Return the `txnAppId` of a flow that appends and began anew; the `txnVersion` is its generation."""
+    return f"sluice:generation:{flow}"
+
+
 def is_older_than_rewind(storage: Storage, dataset: QualifiedName, flow: QualifiedName, tip: LogTip | None) -> bool:
     """Whether a table was rewound, and the checkpoint that belongs to it since is not in this storage."""
-    rewound = _rewound_in(flow, tip)
+    rewound = _named_in(tip, rewind_application(flow))
     return rewound > 0 and rewound > GenerationStore(storage).latest_number(dataset, flow)
+
+
+def names_rewind(flow: QualifiedName, generation: int, tip: LogTip | None) -> bool:
+    """Whether a table names a generation of a rewind, which its flow has from then on."""
+    return _named_in(tip, rewind_application(flow)) >= generation
+
+
+def is_older_than_restart(storage: Storage, dataset: QualifiedName, flow: QualifiedName, tip: LogTip | None) -> bool:
+    """Whether a flow began a generation, and appended to the table since, that is not in this storage."""
+    restarted = _named_in(tip, restart_application(flow))
+    return restarted > 0 and restarted > GenerationStore(storage).latest_number(dataset, flow)
+
+
+def name_restart(session: SparkSession, storage: Storage, path: str, flow: QualifiedName, generation: int) -> None:
+    """Name a generation in the table that it is going to append to, before its first batch. Idempotent."""
+    if _named_in(read_tip(storage, path), restart_application(flow)) < generation:
+        name_generation(session, path, restart_application(flow), generation)
+
+
+def name_generation(session: SparkSession, path: str, application: str, generation: int) -> None:
+    """Commit a generation to a table as a transaction without rows. Idempotent."""
+    nothing = session.read.format("delta").load(path).limit(0)
+    writer = nothing.write.format("delta").mode("append").option("txnVersion", generation)
+    writer.option("txnAppId", application).save(path)
 
 
 def latest_number(
@@ -46,8 +80,9 @@ def latest_number(
         taken |= {name for version in history.versions for name in history.commit(version).batches}
     prefix = application_id(pipeline, flow, 0).removesuffix("0")
     numbers = (name.removeprefix(prefix) for name in taken if name.startswith(prefix))
-    return max([latest, _rewound_in(flow, tip), *(int(number) for number in numbers if number.isdecimal())])
+    named = (_named_in(tip, name(flow)) for name in (rewind_application, restart_application))
+    return max([latest, *named, *(int(number) for number in numbers if number.isdecimal())])
 
 
-def _rewound_in(flow: QualifiedName, tip: LogTip | None) -> int:
-    return 0 if tip is None else tip.transactions.get(rewind_application(flow), (0, 0))[0]
+def _named_in(tip: LogTip | None, application: str) -> int:
+    return 0 if tip is None else tip.transactions.get(application, (0, 0))[0]

@@ -17,7 +17,7 @@ from framework.checkpoints.table_marks import read_mark
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
-from framework.foundation.read_once import ReadOnceStorage, fresh
+from framework.foundation.read_once import ReadOnceStorage
 from framework.foundation.storage import Storage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.rules import did_you_mean
@@ -26,15 +26,16 @@ from framework.plan.starts import as_started, flow_sources, resolve_starts
 from framework.plan.state import FlowState, StoredState, TableState
 from framework.run.flows.ahead import begins_late, has_lost_start, is_ahead, sink_folder
 from framework.run.flows.former_flows import former_flows, has_unknown_refresh, has_unknown_rows
-from framework.run.flows.generation_numbers import is_older_than_rewind, latest_number
+from framework.run.flows.generation_numbers import is_older_than_restart, is_older_than_rewind, latest_number
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.source_places import misplaced_in_checkpoint, misplaced_source
 from framework.run.tables.left_tables import LeftTables
+from framework.run.tables.marked_tables import older_copy
 from framework.run.tables.table_kind import view_fingerprint
 from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.history import batches_in
-from framework.sources.delta.log import LogTip, latest_version, read_tip
+from framework.sources.delta.log import LogTip, read_tip
 from framework.sources.delta.source import REPLACED, begin_of, table_source
 from framework.sources.kinds import flow_gaps, flow_resume, is_drained, removed_data, source_identity
 from framework.sources.port import Gap, SourceReference
@@ -188,10 +189,13 @@ class StateReader:
                 self.storage, folder, tip, pipeline=self.graph.pipeline, flow=flow, generation=current,
                 progress=progress,
             )),
-            went_back=self._went_back(dataset, tip, flow, current),
+            went_back=older_copy(
+                self.storage, folder or "", dataset.name, flow.spec.name, tip=tip, generation=current.number
+            ),
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
             rewound=is_older_than_rewind(self.storage, dataset.name, flow.spec.name, tip),
+            restarted=is_older_than_restart(self.storage, dataset.name, flow.spec.name, tip),
             refreshed=reads and has_unknown_refresh(self.storage, self.graph.pipeline, dataset, tip, after=after),
         )  # fmt: skip
 
@@ -212,19 +216,6 @@ class StateReader:
         """Whether a sink has another place than after the last run of a generation."""
         mark = read_mark(self.storage, dataset.name, flow.spec.name) if dataset.is_sink else None
         return mark is not None and mark.generation == generation.number and mark.table_id != sink_place(dataset.spec)
-
-    def _went_back(
-        self, dataset: GraphDataset, tip: LogTip | None, flow: GraphFlow, generation: Generation
-    ) -> tuple[int, int] | None:
-        """Return the version of a table, and the one that a generation left, if that was higher."""
-        mark = None if tip is None else read_mark(self.storage, flow.spec.target, flow.spec.name)
-        if tip is None or mark is None or (mark.generation, mark.table_id) != (generation.number, tip.table_id):
-            return None
-        if tip.version >= mark.version:
-            return None
-        # A flow that runs, as while a continuous update plans a part anew, may have ended since the tip was read.
-        present = latest_version(fresh(self.storage), self.store.path(dataset.spec))
-        return (present, mark.version) if present is not None and present < mark.version else None
 
     def _latest_number(self, dataset: GraphDataset, flow: GraphFlow, tip: LogTip | None) -> int:
         """Return the highest number that a generation of a flow ever had."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,6 @@ from typing import assert_never
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import BY_LOSS
 from framework.checkpoints.rebuilds import Rebuild
-from framework.declare.specs import DatasetKind
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
@@ -25,6 +25,7 @@ from framework.plan.steps import (
     RefuseTable,
     RunFlow,
     SkipStep,
+    Step,
     refusal,
 )
 from framework.run.flows.stop_signal import StopSignal
@@ -54,13 +55,23 @@ class Executor:
     stop: StopSignal
     parallel_flows: int
 
-    def set_up(self, plan: Plan) -> dict[QualifiedName, SluiceError]:
-        """Create tables and begin generations; return the datasets that could not be set up, with their errors."""
+    def set_up(
+        self, plan: Plan, unsettled: Mapping[QualifiedName, SluiceError] | None = None
+    ) -> dict[QualifiedName, SluiceError]:
+        """Create tables and begin generations; return the datasets that could not be set up, with their errors.
+
+        Args:
+            plan: the plan.
+            unsettled: the tables whose frozen full refreshes could not be finished just now; None: they are tried here.
+        """
         tables, begins, failed = _to_set_up(self.graph, plan)
         if self.stop.is_set:  # nothing was written yet
             return failed
         self._claim_tables(plan, failed)
-        failed |= self._unsettled(plan)
+        # Of tables whose flows run or have no new data: a full refresh that begins gives an earlier one up.
+        names = {step.dataset for step in plan.steps if _needs_settled(step)}
+        found = self.rebuilds.settle_all(names) if unsettled is None else unsettled
+        failed |= {name: error for name, error in found.items() if name in names}
         tables = [step for step in tables if step.dataset not in failed]
         rebuilt = [step for step in tables if step.rebuild is not None]
         with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-setup") as pool:
@@ -132,23 +143,6 @@ class Executor:
                 if error is not None and dataset.name in written:
                     failed[dataset.name] = error
 
-    def _unsettled(self, plan: Plan) -> dict[QualifiedName, SluiceError]:
-        """Finish frozen full refreshes of tables whose flows run or have no new data; return where that failed."""
-        names = dict.fromkeys(
-            step.dataset for step in plan.steps
-            if (isinstance(step, RunFlow) and step.rebuild is None)
-            or (isinstance(step, SkipStep) and not step.excluded and self._is_stream(step.dataset))
-        )  # fmt: skip
-        found = {}
-        for dataset in (self._dataset(name) for name in names):
-            error = fault_of(partial(self.rebuilds.settle, dataset), dataset.name, dataset.spec.location)
-            if error is not None:
-                found[dataset.name] = error
-        return found
-
-    def _is_stream(self, name: QualifiedName) -> bool:
-        return self._dataset(name).kind is DatasetKind.STREAMING_TABLE
-
     def _prepare(self, step: CreateTable) -> Rebuild | SluiceError:
         dataset, number = self._dataset(step.dataset), step.rebuild
         assert number is not None
@@ -188,6 +182,10 @@ class Executor:
         dataset = self.graph.dataset(name)
         assert dataset is not None
         return dataset
+
+
+def _needs_settled(step: Step) -> bool:
+    return (isinstance(step, RunFlow) and step.rebuild is None) or (isinstance(step, SkipStep) and not step.excluded)
 
 
 def _to_set_up(

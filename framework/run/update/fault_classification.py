@@ -76,7 +76,7 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
     if isinstance(error, SluiceError) or is_spark_lost(error):
         return error if isinstance(error, SluiceError) else OperationError("SPARK_LOST", location=location)
     user_line = innermost_user_line(error.__traceback__)
-    text = "\n".join(error_texts(error))
+    text = "\n".join(_texts(error))
     violation = _VIOLATION.search(text)
     if violation is not None:
         return OperationError(
@@ -111,7 +111,7 @@ def break_fault(error: BaseException) -> BreakFault | None:
     """Return the break of a checkpoint that an exception reports; None if it reports something else."""
     if isinstance(error, SluiceError):
         return None
-    text = "\n".join(error_texts(error))
+    text = "\n".join(_texts(error))
     for condition, words in reversed(_CONDITION.findall(text)):
         if condition in BREAKS:
             return BreakFault(condition=condition, words=one_line(_SQLSTATE.sub("", words)))
@@ -130,7 +130,7 @@ def can_heal(error: BaseException) -> bool:
         return error.condition in RETRYABLE
     if is_spark_lost(error):
         return False
-    text = "\n".join(error_texts(error))
+    text = "\n".join(_texts(error))
     remote = remote_error(text)
     return _CAN_HEAL.search(text) is not None if remote is None else remote.condition in RETRYABLE
 
@@ -174,7 +174,7 @@ def _cause(error: BaseException, text: str) -> str:
     return next(ended_by, first_words(error)).splitlines()[0]
 
 
-def error_texts(error: BaseException) -> Iterator[str]:
+def _texts(error: BaseException) -> Iterator[str]:
     """Yield the texts of an exception and its causes, Java causes included, without stacks."""
     for each in _chain(error):
         yield from _own_texts(each)

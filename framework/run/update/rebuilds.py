@@ -29,13 +29,12 @@ From 1 to 7 resets, roll-backs, rewinds and replays are refused: the end of the 
 
 from __future__ import annotations
 
-import re
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from delta import DeltaTable
 
 from framework.cdc.delta.table_overwrite import overwrite_table
 from framework.cdc.delta.transaction_identifiers import Batch
@@ -45,7 +44,7 @@ from framework.checkpoints.manifest import BY_REFRESH
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.declare.specs import DatasetKind
 from framework.foundation.clock import Clock
-from framework.foundation.errors import OperationError
+from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
@@ -53,13 +52,17 @@ from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.plan.steps import PublishRebuild
 from framework.run.flows.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
+from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.table_store import TableStore
 from framework.run.tables.wider_columns import support_types
-from framework.run.update.fault_classification import error_texts, fault_of
+from framework.run.update.fault_classification import fault_of
 from framework.run.update.kept_history import KeptHistory
 
-_VIOLATED = re.compile(r"CHECK constraint (?P<constraint>\S+) \((?P<check>.+)\) violated by row")
-"""Delta's message of a row that violates a constraint: users add them to tables, and the copy does not have them."""
+_CONSTRAINT = "delta.constraints."
+"""The begin of the table property of a CHECK constraint."""
+
+_REFUSED = frozenset({"FULL_REFRESH_OF_APPEND_ONLY_TABLE", "FULL_REFRESH_VIOLATES_CONSTRAINT"})
+"""The conditions of a frozen full refresh of which nothing is in the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,7 +100,11 @@ class Rebuilds:
         if history is None:
             return mark
         # Else the backup could have the auxiliary table of the rebuild before, and the target from before that.
-        self.settle(dataset)
+        try:
+            self.settle(dataset)
+        except OperationError as error:
+            if error.condition not in _REFUSED:  # else the rebuild that begins gives it up
+                raise
         self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
         return replace(mark, backup=self._history.begin(dataset).number, history_keys=history)
 
@@ -132,7 +139,7 @@ class Rebuilds:
         failpoint("rebuilds.after_freeze")
         self._replace_tables(dataset, mark)
         self.store.create(dataset)  # its properties and its comment are not those of the copy
-        self._finish(dataset.name, self._published(dataset, mark))
+        self._finish(dataset, self._published(dataset, mark))
 
     def settle(self, dataset: GraphDataset) -> None:
         """Finish a frozen rebuild that a crash or a failure interrupted; nothing if there is none.
@@ -150,13 +157,21 @@ class Rebuilds:
             # The code may be another than that of the copy: the update applies the definition that it has now.
             self.store.record_unknown(dataset)
             mark = self._published(dataset, mark)
-        self._finish(dataset.name, mark)
+        self._finish(dataset, mark)
 
-    def settle_all(self) -> None:
-        """Finish all frozen rebuilds before an update is planned; where that fails, the table's flows will fail."""
+    def settle_all(self, names: Container[QualifiedName] | None = None) -> dict[QualifiedName, SluiceError]:
+        """Finish frozen rebuilds, and return where that failed: no flow may write to such a table.
+
+        Args:
+            names: the tables; None for all.
+        """
+        found = {}
         for dataset in self.graph.datasets:
-            if dataset.kind is DatasetKind.STREAMING_TABLE:
-                fault_of(partial(self.settle, dataset), dataset.name, dataset.spec.location)
+            if dataset.kind is DatasetKind.STREAMING_TABLE and (names is None or dataset.name in names):
+                error = fault_of(partial(self.settle, dataset), dataset.name, dataset.spec.location)
+                if error is not None:
+                    found[dataset.name] = error
+        return found
 
     def _put_back(self, dataset: GraphDataset, number: int) -> Rebuild:
         """Put the rows back that the rebuild lacks, if it keeps history; return the mark of the rebuild."""
@@ -179,12 +194,33 @@ class Rebuilds:
         if not self.store.exists(copy):
             raise OperationError("REBUILD_COPY_LOST", dataset=dataset.name, path=copy.path)
 
+    def _check_takes_rows(self, dataset: GraphDataset, copy: TableAddress, target: TableAddress) -> None:
+        """Check what users have set on a table, and its copy does not have: delta.appendOnly and CHECK constraints."""
+        session = session_for(self.store.spark, {})
+        detail = DeltaTable.forPath(session, str(target.path)).detail().first()
+        properties = {} if detail is None else detail["properties"]
+        if properties.get("delta.appendOnly", "").lower() == "true":
+            raise OperationError(
+                "FULL_REFRESH_OF_APPEND_ONLY_TABLE", location=dataset.spec.location, dataset=dataset.name,
+                table=target.sql,
+            )  # fmt: skip
+        rows = session.read.format("delta").load(str(copy.path))
+        for key, check in sorted(properties.items()):
+            name = key.removeprefix(_CONSTRAINT)
+            if name != key and not rows.where(f"NOT coalesce(({check}), false)").isEmpty():
+                raise OperationError(
+                    "FULL_REFRESH_VIOLATES_CONSTRAINT", location=dataset.spec.location, dataset=dataset.name,
+                    constraint=name, check=check,
+                    statement=f"ALTER TABLE {target.sql} DROP CONSTRAINT {quote(name)}",
+                )  # fmt: skip
+
     def _replace_tables(self, dataset: GraphDataset, mark: Rebuild) -> None:
-        self._check_copy(dataset, mark)  # before the auxiliary table is replaced
+        self._check_copy(dataset, mark)
         address, copy = self.store.address(dataset.spec), self.store.address(dataset.spec, mark.number)
         auxiliary = self.store.auxiliary(dataset.spec, mark.number)
         if not self.store.exists(address):  # dropped meanwhile; without its properties it would not be ours
             self.store.create(dataset)
+        self._check_takes_rows(dataset, copy, address)  # before the auxiliary table is replaced
         if dataset.cdc is not None or self.store.exists(auxiliary):
             kept = self.store.auxiliary(dataset.spec)
             if self.store.exists(auxiliary):
@@ -203,12 +239,14 @@ class Rebuilds:
         failpoint("rebuilds.after_mark")
         return mark
 
-    def _finish(self, name: QualifiedName, mark: Rebuild) -> None:
+    def _finish(self, dataset: GraphDataset, mark: Rebuild) -> None:
         """Make the generations of a published rebuild current, retire those of other flows, and delete the copy."""
+        name, path = dataset.name, self.store.path(dataset.spec)
         generations = GenerationStore(self.store.storage, self.clock)
         for manifest in generations.list_of(name):  # of flows that the code does not have at present, too
             number, current = building_of(manifest, mark), manifest.in_state(GenerationState.CURRENT)
             if number is not None:
+                mark_table(self.store.storage, path, name, manifest.flow, number)
                 generations.promote(name, manifest.flow, number)
                 failpoint("rebuilds.after_promote")
             elif current is not None and current.fingerprint != mark.generation_mark:
@@ -229,14 +267,4 @@ class Rebuilds:
         session = session_for(self.store.spark, {})
         if self.store.exists(target):  # an auxiliary table may have been created by the rebuild only
             support_types(session, target, session.read.format("delta").load(str(source.path)).schema)
-        try:
-            overwrite_table(session, source, target, Batch(application_id=application, number=mark.number))
-        except (Py4JJavaError, PySparkException) as error:
-            violated = _VIOLATED.search("\n".join(error_texts(error)))
-            if violated is None:
-                raise
-            raise OperationError(
-                "FULL_REFRESH_VIOLATES_CONSTRAINT", location=dataset.spec.location, dataset=dataset.name,
-                constraint=violated["constraint"], check=violated["check"],
-                statement=f"ALTER TABLE {target.sql} DROP CONSTRAINT {quote(violated['constraint'])}",
-            ) from error  # fmt: skip
+        overwrite_table(session, source, target, Batch(application_id=application, number=mark.number))

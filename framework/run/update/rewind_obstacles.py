@@ -14,6 +14,7 @@ from framework.checkpoints.truncation import missing_for
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
+from framework.run.flows.generation_numbers import names_rewind
 from framework.run.tables.stored_version import restored_rows
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.history import CommitHistory
@@ -38,6 +39,14 @@ def restore_version(storage: Storage, table: RewoundTable, rewind: StoredRewind)
     history = CommitHistory(storage, table.path)
     later = (version for version in history.versions if version > table.before)
     return next((each for each in later if history.commit(each).mark.get("rewind") == rewind.rewind_id), None)
+
+
+def has_begun(storage: Storage, table: RewoundTable, rewind: StoredRewind) -> bool:
+    """Whether a rewind has restored a table, or has named in it the generations that continue it."""
+    tip = None if table.auxiliary else read_tip(storage, table.path)
+    flows = (flow for flow in rewind.flows if flow.dataset == table.dataset)
+    is_named = tip is not None and any(names_rewind(flow.flow, flow.generation, tip) for flow in flows)
+    return is_named or restore_version(storage, table, rewind) is not None
 
 
 def obstacles(store: TableStore, rewind: StoredRewind) -> tuple[Obstacle, ...]:

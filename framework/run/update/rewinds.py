@@ -4,9 +4,9 @@ The effects in order, and why a crash after each is safe. From the first on, no 
 rest is done: the next update and the next rewind do it first, all others refuse.
 
 1. the decision is written: the version of each table, and the batch of each flow -> nothing is changed;
-2. each table is restored in one commit that names the rewind -> a table with that commit is not restored again. A
-   transaction of each flow says which generation continues it -> the table takes it once. A storage that is older than
-   the rewind does not have the generation;
+2. of each table, a transaction of each flow says which generation continues it -> the table takes it once. A storage
+   that is older than the rewind does not have the generation, and its flows do not go on from here on. The table is
+   restored in one commit that names the rewind -> a table with that commit is not restored again;
 3. the new checkpoint of each flow is copied from the old one, up to its batch -> it is copied again, because no
    manifest refers to it. An offset in a restored table becomes the version after its restore: its reader passes over
    the commits that are undone, and over the restore itself;
@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from delta import DeltaTable
@@ -38,6 +38,7 @@ from framework.checkpoints.offsets import read_offsets
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.checkpoints.reset_requests import ResetRequests
 from framework.checkpoints.rewinds import RewindStore, RewoundFlow, RewoundTable, StoredRewind
+from framework.checkpoints.table_marks import read_mark, write_mark
 from framework.checkpoints.truncation import copy_until
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
@@ -47,9 +48,10 @@ from framework.foundation.table_address import TableAddress
 from framework.record.drafts import user_action
 from framework.record.events import Origin
 from framework.record.log import EventLog
-from framework.run.flows.generation_numbers import rewind_application
+from framework.run.flows.generation_numbers import name_generation, rewind_application
 from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.table import QuarantineTable
+from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.table_store import TableStore
 from framework.run.update.rewind_obstacles import check_finishable, restore_version
 from framework.sources.delta.source import NextVersion, moved_offset
@@ -118,13 +120,14 @@ class Rewinds:
     def _finish(self, rewind: StoredRewind) -> None:
         restored: dict[str, int] = {}
         for table in rewind.tables:
+            if not table.auxiliary:
+                self._name_generations(table, rewind)
+                failpoint("rewinds.after_names")
             version = self._restore(table, rewind)
             failpoint("rewinds.after_restore")
             # A restored table has the properties of that time. A crash here is safe, unless another storage had it
             # then: that is refused, and the user says once more whose it is.
             self.store.mark(table.dataset, table.path)
-            if not table.auxiliary:
-                self._name_generations(table, rewind)
             if table.table_id is not None:
                 restored[table.table_id] = version
             failpoint("rewinds.after_table")
@@ -137,12 +140,9 @@ class Rewinds:
         for request in resets.pending_for(rewound):
             resets.drop(request)
         failpoint("rewinds.after_quarantine")
-        generations = GenerationStore(self.store.storage, self.clock)
+        paths = {table.dataset: table.path for table in rewind.tables if not table.auxiliary}
         for flow in rewind.flows:
-            generations.adopt(
-                flow.dataset, flow.flow, flow.generation, reason=f"rewound to {rewind.to} by sluice rewind",
-                start=flow.start, after_batch=flow.batch, rewound_to=flow.origin or 0,
-            )  # fmt: skip
+            self._begin_generation(flow, rewind, paths.get(flow.dataset))
             failpoint("rewinds.after_generation")
         for name in rewind.refreshed:
             self._begin_refresh(name)
@@ -167,12 +167,24 @@ class Rewinds:
         return done
 
     def _name_generations(self, table: RewoundTable, rewind: StoredRewind) -> None:
-        """Commit the number of each flow's new generation to a restored table: a restore has no transactions itself."""
+        """Commit the number of each flow's new generation: a restore has no transactions, and keeps earlier ones."""
         for flow in rewind.flows:
             if flow.dataset == table.dataset:
-                nothing = DeltaTable.forPath(session_for(self.store.spark, {}), table.path).toDF().limit(0)
-                writer = nothing.write.format("delta").mode("append").option("txnVersion", flow.generation)
-                writer.option("txnAppId", rewind_application(flow.flow)).save(table.path)
+                session = session_for(self.store.spark, {})
+                name_generation(session, table.path, rewind_application(flow.flow), flow.generation)
+
+    def _begin_generation(self, flow: RewoundFlow, rewind: StoredRewind, path: str | None) -> None:
+        """Make the generation of a flow current, which goes on in its table as it is now, and in no older copy."""
+        storage = self.store.storage
+        GenerationStore(storage, self.clock).adopt(
+            flow.dataset, flow.flow, flow.generation, reason=f"rewound to {rewind.to} by sluice rewind",
+            start=flow.start, after_batch=flow.batch, rewound_to=flow.origin or 0,
+        )  # fmt: skip
+        mark = read_mark(storage, flow.dataset, flow.flow)
+        if path is not None:
+            mark_table(storage, path, flow.dataset, flow.flow, flow.generation)
+        elif mark is not None and mark.generation == flow.before:  # the table does not change
+            write_mark(storage, flow.dataset, flow.flow, replace(mark, generation=flow.generation))
 
     def _begin_refresh(self, name: QualifiedName) -> None:
         """Mark a full refresh as begun, unless one is: the next update does it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -135,7 +135,7 @@ class Update:
             StorageIdentity.settled(self.store.storage)
             Rewinds(store=self.store, clock=self.clock).finish_begun()
             self._left.finish_begun()
-            self._rebuilds.settle_all()
+            unsettled = self._rebuilds.settle_all()
             with suppress(OperationError):  # an update does not need the list of old events
                 delete_old_events(self.store.storage, self.clock.now())
             refused = begin_generations(
@@ -148,7 +148,7 @@ class Update:
             with self._log(update_id) as log, self._reports(log):
                 journal = Journal(log, continuous=self.request.continuous)
                 journal.refused(refused)
-                return self._recorded(plan, journal, update_id, started)
+                return self._recorded(plan, journal, update_id, started, unsettled)
 
     def _begin_resets(self) -> None:
         """Do the resets that a continuous update has not done before it ended; a full refresh reads all data anyway."""
@@ -160,14 +160,17 @@ class Update:
             else:
                 resets.begin(request)
 
-    def _recorded(self, plan: Plan, journal: Journal, update_id: str, started: float) -> UpdateResult:
+    def _recorded(
+        self, plan: Plan, journal: Journal, update_id: str, started: float,
+        unsettled: Mapping[QualifiedName, SluiceError],
+    ) -> UpdateResult:  # fmt: skip
         """Execute the plan, and record its start and its end, failures included."""
         journal.created(self.request)
         journal.update(UpdateState.INITIALIZING)
         journal.definitions(self.graph, self.store)
         journal.planned(plan)
         try:
-            flows = self._execute(plan, journal, update_id)
+            flows = self._execute(plan, journal, update_id, unsettled)
         except BaseException as error:
             fault = error if isinstance(error, SluiceError) else flow_fault(error, _pipeline_name(self.graph), None)
             canceled = isinstance(error, KeyboardInterrupt)
@@ -179,11 +182,12 @@ class Update:
         return UpdateResult(update_id=update_id, state=state, flows=flows, duration_seconds=seconds, graph=self.graph)
 
     def _continuous(
-        self, plan: Plan, executor: Executor, journal: Journal, restarts: int = 0
-    ) -> tuple[FlowResult, ...]:
+        self, plan: Plan, executor: Executor, journal: Journal, restarts: int = 0,
+        unsettled: Mapping[QualifiedName, SluiceError] | None = None,
+    ) -> tuple[FlowResult, ...]:  # fmt: skip
         """Set up, finish full refreshes, then supervise all flows until the update is stopped."""
         journal.update(UpdateState.SETTING_UP_TABLES)
-        failed = executor.set_up(plan)
+        failed = executor.set_up(plan, unsettled)
         journal.update(UpdateState.RUNNING)
         rebuilt = executor.run(rebuild_steps(plan), failed)
         if has_new_columns(rebuilt) and self.resolve is not None and restarts < MOST_RESTARTS:
@@ -223,11 +227,13 @@ class Update:
         """The current state of each flow of a continuous update; () before its flows run."""
         return tuple(status for supervisor in self._supervisors for status in supervisor.flows)
 
-    def _execute(self, plan: Plan, journal: Journal, update_id: str) -> tuple[FlowResult, ...]:
+    def _execute(
+        self, plan: Plan, journal: Journal, update_id: str, unsettled: Mapping[QualifiedName, SluiceError]
+    ) -> tuple[FlowResult, ...]:
         executor = self._executor(journal, update_id)
         if self.request.continuous:
-            return self._continuous(plan, executor, journal)
-        flows = self._attempt(plan, executor, journal)
+            return self._continuous(plan, executor, journal, unsettled=unsettled)
+        flows = self._attempt(plan, executor, journal, unsettled)
         for attempt in range(1, self.settings.retries.most_update_retries + 1):
             if not any(flow.may_heal for flow in flows) or self.stop.wait(self.settings.retries.delay_seconds(attempt)):
                 break
@@ -270,9 +276,12 @@ class Update:
         outdated = frozenset(self.registry.rebuilt).intersection(datasets)
         return replace(asked, refresh=left, outdated=outdated)
 
-    def _attempt(self, plan: Plan, executor: Executor, journal: Journal) -> tuple[FlowResult, ...]:
+    def _attempt(
+        self, plan: Plan, executor: Executor, journal: Journal,
+        unsettled: Mapping[QualifiedName, SluiceError] | None = None,
+    ) -> tuple[FlowResult, ...]:  # fmt: skip
         journal.update(UpdateState.SETTING_UP_TABLES)
-        failed = executor.set_up(plan)
+        failed = executor.set_up(plan, unsettled)
         journal.update(UpdateState.RUNNING)
         return executor.run(plan, failed)
 

@@ -33,8 +33,9 @@ class LogTip:
         properties: its properties.
         partition_columns: its partition columns.
         transactions: the last batch of each application that has written to the table, with the time of its commit in
-            epoch milliseconds; empty if the checksum file of the newest version does not have them.
+            epoch milliseconds; empty if the newest checksum file does not have them.
         comment: its comment; None if it has none.
+        created: when it was created, in epoch milliseconds; 0 if that is unknown.
     """
 
     version: int
@@ -44,6 +45,7 @@ class LogTip:
     partition_columns: tuple[str, ...] = field(default=(), repr=False, compare=False)
     transactions: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
     comment: str | None = field(default=None, repr=False, compare=False)
+    created: int = field(default=0, repr=False, compare=False)
 
     @property
     def is_append_only(self) -> bool:
@@ -87,7 +89,8 @@ def read_tip(storage: Storage, table_path: str) -> LogTip | None:
     version = max(files)
     checksum = _checksum(storage, table_path, version)
     if checksum is None:
-        return tip_of(version, _read_metadata(storage, table_path, files))
+        tip = tip_of(version, _read_metadata(storage, table_path, files))
+        return replace(tip, transactions=_recent_transactions(storage, table_path, files))
     return replace(tip_of(version, checksum["metadata"]), transactions=_transactions(checksum))
 
 
@@ -100,6 +103,7 @@ def tip_of(version: int, metadata: Mapping[str, Any]) -> LogTip:
         properties=metadata.get("configuration") or {},
         partition_columns=tuple(metadata.get("partitionColumns") or ()),
         comment=metadata.get("description"),
+        created=int(metadata.get("createdTime") or 0),
     )
 
 
@@ -208,10 +212,24 @@ def _transactions(checksum: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
     }
 
 
+def _recent_transactions(storage: Storage, table_path: str, files: dict[int, str]) -> dict[str, tuple[int, int]]:
+    """The transactions of the newest checksum file and of the commits after it: a RESTORE writes no such file."""
+    found: dict[str, tuple[int, int]] = {}
+    for version, actions in _recent_commits(storage, table_path, files):
+        checksum = _checksum(storage, table_path, version)
+        if checksum is not None:
+            return {} if checksum.get("setTransactions") is None else {**_transactions(checksum), **found}
+        for action in actions:
+            txn = action.get("txn")
+            if txn is not None:
+                found.setdefault(txn["appId"], (int(txn["version"]), int(txn.get("lastUpdated") or 0)))
+    return {}
+
+
 def _recent_commits(
     storage: Storage, table_path: str, files: dict[int, str]
 ) -> Iterator[tuple[int, Iterator[dict[str, Any]]]]:
-    """The last commits with their information and metadata actions, newest first."""
+    """The last commits with their information, metadata and transactions, newest first."""
     newest = max(files, default=-1)
     for version in range(newest, max(newest - _LOOK_BACK_COMMITS, -1), -1):
         name = files.get(version) or f"{table_path}/{_LOG}/{version:020d}.json"
@@ -224,7 +242,7 @@ def _recent_commits(
 def _small_actions(text: str) -> Iterator[dict[str, Any]]:
     """The actions of a commit that are not files, of which there may be very many."""
     for line in lines_of(text):
-        if line.startswith(('{"commitInfo"', '{"metaData"')):
+        if line.startswith(('{"commitInfo"', '{"metaData"', '{"txn"')):
             yield _parse_object(line)
 
 

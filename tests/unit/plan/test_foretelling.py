@@ -120,6 +120,17 @@ def test_a_position_behind_the_table_is_offered_with_the_rows_that_repeat() -> N
     ]  # fmt: skip
 
 
+def test_a_checkpoint_from_before_a_reset_offers_neither_its_position_nor_a_roll_back() -> None:
+    """Both would repeat rows that the table has of the later checkpoint."""
+    older = replace(state(), restarted=True, has_kept=True, resume=("startingVersion=3",))
+    found = foretell(TABLE, FLOW, older)
+    assert found is not None
+    assert found.condition == "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+    assert ("startingVersion" in found.ways, "rollback" in found.ways, "--from START" in found.ways) == (
+        False, False, True
+    )  # fmt: skip
+
+
 def test_a_flow_that_would_fail_is_planned_also_without_new_data() -> None:
     """The step has the breakage, and a reset of the flow replaces it by a new generation."""
     graph = DataflowGraph(pipeline="p", datasets=(TABLE,), flows=(FLOW,))
