@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from framework.cdc.delta.table_version import TableVersion, can_open
+from framework.cdc.spark.execution import active_session
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
+from framework.foundation.table_address import TableAddress
 from framework.run.flows.application import application_id
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import LogTip, read_tip
@@ -54,6 +57,11 @@ def name_restart(session: SparkSession, storage: Storage, path: str, flow: Quali
 
 def name_generation(session: SparkSession, path: str, application: str, generation: int) -> None:
     """Commit a generation to a table as a transaction without rows. Idempotent."""
+    address = TableAddress(path=path)
+    if can_open(address):
+        with active_session(session):
+            TableVersion(session, address).commit_without_rows(application, generation)
+        return
     nothing = session.read.format("delta").load(path).limit(0)
     writer = nothing.write.format("delta").mode("append").option("txnVersion", generation)
     writer.option("txnAppId", application).save(path)

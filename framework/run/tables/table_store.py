@@ -194,7 +194,7 @@ class TableStore:
 
     def _storage_mark(self, address: TableAddress) -> str | None:
         """Return the property of a table that names its storage; None if it has none, or if there is no table."""
-        return self._metadata(address).properties.get(STORAGE_PROPERTY) if self.exists(address) else None
+        return self.metadata(address).properties.get(STORAGE_PROPERTY) if self.exists(address) else None
 
     def claim(self, dataset: GraphDataset) -> None:
         """Let an existing table outside of the storage name this one, so that no other one writes to it.
@@ -216,7 +216,7 @@ class TableStore:
         wanted = self._own_mark(name, path)
         if wanted:
             address = TableAddress(path=path)
-            self._set_properties(wanted, address, self._metadata(address).properties)
+            self._set_properties(wanted, address, self.metadata(address).properties)
 
     def _own_mark(self, name: QualifiedName, path: str) -> dict[str, str]:
         return {STORAGE_PROPERTY: StorageIdentity.of(self.storage).mark} if self.is_outside(name, path) else {}
@@ -279,7 +279,7 @@ class TableStore:
 
     def partition_columns(self, address: TableAddress) -> tuple[str, ...]:
         """Return the partition columns of a table that exists."""
-        return self._metadata(address).partition_columns
+        return self.metadata(address).partition_columns
 
     def _create(self, dataset: GraphDataset, address: TableAddress) -> None:
         spec = dataset.spec
@@ -331,9 +331,9 @@ class TableStore:
 
     def _owner(self, address: TableAddress) -> str | None:
         """Return the pipeline in a table's owner property; None if it has none."""
-        return self._metadata(address).properties.get(OWNER_PROPERTY)
+        return self.metadata(address).properties.get(OWNER_PROPERTY)
 
-    def _metadata(self, address: TableAddress) -> LogTip:
+    def metadata(self, address: TableAddress) -> LogTip:
         """Return the metadata of a table that exists: from its log, or by a query if no small file there has it."""
         tip = read_tip(self.storage, str(address.path))
         if tip is not None and tip.table_id is not None:
@@ -349,7 +349,7 @@ class TableStore:
 
     def _adopt(self, dataset: GraphDataset, address: TableAddress, auxiliary: TableAddress) -> None:
         self.check_ours(dataset.name, str(address.path), dataset.spec.location)
-        stored = self._metadata(address)
+        stored = self.metadata(address)
         if not are_equal(stored.partition_columns, dataset.spec.partition_columns):
             raise OperationError(
                 "PARTITIONING_CHANGED",

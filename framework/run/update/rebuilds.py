@@ -34,9 +34,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
-from delta import DeltaTable
-
 from framework.cdc.delta.table_overwrite import overwrite_table
+from framework.cdc.delta.table_version import read_table
 from framework.cdc.delta.transaction_identifiers import Batch
 from framework.cdc.model.columns import quote
 from framework.checkpoints.generations import GenerationState, GenerationStore
@@ -197,14 +196,13 @@ class Rebuilds:
     def _check_takes_rows(self, dataset: GraphDataset, copy: TableAddress, target: TableAddress) -> None:
         """Check what users have set on a table, and its copy does not have: delta.appendOnly and CHECK constraints."""
         session = session_for(self.store.spark, {})
-        detail = DeltaTable.forPath(session, str(target.path)).detail().first()
-        properties = {} if detail is None else detail["properties"]
+        properties = self.store.metadata(target).properties
         if properties.get("delta.appendOnly", "").lower() == "true":
             raise OperationError(
                 "FULL_REFRESH_OF_APPEND_ONLY_TABLE", location=dataset.spec.location, dataset=dataset.name,
                 table=target.sql,
             )  # fmt: skip
-        rows = session.read.format("delta").load(str(copy.path))
+        rows = read_table(session, copy)
         for key, check in sorted(properties.items()):
             name = key.removeprefix(_CONSTRAINT)
             if name != key and not rows.where(f"NOT coalesce(({check}), false)").isEmpty():
