@@ -214,24 +214,3 @@ def test_a_table_that_others_delete_while_a_stream_runs_is_not_created_without_i
     assert "DELTA_MISSING_DELTA_TABLE" in str(flow.error)
     assert world.run(declare).state is UpdateState.COMPLETED
     assert world.rows("t") == rows
-
-
-def test_an_append_with_a_quarantine_adds_the_new_field_of_a_struct(interpreting: SparkSession, tmp_path: Path) -> None:
-    """As without a quarantine."""
-    spark, world = interpreting, EngineWorld(interpreting, tmp_path)
-
-    def declare(*fields: str) -> None:
-        for name, properties in ("plain", {}), ("checked", {"sluice.quarantine": "true"}):
-            dp.create_streaming_table(name, table_properties=properties)
-
-            @dp.append_flow(target=name, name=f"into_{name}")
-            def f() -> DataFrame:
-                rows = spark.readStream.format("delta").load(world.source())
-                return rows.select("id", F.struct(*fields).alias("s"))
-
-    world.feed([(1, "a", 1)], DDL)
-    assert world.run(lambda: declare("name")).state is UpdateState.COMPLETED
-    world.feed([(2, "b", 2)], DDL)
-    assert world.run(lambda: declare("name", "n")).state is UpdateState.COMPLETED
-    rows = [(1, ("a", None)), (2, ("b", 2))]
-    assert (world.rows("plain"), world.rows("checked")) == (rows, rows)
