@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delta import DeltaTable
+from pyspark.sql import functions as F
 
 from framework import pipelines as dp
 from framework.foundation.failpoints import arm_all, disarm
@@ -108,3 +110,107 @@ def test_columns_may_change_while_a_stream_runs(interpreting: SparkSession, tmp_
     assert sorted(map(tuple, found.collect())) == [(None, 1, "a", None), (None, 2, "b", 2), (None, 3, "c", 3)]
     history = DeltaTable.forPath(spark, world.path("t")).history().where("operation = 'STREAMING UPDATE'")
     assert sorted(row["operationParameters"]["epochId"] for row in history.collect()) == ["0", "1", "2"]
+
+
+def test_a_nested_column_that_others_drop_while_a_stream_runs_is_added_again(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """No value of the next batch is lost, as with Delta's sink."""
+    spark, world = interpreting, EngineWorld(interpreting, tmp_path)
+
+    def declare() -> None:
+        dp.create_streaming_table("t", table_properties={"delta.columnMapping.mode": "name"})
+
+        @dp.append_flow(target="t", name="f")
+        def f() -> DataFrame:
+            rows = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(world.source())
+            return rows.select("id", F.struct("name", "n").alias("s"))
+
+    def drop() -> None:
+        spark.sql(f"ALTER TABLE delta.`{world.path('t')}` DROP COLUMN s.n")
+
+    for row in (1, "a", 1), (2, "b", 2):
+        world.feed([row], DDL)
+    arm_all({("appends.after_commit", 1): drop})
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert disarm()["appends.after_commit"] == 2
+    assert world.rows("t") == [(1, ("a", None)), (2, ("b", 2))]
+
+
+def test_a_column_that_others_made_of_another_type_takes_no_value_that_differs(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """Spark can cast 2 to true, and Delta's sink refuses it."""
+    spark, world = interpreting, EngineWorld(interpreting, tmp_path)
+
+    def declare() -> None:
+        dp.create_streaming_table("t", table_properties={"delta.columnMapping.mode": "name"})
+
+        @dp.append_flow(target="t", name="f")
+        def f() -> DataFrame:
+            return spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(world.source())
+
+    def change() -> None:
+        spark.sql(f"ALTER TABLE delta.`{world.path('t')}` DROP COLUMN n")
+        spark.sql(f"ALTER TABLE delta.`{world.path('t')}` ADD COLUMN n BOOLEAN")
+
+    for row in (1, "a", 1), (2, "b", 2):
+        world.feed([row], DDL)
+    arm_all({("appends.after_commit", 1): change})
+    (flow,) = world.run(declare).flows
+    assert disarm()["appends.after_commit"] == 1
+    assert flow.error is not None
+    assert "DELTA_MERGE_INCOMPATIBLE_DATATYPE" in str(flow.error)
+    assert world.rows("t") == [(1, "a", None)]
+
+
+def test_a_batch_of_a_stream_of_its_own_table_depends_on_it(interpreting: SparkSession, tmp_path: Path) -> None:
+    """The table has no such path when its flows are declared, only when they run again."""
+    spark, world = interpreting, EngineWorld(interpreting, tmp_path)
+
+    def declare() -> None:
+        dp.create_streaming_table("t")
+
+        @dp.append_flow(target="t", name="f")
+        def f() -> DataFrame:
+            return spark.readStream.format("delta").load(world.source())
+
+    def declare_again() -> None:
+        dp.create_streaming_table("t")
+
+        @dp.append_flow(target="t", name="g")
+        def g() -> DataFrame:
+            rows = spark.readStream.format("delta").load(f"file:{world.path('t')}/")
+            return rows.where("id = 1").withColumn("id", F.lit(2))
+
+    world.feed([(1, "a", 1)], DDL)
+    for declared in declare, declare_again:
+        assert world.run(declared).state is UpdateState.COMPLETED
+    assert world.rows("t") == [(1, "a", 1), (2, "a", 1)]
+    history = DeltaTable.forPath(spark, world.path("t")).history().where("operation = 'STREAMING UPDATE'")
+    assert {row["version"]: row["isBlindAppend"] for row in history.collect()} == {1: True, 2: False}
+
+
+def test_a_table_that_others_delete_while_a_stream_runs_is_not_created_without_its_rows(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """Delta's sink would create it, with the rows of the next batches only."""
+    spark, world = interpreting, EngineWorld(interpreting, tmp_path)
+
+    def declare() -> None:
+        dp.create_streaming_table("t")
+
+        @dp.append_flow(target="t", name="f")
+        def f() -> DataFrame:
+            return spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(world.source())
+
+    rows = [(1, "a", 1), (2, "b", 2)]
+    for row in rows:
+        world.feed([row], DDL)
+    arm_all({("appends.after_commit", 1): lambda: shutil.rmtree(world.path("t"))})
+    (flow,) = world.run(declare).flows
+    assert disarm()["appends.after_commit"] == 1
+    assert flow.error is not None
+    assert "DELTA_MISSING_DELTA_TABLE" in str(flow.error)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.rows("t") == rows

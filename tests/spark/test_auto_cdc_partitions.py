@@ -94,3 +94,33 @@ def test_a_key_of_bytes_is_no_partition_column(interpreting: SparkSession) -> No
         plan_target(name("target"), [source], partition_columns=["Code"])
     assert ("AUTOCDC_PARTITION_KEY_TYPE", "code") == (raised.value.condition, raised.value.fields["key"])
     assert () == plan_target(name("target"), [source], partition_columns=["op"]).text_partitions
+
+
+def test_a_time_that_a_partition_stores_as_another_is_no_key(interpreting: SparkSession, tmp_path: Path) -> None:
+    """The path of a partition has no offset, so 01:30 in winter time is stored as 01:30 in summer time."""
+    interpreting.conf.set("spark.sql.session.timeZone", "America/New_York")
+    spec = AutoCdcSpec(keys=("at",), sequence_by="seq")
+    world = World(interpreting, tmp_path, {"changes": (spec, "at TIMESTAMP, seq INT", False)}, partitions=["at"])
+    summer, winter = (
+        interpreting.sql(f"SELECT TIMESTAMP'2024-11-03 0{hour}:30:00Z' AS at, 1 AS seq") for hour in (5, 6)
+    )
+    world.apply_frame("changes", summer)
+    with pytest.raises(OperationError) as raised:
+        world.apply_frame("changes", summer.union(winter))
+    assert "AUTOCDC_MICROBATCH_VALIDATION.PARTITION_KEY" == raised.value.condition
+    assert (1, "at: 1") == (raised.value.fields["null_count"], raised.value.fields["counts"])
+    assert [(1,)] == world.rows("seq")
+
+
+def test_a_time_that_is_no_key_is_that_of_its_partition(interpreting: SparkSession, tmp_path: Path) -> None:
+    """So the same time starts no new row."""
+    interpreting.conf.set("spark.sql.session.timeZone", "America/New_York")
+    hidden = ColumnSelection(columns=("seq",), excluded=True)
+    spec = AutoCdcSpec(keys=("id",), sequence_by="seq", scd_type=2, columns=hidden)
+    flows = {"changes": (spec, "id INT, at TIMESTAMP, seq INT", False)}
+    world = World(interpreting, tmp_path, flows, partitions=["at"])
+    for seq in (1, 2):
+        world.apply_frame(
+            "changes", interpreting.sql(f"SELECT 1 AS id, TIMESTAMP'2024-11-03 06:30:00Z' AS at, {seq} AS seq")
+        )
+    assert [(1, None)] == world.rows("__START_AT", "__END_AT")

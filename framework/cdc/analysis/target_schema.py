@@ -67,7 +67,8 @@ class CdcTarget:
         literal_flows: the once flows whose sequence is a literal, which sorts before all other sequences.
         split: the columns whose fields have authors of their own.
         tracked: for SCD type 2, the columns whose change begins a new row.
-        text_partitions: the text columns that the table is partitioned by, as the table spells them.
+        text_partitions: the columns of texts and timestamps that the table is partitioned by, as the table spells them:
+            a partition may store another value (`as_stored`).
     """
 
     name: QualifiedName
@@ -198,7 +199,9 @@ def plan_target(
         literal_flows=tuple(flow.name for flow in inputs if flow.is_literal),
         split=() if split is None else split,
         tracked=tracked_columns(inputs, values) if scd_type == 2 else (),
-        text_partitions=tuple(field.name for field in partitions if isinstance(field.dataType, StringType)),
+        text_partitions=tuple(
+            field.name for field in partitions if isinstance(field.dataType, (StringType, TimestampType))
+        ),
     )
 
 

@@ -30,7 +30,7 @@ class BatchCounts:
         rows: events of the batch.
         null_sequences: events without a sequence.
         null_keys: per key column, events in which it is null (truncates need no key).
-        unstorable_keys: per key that is a text partition column, events whose value would change when stored.
+        unstorable_keys: per key in `text_partitions`, events whose value would change when stored.
         ranges: per key column the bounds of its values; a key whose type has no bounds is absent.
     """
 
@@ -64,7 +64,7 @@ def counting_columns(
         F.coalesce(rows, F.lit(0)).alias("rows"),
         F.coalesce(null_sequences, F.lit(0)).alias("null_sequences"),
         F.array(*nulls).alias("null_keys"),
-        *(_unstorable(key, keyed) for key in _partitioning(target)),
+        *(_unstorable(target, key, keyed) for key in _partitioning(target)),
         *(_bounds(target, key, counts) for key in _bounded(target)),
     ]
 
@@ -73,8 +73,9 @@ def _partitioning(target: CdcTarget) -> list[str]:
     return [key for key in target.keys if key in target.text_partitions]
 
 
-def _unstorable(key: str, keyed: Column) -> Column:
-    return F.coalesce(F.sum(F.when(~is_storable(column(key)), keyed)), F.lit(0)).alias(f"unstorable {key}")
+def _unstorable(target: CdcTarget, key: str, keyed: Column) -> Column:
+    is_stored = is_storable(column(key), target.table_schema[key].dataType)
+    return F.coalesce(F.sum(F.when(~is_stored, keyed)), F.lit(0)).alias(f"unstorable {key}")
 
 
 def _bounded(target: CdcTarget) -> list[str]:

@@ -35,7 +35,11 @@ def event_faults(source: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, lit
     keyed = is_event if spec.apply_as_truncates is None else is_event & ~_is_true(spec.apply_as_truncates)
     keys = {key: column(field.name) for key in target.keys if (field := match_field(source.schema, key)) is not None}
     faults = {NULL_KEY: keyed & _any([key.isNull() for key in keys.values()])}
-    stored = [~F.coalesce(is_storable(keys[key]), F.lit(True)) for key in keys if key in target.text_partitions]  # noqa: FBT003 - a literal column
+    stored = [
+        ~F.coalesce(is_storable(keys[key], target.table_schema[key].dataType), F.lit(True))  # noqa: FBT003 - a literal column
+        for key in keys
+        if key in target.text_partitions
+    ]
     if stored:
         faults[PARTITION_KEY] = keyed & _any(stored)
     if not literal and target.sequence_type is not None:

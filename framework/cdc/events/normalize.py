@@ -93,7 +93,7 @@ def _aligned(selected: StructType, want: StructField, target: CdcTarget) -> Colu
     if want.name in target.keys:
         value = normal_key(value, field.dataType)
     elif want.name in target.text_partitions:
-        value = as_stored(value.cast("string"))
+        value = as_stored(value.cast(want.dataType), want.dataType)
     if value is column(field.name) and (field.name, field.dataType) == (want.name, want.dataType):
         # No alias: with a redundant one Spark loses the partitioning of a local checkpoint.
         return value
@@ -101,9 +101,10 @@ def _aligned(selected: StructType, want: StructField, target: CdcTarget) -> Colu
 
 
 def _taken(selected: StructType, leaf: Leaf, target: CdcTarget) -> Column:
-    """Return the value of a leaf; a text partition column is always a single leaf."""
+    """Return the value of a leaf; a partition column is always a single leaf."""
     value = take_leaf(leaf, selected, column)
-    return as_stored(value) if leaf.path[0] in target.text_partitions else value
+    name = leaf.path[0]
+    return as_stored(value, target.table_schema[name].dataType) if name in target.text_partitions else value
 
 
 def _operation(spec: AutoCdcSpec) -> Column:

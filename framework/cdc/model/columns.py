@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType, TimestampType
 
 from framework.declare.specs import ColumnSelection
 from framework.foundation.jvm_cache import built_once
@@ -130,17 +130,23 @@ def has_void(data_type: DataType) -> bool:
     return isinstance(data_type, NullType)
 
 
-def is_storable(value: Column) -> Column:
-    """Return whether a text stays the same when stored as a partition value.
+def is_storable(value: Column, data_type: DataType) -> Column:
+    """Return whether a text or a timestamp stays the same when stored as a partition value.
 
     Delta stores partition values as text in paths and in its log. An empty text and Hive's name for NULL are read as
-    NULL, bytes that are not valid UTF-8 are replaced, and a path cannot have the character NUL.
+    NULL, bytes that are not valid UTF-8 are replaced, and a path cannot have the character NUL. The path has a
+    timestamp without its offset: when clocks of the session's time zone are set back, the second of two equal hours
+    is read as the first.
     """
+    if isinstance(data_type, TimestampType):
+        return value.eqNullSafe(as_stored(value, data_type))
     return _is_some(value) & F.is_valid_utf8(value) & ~F.contains(value.cast("binary"), F.lit(b"\x00"))
 
 
-def as_stored(value: Column) -> Column:
-    """Return a text in the form that it has after it is stored as a partition value."""
+def as_stored(value: Column, data_type: DataType) -> Column:
+    """Return a text or a timestamp in the form that it has after it is stored as a partition value."""
+    if isinstance(data_type, TimestampType):
+        return value.cast("string").try_cast("timestamp")
     return F.when(_is_some(value), F.make_valid_utf8(value))
 
 

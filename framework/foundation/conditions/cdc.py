@@ -144,7 +144,8 @@ CONDITIONS: dict[str, Condition] = {
     "AUTOCDC_MICROBATCH_VALIDATION.PARTITION_KEY": Condition(
         "Micro-batch {batch_id} of AUTO CDC flow {flow} has {null_count} of {row_count} rows with a key that cannot be "
         "stored as a partition value ({counts}). The micro-batch was not written. Delta stores an empty string as "
-        "NULL, and replaces bytes that are not valid UTF-8.",
+        "NULL, and replaces bytes that are not valid UTF-8. When clocks of the session's time zone are set back, it "
+        "stores the second of two equal hours as the first.",
         "Cluster the target by that key with `cluster_by` instead of partitioning it, or replace these keys in the "
         "source.",
     ),

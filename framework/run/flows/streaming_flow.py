@@ -29,7 +29,7 @@ from framework.run.flows.staged_leftovers import StagedLeftovers
 from framework.run.flows.staged_snapshot import StagedSnapshot
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import POLL_SECONDS, BatchFunction, Progress, StreamTarget, run_stream
-from framework.run.tables.appended_files import TableAppend, can_append
+from framework.run.tables.appended_files import SINK_OPTIONS, TableAppend, can_append
 from framework.sources.cloud_files.relation import bound
 from framework.sources.cloud_files.source import check_columns
 from framework.sources.databases.formats import register_formats
@@ -102,7 +102,7 @@ def _target(run: FlowRun, query: FlowQuery, session: SparkSession, batches: _Bat
         return StreamTarget(format=dataset.spec.format or "", options=dataset.spec.options)
     if can_append(session, TableAddress(path=run.path), query.frame):
         return StreamTarget(batch_function=partial(_append, run, batches))
-    return StreamTarget(path=run.path, options=(("mergeSchema", "true"),))
+    return StreamTarget(path=run.path, options=tuple(SINK_OPTIONS.items()))
 
 
 def _append(run: FlowRun, batches: _Batches, rows: DataFrame, number: int) -> None:

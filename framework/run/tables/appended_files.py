@@ -10,20 +10,25 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from delta import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from framework.cdc.delta.new_files import NewFile, added_file, takes_files
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open
-from framework.cdc.model.columns import align_rows
-from framework.foundation.jvm_cache import java_class
+from framework.foundation.jvm_cache import java_class, scala_map
 from framework.foundation.storage import Storage
+from framework.foundation.table_address import real_path
 from framework.graph.relations import batch_paths
+from framework.sources.kinds import streamed_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework.foundation.table_address import TableAddress
+
+SINK_OPTIONS = {"mergeSchema": "true"}
+"""The options of Delta's sink where it writes a flow's rows."""
 
 _IDENTITY = '"delta.identity.'
 
@@ -44,8 +49,16 @@ class TableAppend:
 
     @classmethod
     def begin(cls, session: SparkSession, table: TableAddress, query_id: str, number: int) -> Self:
-        """Begin a transaction on a table that `can_append` accepts."""
-        return cls(TableVersion(session, table), query_id, number)
+        """Begin a transaction on a table that `can_append` accepts.
+
+        Raises:
+            pyspark.errors.PySparkException: the table does not exist any more. Delta's sink would create it, without
+                the rows that it had.
+        """
+        version = TableVersion(session, table)
+        if version.snapshot.version() < 0:
+            DeltaTable.forPath(session, str(table.path))  # raises Delta's error
+        return cls(version, query_id, number)
 
     def has_applied(self) -> bool:
         """Return whether the table has the batch."""
@@ -71,13 +84,20 @@ class TableAppend:
         Raises:
             pyspark.errors.PySparkException: a constraint of the table is violated, or a conflict.
         """
-        version = self._version
-        if _columns(version) == _named_types(rows.schema):
-            self._commit(version.transaction.writeFiles(rows._jdf), {})
-            return
-        # Another writer has changed the columns since the stream began: as Delta's sink, fit the rows into them.
-        fitted, partitions = align_rows(rows, _schema(version)), version.snapshot.metadata().partitionColumns()
-        self._commit(version.write(fitted, mode="Append", options={"mergeSchema": "true"}, partitions=partitions), {})
+        if _has_plain_columns(self._version, rows.schema):
+            self._commit(self._version.transaction.writeFiles(rows._jdf), {})
+        else:  # another writer has changed the columns since the stream began
+            self._append_by_sink(rows)
+
+    def _append_by_sink(self, rows: DataFrame) -> None:
+        """Append by Delta's own sink: a transaction of its own, with the id of the query that runs in this thread."""
+        session, none = rows.sparkSession._jsparkSession, java_class("scala.Option").empty()
+        settings = java_class(f"{DELTA}.DeltaOptions")(scala_map(SINK_OPTIONS), session.sessionState().conf())
+        mode = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
+        sink = java_class(f"{DELTA}.sources.DeltaSink")(
+            session.sqlContext(), self._version.log.dataPath(), self._version.sequence(), mode, settings, none
+        )
+        sink.addBatch(self._number, rows._jdf)
 
     def _commit(self, adds: Any, counts: dict[str, int]) -> None:
         """Commit a Scala `Seq` of actions; Delta counts what it has written, and `counts` has other rows and bytes."""
@@ -96,10 +116,13 @@ def can_append(session: SparkSession, table: TableAddress, query: DataFrame) -> 
     if not can_open(table):
         return False
     version = TableVersion(session, table)
-    columns, text = _named_types(query.schema), str(version.snapshot.metadata().schemaString())
-    if columns != _columns(version) or _IDENTITY in text or any("void" in kind for _, kind in columns):
-        return False
-    return str(version.log.dataPath().toString()) not in batch_paths(query)
+    return _has_plain_columns(version, query.schema) and not _reads(query, str(version.log.dataPath().toString()))
+
+
+def _reads(query: DataFrame, path: str) -> bool:
+    """Return whether a query reads a table, as a batch or as a stream."""
+    streamed = (str(source.location) for source in streamed_sources(query))
+    return real_path(path) in {real_path(read) for read in (*batch_paths(query), *streamed)}
 
 
 def delete_leftovers(
@@ -142,12 +165,15 @@ def delete_leftovers(
     return True
 
 
+def _has_plain_columns(version: TableVersion, schema: StructType) -> bool:
+    """Return whether the table has exactly these columns, and none for which Delta's sink has rules."""
+    columns = _named_types(schema)
+    has_identity = _IDENTITY in str(version.snapshot.metadata().schemaString())
+    return columns == _columns(version) and not has_identity and not any("void" in kind for _, kind in columns)
+
+
 def _columns(version: TableVersion) -> list[tuple[str, str]]:
-    return _named_types(_schema(version))
-
-
-def _schema(version: TableVersion) -> StructType:
-    return StructType.fromJson(json.loads(version.snapshot.metadata().schemaString()))
+    return _named_types(StructType.fromJson(json.loads(version.snapshot.metadata().schemaString())))
 
 
 def _named_types(schema: StructType) -> list[tuple[str, str]]:

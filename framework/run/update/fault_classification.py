@@ -39,7 +39,7 @@ _TYPE_MISMATCH = re.compile(
     r"error while reading file (?P<file>.+?)\. Data type mismatches when reading Parquet column "
     r"<?\[?(?P<column>.+?)\]?>?\. Expected Spark type (?P<wanted>.+?), actual Parquet type (?P<found>\w+)"
 )
-_WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED"})
+_WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED", "DELTA_FAILED_TO_MERGE_FIELDS"})
 
 _MOST_CAUSES = 20
 _CALL_FAILED = "An error occurred while calling "
