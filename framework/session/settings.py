@@ -33,8 +33,8 @@ _SMALL_PAGES = {"spark.buffer.pageSize": "4m"}
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 # Delta stores the file list of a small table in its last commit's checksum; AUTO CDC compacts its tables at 40 files.
 # Outside of UTC, Delta compares the list after each commit with the state that it computes from the whole log: a small
-# commit takes twice the CPU time and more. Only statistics of timestamps before 1883 can differ, and no reader of the
-# list uses them to skip rows: bounds of timestamp keys are multiples of 32 days (`key_bounds.py`).
+# commit takes twice the CPU time and more. Only statistics of timestamps before 1883 can differ, and of the list only
+# those of whole numbers are used to skip files (`may_contain`).
 _FILE_LISTS = {
     "spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "100",
     "spark.databricks.delta.allFilesInCrc.verificationMode.forceOnNonUTC.enabled": "false",
