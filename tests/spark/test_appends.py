@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DDL = "id INT, name STRING, n INT"
+MAPPED = {"delta.columnMapping.mode": "name"}
 AFTER_COMMIT = ("appends.after_commit", "cdc.after_merge", "quarantine.after_target")
+
+
+def appending(
+    world: EngineWorld,
+    properties: Mapping[str, str] | None = None,
+    columns: Sequence[str] = ("*",),
+    *,
+    partitions: Sequence[str] = (),
+) -> Callable[[], None]:
+    """A table `t` with a flow that reads one commit of the source in each batch."""
+
+    def declare() -> None:
+        dp.create_streaming_table("t", table_properties=properties, partition_cols=[*partitions] or None)
+
+        @dp.append_flow(target="t", name="f")
+        def f() -> DataFrame:
+            rows = world.spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(world.source())
+            return rows.selectExpr(*columns)
+
+    return declare
 
 
 def test_a_stateful_query_goes_on_after_a_kill_between_a_batch_and_its_checkpoint(
@@ -84,15 +106,8 @@ def test_a_batch_depends_on_the_table_that_it_was_compared_with(interpreting: Sp
 def test_columns_may_change_while_a_stream_runs(interpreting: SparkSession, tmp_path: Path) -> None:
     """The rows of the next batch fit into the new columns, and it is a batch of the stream in counts and history."""
     spark, world = interpreting, EngineWorld(interpreting, tmp_path)
+    properties = {"delta.enableTypeWidening": "true", **MAPPED}
     table = f"delta.`{world.path('t')}`"
-
-    def declare() -> None:
-        properties = {"delta.enableTypeWidening": "true", "delta.columnMapping.mode": "name"}
-        dp.create_streaming_table("t", table_properties=properties, partition_cols=["name"])
-
-        @dp.append_flow(target="t", name="f")
-        def f() -> DataFrame:
-            return spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(world.source())
 
     def change() -> None:
         spark.sql(f"ALTER TABLE {table} ADD COLUMN more STRING FIRST")
@@ -102,7 +117,7 @@ def test_columns_may_change_while_a_stream_runs(interpreting: SparkSession, tmp_
     for row in (1, "a", 1), (2, "b", 2), (3, "c", 3):
         world.feed([row], DDL)
     arm_all({("appends.after_commit", 1): change})
-    result = world.run(declare)
+    result = world.run(appending(world, properties, partitions=["name"]))
     assert disarm()["appends.after_commit"] == 3
     assert [(flow.state, flow.rows_written) for flow in result.flows] == [(FlowState.COMPLETED, 3)]
     found = spark.read.format("delta").load(world.path("t"))
@@ -118,21 +133,13 @@ def test_a_nested_column_that_others_drop_while_a_stream_runs_is_added_again(
     """No value of the next batch is lost, as with Delta's sink."""
     spark, world = interpreting, EngineWorld(interpreting, tmp_path)
 
-    def declare() -> None:
-        dp.create_streaming_table("t", table_properties={"delta.columnMapping.mode": "name"})
-
-        @dp.append_flow(target="t", name="f")
-        def f() -> DataFrame:
-            rows = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(world.source())
-            return rows.select("id", F.struct("name", "n").alias("s"))
-
     def drop() -> None:
         spark.sql(f"ALTER TABLE delta.`{world.path('t')}` DROP COLUMN s.n")
 
     for row in (1, "a", 1), (2, "b", 2):
         world.feed([row], DDL)
     arm_all({("appends.after_commit", 1): drop})
-    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.run(appending(world, MAPPED, ["id", "struct(name, n) AS s"])).state is UpdateState.COMPLETED
     assert disarm()["appends.after_commit"] == 2
     assert world.rows("t") == [(1, ("a", None)), (2, ("b", 2))]
 
@@ -143,13 +150,6 @@ def test_a_column_that_others_made_of_another_type_takes_no_value_that_differs(
     """Spark can cast 2 to true, and Delta's sink refuses it."""
     spark, world = interpreting, EngineWorld(interpreting, tmp_path)
 
-    def declare() -> None:
-        dp.create_streaming_table("t", table_properties={"delta.columnMapping.mode": "name"})
-
-        @dp.append_flow(target="t", name="f")
-        def f() -> DataFrame:
-            return spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(world.source())
-
     def change() -> None:
         spark.sql(f"ALTER TABLE delta.`{world.path('t')}` DROP COLUMN n")
         spark.sql(f"ALTER TABLE delta.`{world.path('t')}` ADD COLUMN n BOOLEAN")
@@ -157,7 +157,7 @@ def test_a_column_that_others_made_of_another_type_takes_no_value_that_differs(
     for row in (1, "a", 1), (2, "b", 2):
         world.feed([row], DDL)
     arm_all({("appends.after_commit", 1): change})
-    (flow,) = world.run(declare).flows
+    (flow,) = world.run(appending(world, MAPPED)).flows
     assert disarm()["appends.after_commit"] == 1
     assert flow.error is not None
     assert "DELTA_MERGE_INCOMPATIBLE_DATATYPE" in str(flow.error)
@@ -195,22 +195,14 @@ def test_a_table_that_others_delete_while_a_stream_runs_is_not_created_without_i
     interpreting: SparkSession, tmp_path: Path
 ) -> None:
     """Delta's sink would create it, with the rows of the next batches only."""
-    spark, world = interpreting, EngineWorld(interpreting, tmp_path)
-
-    def declare() -> None:
-        dp.create_streaming_table("t")
-
-        @dp.append_flow(target="t", name="f")
-        def f() -> DataFrame:
-            return spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(world.source())
-
+    world = EngineWorld(interpreting, tmp_path)
     rows = [(1, "a", 1), (2, "b", 2)]
     for row in rows:
         world.feed([row], DDL)
     arm_all({("appends.after_commit", 1): lambda: shutil.rmtree(world.path("t"))})
-    (flow,) = world.run(declare).flows
+    (flow,) = world.run(appending(world)).flows
     assert disarm()["appends.after_commit"] == 1
     assert flow.error is not None
     assert "DELTA_MISSING_DELTA_TABLE" in str(flow.error)
-    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.run(appending(world)).state is UpdateState.COMPLETED
     assert world.rows("t") == rows

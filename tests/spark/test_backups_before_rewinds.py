@@ -53,6 +53,14 @@ class Lake:
         folders = {name: str(self.root / "lake" / name) for name in NAMES}
         return {name: sorted(row[0] for row in table_rows(self.spark, folder)) for name, folder in folders.items()}
 
+    def updated_twice(self) -> str:
+        """Run two updates with a row each; the id of the first."""
+        self.feed(1)
+        first = self.world.run(self.declared())
+        self.feed(2)
+        assert self.world.run(self.declared()).state is UpdateState.COMPLETED
+        return first.update_id
+
     def back_up(self) -> None:
         """Copy the storage."""
         shutil.copytree(self.root / "app", self.root / "backup")
@@ -76,13 +84,10 @@ def test_flows_from_before_a_rewind_do_not_go_on_in_the_rewound_tables(
 ) -> None:
     """They would repeat rows that came after the rewind, or never read those again that it undid. Three ways out."""
     lake = Lake(interpreting, tmp_path)
-    lake.feed(1)
-    first = lake.world.run(lake.declared())
-    lake.feed(2)
-    assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
+    first = lake.updated_twice()
     lake.back_up()
     rewinds = lake.world.pipeline(lake.declared()).rewinds
-    rewinds.rewind(rewinds.plan(first.update_id))
+    rewinds.rewind(rewinds.plan(first))
     lake.feed(3)
     before = {name: [1, 2, 3] if since == "update" else [1] for name in NAMES}
     if since == "update":
@@ -95,7 +100,7 @@ def test_flows_from_before_a_rewind_do_not_go_on_in_the_rewound_tables(
     lake.feed(4)
     pipeline = lake.world.pipeline(lake.declared())
     if way == "rewind":
-        pipeline.rewinds.rewind(pipeline.rewinds.plan(first.update_id))
+        pipeline.rewinds.rewind(pipeline.rewinds.plan(first))
         result = pipeline.run()
     elif way == "refresh":
         result = pipeline.run(full_refresh=list(NAMES))
@@ -155,17 +160,14 @@ def test_a_backup_from_before_a_rewind_that_was_interrupted_does_not_go_on_in_it
 ) -> None:
     """The backup does not have the rewind, and would never read the rows again that it has undone."""
     lake = Lake(interpreting, tmp_path)
-    lake.feed(1)
-    first = lake.world.run(lake.declared())
-    lake.feed(2)
-    assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
+    first = lake.updated_twice()
     lake.back_up()
     pipeline = lake.world.pipeline(lake.declared())
-    plan = pipeline.rewinds.plan(first.update_id)
+    plan = pipeline.rewinds.plan(first)
     interrupt(lambda: pipeline.rewinds.rewind(plan), point)
     lake.put_back()
     assert lake.broken() == {"appended": REWOUND}
     assert states(pipeline.run())["appended"] is FlowState.FAILED
-    pipeline.rewinds.rewind(pipeline.rewinds.plan(first.update_id))
+    pipeline.rewinds.rewind(pipeline.rewinds.plan(first))
     assert pipeline.run().state is UpdateState.COMPLETED
     assert lake.rows() == {name: [1, 2] for name in NAMES}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,22 @@ def test_a_full_refresh_of_an_append_only_table_is_refused_by_the_plan(
     assert ("delta.appendOnly", "true") in {tuple(row) for row in properties}
 
 
+def declarations(world: EngineWorld, kind: str, sign: int) -> Callable[[], None]:
+    """A table whose values have a sign; a target of AUTO CDC, if it is `merged`."""
+
+    def rows() -> DataFrame:
+        return world.spark.readStream.format("delta").load(world.source()).selectExpr("id", f"{sign} * id AS value")
+
+    def declare() -> None:
+        if kind == "appended":
+            dp.table(name="t")(rows)
+        else:
+            dp.create_streaming_table("t")
+            dp.auto_cdc_flow(target="t", name="changes", keys=["id"], sequence_by="id")(rows)
+
+    return declare
+
+
 @pytest.mark.parametrize(("kind", "way"), [("appended", "correct"), ("merged", "correct"), ("appended", "drop")])
 def test_a_full_refresh_that_violates_a_constraint_of_a_user_names_it(
     interpreting: SparkSession, tmp_path: Path, kind: str, way: str
@@ -65,19 +82,7 @@ def test_a_full_refresh_that_violates_a_constraint_of_a_user_names_it(
     """The table is as before, until the constraint is dropped, or a corrected query is refreshed."""
     world = EngineWorld(interpreting, tmp_path)
 
-    def declared(sign: int) -> Callable[[], None]:
-        def rows() -> DataFrame:
-            return world.spark.readStream.format("delta").load(world.source()).selectExpr("id", f"{sign} * id AS value")
-
-        def declare() -> None:
-            if kind == "appended":
-                dp.table(name="t")(rows)
-            else:
-                dp.create_streaming_table("t")
-                dp.auto_cdc_flow(target="t", name="changes", keys=["id"], sequence_by="id")(rows)
-
-        return declare
-
+    declared = partial(declarations, world, kind)
     world.feed([(1,)], "id INT")
     assert world.run(declared(1)).state is UpdateState.COMPLETED
     interpreting.sql(f"ALTER TABLE delta.`{world.path('t')}` ADD CONSTRAINT positive CHECK (value > 0)")
@@ -110,19 +115,7 @@ def test_a_corrected_full_refresh_keeps_history_after_one_that_was_refused(
     """Nothing of the refused one is in the table, so the rows that the sources no longer have are those of before."""
     world = EngineWorld(interpreting, tmp_path)
 
-    def declared(sign: int) -> Callable[[], None]:
-        def rows() -> DataFrame:
-            return world.spark.readStream.format("delta").load(world.source()).selectExpr("id", f"{sign} * id AS value")
-
-        def declare() -> None:
-            if kind == "appended":
-                dp.table(name="t")(rows)
-            else:
-                dp.create_streaming_table("t")
-                dp.auto_cdc_flow(target="t", name="changes", keys=["id"], sequence_by="id")(rows)
-
-        return declare
-
+    declared = partial(declarations, world, kind)
     world.feed([(1,), (2,)], "id INT")
     assert world.run(declared(1)).state is UpdateState.COMPLETED
     address = f"delta.`{world.path('t')}`"

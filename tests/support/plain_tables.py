@@ -42,9 +42,8 @@ from pyspark.sql.types import (
 )
 
 from framework.cdc.delta.new_files import NewFile, added_file, takes_files
-from framework.cdc.delta.table_version import DELTA, TableVersion
+from framework.cdc.delta.table_version import TableVersion
 from framework.cdc.spark.execution import active_session
-from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage import LocalStorage
 from framework.foundation.table_address import TableAddress
 from framework.sources.delta.log import commit_files, read_commit
@@ -109,9 +108,7 @@ def _append_file(version: TableVersion, folder: Path, table: pa.Table) -> None:
     pq.write_table(table, folder / name)
     size, statistics = (folder / name).stat().st_size, json.dumps({"numRecords": table.num_rows})
     added = added_file(version, NewFile(name=name, rows=table.num_rows, bytes=size, statistics=statistics))
-    mode, none = java_class("org.apache.spark.sql.SaveMode").Append, java_class("scala.Option").empty()
-    operation = java_class(f"{DELTA}.DeltaOperations$Write")(mode, none, none, none, none, none, none, none, none)
-    version.transaction.commit(version.sequence(added), operation)
+    version.commit_append(added)
 
 
 def plain_rows(path: str, choose: Callable[[Sequence[str]], Sequence[str]]) -> list[Row] | None:

@@ -105,9 +105,13 @@ class TableVersion:
     def commit_without_rows(self, application_id: str, number: int) -> None:
         """Make a batch without rows the last one of an application, unless the table has it or a later one."""
         if self.last_batch(application_id) < number:
-            append, none = java_class("org.apache.spark.sql.SaveMode").Append, java_class("scala.Option").empty()
-            operation = java_class(f"{DELTA}.DeltaOperations$Write")(append, *[none] * 8)
-            self.transaction.commit(self.sequence(self.taken(application_id, number)), operation)
+            self.commit_append(self.taken(application_id, number))
+
+    def commit_append(self, action: Any) -> None:
+        """Commit an action as Delta's writer commits an append."""
+        append, none = java_class("org.apache.spark.sql.SaveMode").Append, java_class("scala.Option").empty()
+        operation = java_class(f"{DELTA}.DeltaOperations$Write")(append, *[none] * 8)
+        self.transaction.commit(self.sequence(action), operation)
 
     def write(self, rows: DataFrame, *, mode: str, options: Mapping[str, str], partitions: Any) -> Any:
         """Write rows by Delta's command in `transaction`, which may change the columns of the table.

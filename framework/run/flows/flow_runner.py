@@ -15,7 +15,7 @@ from framework.plan.steps import RunFlow
 from framework.run.flows.batch_flow import run_batch_flow
 from framework.run.flows.confirmations import applied_by, confirm_snapshots
 from framework.run.flows.flow_run import FlowContext, FlowRun, OnOutcome
-from framework.run.flows.generation_numbers import name_restart
+from framework.run.flows.generation_numbers import name_generation, restart_application
 from framework.run.flows.metrics import FlowOutcome
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.snapshot_flow import run_snapshot_flow
@@ -86,9 +86,8 @@ class FlowRunner:
         appends = run.dataset.is_table and run.dataset.cdc is None and run.flow.streaming
         if not appends or step.generation == 1 or step.rebuild is not None:
             return
-        storage = self.context.store.storage
-        if read_progress(storage, run.checkpoint).last_offset_batch is None:
-            name_restart(run.session(), storage, run.path, step.flow, step.generation)
+        if read_progress(self.context.store.storage, run.checkpoint).last_offset_batch is None:
+            name_generation(run.session(), run.path, restart_application(step.flow), step.generation)
 
     def _mark_table(self, step: RunFlow, dataset: GraphDataset) -> None:
         store = self.context.store

@@ -16,7 +16,7 @@ from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import TableAddress
 from framework.run.flows.application import application_id
 from framework.sources.delta.history import CommitHistory
-from framework.sources.delta.log import LogTip, read_tip
+from framework.sources.delta.log import LogTip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,12 +47,6 @@ def is_older_than_restart(storage: Storage, dataset: QualifiedName, flow: Qualif
     """Whether a flow began a generation, and appended to the table since, that is not in this storage."""
     restarted = _named_in(tip, restart_application(flow))
     return restarted > 0 and restarted > GenerationStore(storage).latest_number(dataset, flow)
-
-
-def name_restart(session: SparkSession, storage: Storage, path: str, flow: QualifiedName, generation: int) -> None:
-    """Name a generation in the table that it is going to append to, before its first batch. Idempotent."""
-    if _named_in(read_tip(storage, path), restart_application(flow)) < generation:
-        name_generation(session, path, restart_application(flow), generation)
 
 
 def name_generation(session: SparkSession, path: str, application: str, generation: int) -> None:

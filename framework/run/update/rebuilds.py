@@ -195,17 +195,19 @@ class Rebuilds:
 
     def _check_takes_rows(self, dataset: GraphDataset, copy: TableAddress, target: TableAddress) -> None:
         """Check what users have set on a table, and its copy does not have: delta.appendOnly and CHECK constraints."""
-        session = session_for(self.store.spark, {})
-        properties = self.store.metadata(target).properties
-        if properties.get("delta.appendOnly", "").lower() == "true":
+        tip = self.store.metadata(target)
+        if tip.is_append_only:
             raise OperationError(
                 "FULL_REFRESH_OF_APPEND_ONLY_TABLE", location=dataset.spec.location, dataset=dataset.name,
                 table=target.sql,
             )  # fmt: skip
-        rows = read_table(session, copy)
-        for key, check in sorted(properties.items()):
+        checks = sorted((key, check) for key, check in tip.properties.items() if key.startswith(_CONSTRAINT))
+        if not checks:
+            return
+        rows = read_table(session_for(self.store.spark, {}), copy)
+        for key, check in checks:
             name = key.removeprefix(_CONSTRAINT)
-            if name != key and not rows.where(f"NOT coalesce(({check}), false)").isEmpty():
+            if not rows.where(f"NOT coalesce(({check}), false)").isEmpty():
                 raise OperationError(
                     "FULL_REFRESH_VIOLATES_CONSTRAINT", location=dataset.spec.location, dataset=dataset.name,
                     constraint=name, check=check,
