@@ -17,7 +17,8 @@ from types import ModuleType
 
 from framework.declare.face import FACE
 
-_ROOTS = ("dlt", "pyspark.pipelines")
+# With a dot at their end, as each imported module's name is compared: thousands of names for each call of a query.
+_ROOTS = ("dlt.", "pyspark.pipelines.")
 _lock = threading.RLock()
 _depth = 0
 _replaced: dict[str, ModuleType] = {}
@@ -71,11 +72,7 @@ def _restore() -> None:
 
 def _under_shims() -> dict[str, ModuleType]:
     """The loaded modules with the names of the shims, or below them."""
-    return {
-        name: module
-        for name, module in list(sys.modules.items())
-        if any(name == root or name.startswith(f"{root}.") for root in _ROOTS)
-    }
+    return {name: module for name, module in list(sys.modules.items()) if f"{name}.".startswith(_ROOTS)}
 
 
 def _module(name: str, path: list[str] | None) -> ModuleType:

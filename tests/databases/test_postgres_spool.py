@@ -126,21 +126,23 @@ def test_files_are_removed_up_to_the_acknowledged_position(tmp_path: Path) -> No
     assert batches[2].files[0].bytes == batches[2].files[0].path.stat().st_size
 
 
+# The peak is that of the process's own memory: `ru_maxrss` starts with the memory of the process that forked it.
 _CHILD = """
-import resource, sys
+import json, re, sys
 from pathlib import Path
 from tests.support.postgres_log import position, reader
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text()).group(1))
 uri, folder = sys.argv[1], Path(sys.argv[2])
 start = position(uri, "t")
 log = reader(uri, start, folder)
 first = log.read_transactions(start.lsn)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 Path(sys.argv[2] + ".ready").touch()
 sys.stdin.readline()
 batch = log.read_transactions(first.end)
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+after = peak()
 log.close()
-import json
 print(json.dumps([batch.rows, after - before, after, [str(file.path) for file in batch.files]]))
 """
 

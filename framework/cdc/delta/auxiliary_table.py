@@ -158,7 +158,7 @@ def _now() -> Column:
 
 def read_auxiliary_table(session: SparkSession, table: TableAddress) -> DataFrame | None:
     """Return the rows of the auxiliary table; None if it does not exist yet."""
-    return read_table(session, table) if table_exists(session, table) else None
+    return read_table(session, table, few_tasks=True) if table_exists(session, table) else None
 
 
 def forget_deletes(session: SparkSession, table: TableAddress, *, older_than_seconds: int) -> None:

@@ -30,6 +30,7 @@ _MAPPING = "delta.columnMapping.mode"
 _ROWS = "numRecords"
 _PLAIN_METADATA = {"comment", METADATA_KEY}
 _MOST_UNSKIPPED_BYTES = 64 << 20
+_MOST_BYTES_OF_ONE_TASK = 1 << 20
 _PLAIN_PATH = re.compile(r"[\w=-][\w=.-]*(/[\w=-][\w=.-]*)*", re.ASCII)
 """A path relative to the table that is the same in the log, as a path and as a URI."""
 
@@ -212,10 +213,12 @@ class LoggedFile:
     Args:
         statistics: the statistics that Delta collected; empty if it collected none.
         deleted: the number of rows in the file that are deleted from the table.
+        size: the size of the file in bytes.
     """
 
     statistics: Mapping[str, Any]
     deleted: int
+    size: int
 
     @classmethod
     def read(cls, entry: Mapping[str, Any], *, names_match: bool) -> Self:
@@ -224,6 +227,7 @@ class LoggedFile:
         return cls(
             statistics=statistics if names_match else {key: statistics[key] for key in (_ROWS,) if key in statistics},
             deleted=int((entry.get("deletionVector") or {}).get("cardinality", 0)),
+            size=int(entry["size"]),
         )
 
     @property
@@ -243,7 +247,19 @@ def has_plain_fields(part: Any) -> bool:
     return set(part.get("metadata", ())) <= _PLAIN_METADATA and all(has_plain_fields(item) for item in inner)
 
 
-def read_small_table(session: SparkSession, table: TableAddress) -> DataFrame | None:
+def in_few_tasks(rows: DataFrame, size: int) -> DataFrame:
+    """Read rows of small files in one task; Spark plans a task for each file.
+
+    A task costs some 20 ms of CPU time, for its plan and its code. That is more than to read a small file.
+
+    Args:
+        rows: the rows.
+        size: the size of their files in bytes.
+    """
+    return rows.coalesce(1) if size <= _MOST_BYTES_OF_ONE_TASK else rows
+
+
+def read_small_table(session: SparkSession, table: TableAddress, *, few_tasks: bool = False) -> DataFrame | None:
     """Return the rows of the newest version of a small table, for a query that runs now and once.
 
     Delta's own relation lists the files by two queries over the log, to skip those that cannot have rows for a filter.
@@ -251,6 +267,7 @@ def read_small_table(session: SparkSession, table: TableAddress) -> DataFrame | 
     Args:
         session: the session of the frame.
         table: the table, which exists.
+        few_tasks: read the rows as `in_few_tasks` does.
 
     Returns:
         The rows; None for a large table, whose files should be skipped, for one with columns or metadata that Delta's
@@ -263,12 +280,13 @@ def read_small_table(session: SparkSession, table: TableAddress) -> DataFrame | 
         files = version.listed_files()
         if files is None or version.listed_bytes() > _MOST_UNSKIPPED_BYTES:
             return None
-        return (
-            version.frame(files) if has_plain_fields(json.loads(version.snapshot.metadata().schemaString())) else None
-        )
+        if not has_plain_fields(json.loads(version.snapshot.metadata().schemaString())):
+            return None
+        rows = version.frame(files)
+        return in_few_tasks(rows, version.listed_bytes()) if few_tasks else rows
 
 
-def read_table(session: SparkSession, table: TableAddress) -> DataFrame:
+def read_table(session: SparkSession, table: TableAddress, *, few_tasks: bool = False) -> DataFrame:
     """Return the rows of a Delta table that exists, for a query that runs now and once; of a small one without jobs."""
-    rows = read_small_table(session, table)
+    rows = read_small_table(session, table, few_tasks=few_tasks)
     return session.table(table.sql) if rows is None else rows

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
 from framework.cdc.delta.new_files import NewFile, added_file, takes_files
-from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
+from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each, in_few_tasks
 from framework.cdc.delta.transaction_identifiers import Batch
 from framework.cdc.events.key_bounds import Ranges, key_range, may_contain
 from framework.cdc.model.metrics import CdcMetrics
@@ -56,6 +56,7 @@ class Transaction:
         self._session = version.session
         self._files: Any = None
         self.rows_to_read: int | None = None
+        self._bytes_to_read: int | None = None
         self._has_statistics = False
         self._added: list[Any] = []
         self._removed: list[Any] = []
@@ -92,7 +93,8 @@ class Transaction:
         file = frame.metadataColumn(FILE_METADATA)
         path, index = file.getField("file_path"), file.getField("row_index")
         location = F.struct(F.xxhash64(path).alias(_FILE), index.alias(_INDEX))
-        return frame.where(condition).select("*", location.alias(LOCATION))
+        rows = frame.where(condition).select("*", location.alias(LOCATION))
+        return rows if self._bytes_to_read is None else in_few_tasks(rows, self._bytes_to_read)
 
     def has_no_rows(self, ranges: Ranges | None = None) -> bool:
         """Read the whole table, so that the commit depends on it, and return whether it is empty.
@@ -128,6 +130,7 @@ class Transaction:
             files = self._version.sequence(*(files.apply(index) for index, _ in kept))
             counts = [file.rows for _, file in kept if file.rows is not None]
             self.rows_to_read = sum(counts) if len(counts) == len(kept) else None
+            self._bytes_to_read = sum(file.size for _, file in kept)
         self._files = files
         transaction.trackFilesRead(files)
 

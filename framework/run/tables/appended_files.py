@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from framework.cdc.delta.new_files import NewFile, added_file, takes_files
-from framework.cdc.delta.table_version import DELTA, TableVersion, can_open
+from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, log_entries
 from framework.foundation.jvm_cache import java_class, scala_map
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import real_path
@@ -153,15 +153,21 @@ def delete_leftovers(
         return True
     if not is_safe():
         return False
-    snapshot = TableVersion(session, table).snapshot
-    known: set[str] = set()
+    version = TableVersion(session, table)
+    listed = version.listed_files()
+    if listed is not None:
+        current = {entry["path"] for entry in log_entries(listed)}
+        found = [name for name in found if name not in current]
     # Files that were removed from the table are still read at earlier versions, until VACUUM deletes them.
-    for files in (snapshot.allFiles(), snapshot.tombstones()):
-        paths = DataFrame(files.toDF(), session).select("path")
-        known.update(row.path for row in paths.where(paths.path.startswith(prefix)).collect())
+    removed = version.snapshot.tombstones
+    for files in (removed,) if listed is not None else (version.snapshot.allFiles, removed):
+        if not found:
+            break
+        paths = DataFrame(files().toDF(), session).select("path")
+        known = {row.path for row in paths.where(paths.path.startswith(prefix)).collect()}
+        found = [name for name in found if name not in known]
     for name in found:
-        if name not in known:
-            storage.delete_tree(f"{table.path}/{name}")
+        storage.delete_tree(f"{table.path}/{name}")
     return True
 
 
