@@ -91,7 +91,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "FULL_REFRESH_MISFITS_CONSTRAINT": Condition(
         "The full refresh of {dataset} has read all rows, but its columns do not fit the table's CHECK constraint "
-        "{constraint} ({check}): {problem} The table is as it was. Its flows do not run until the refresh is done.",
+        "{constraint} ({check}). The table is as it was. Its flows do not run until the refresh is done. "
+        "Spark reports: {problem}",
         "Drop the constraint, and the next update publishes the rows: {statement}\n  -> Or: return the column as "
         "before, and refresh again: `sluice run --full-refresh {dataset}`.",
     ),
