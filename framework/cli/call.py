@@ -81,6 +81,12 @@ class Call:
         context.call_on_close(mention_session)
         return opened
 
+    def warn(self, warnings: Sequence[SluiceError]) -> None:
+        """Print what may go wrong although the pipeline is valid."""
+        for warning in warnings:
+            text = "\nWarning:\n" + styled(warning.render(), colour="yellow")
+            click.echo(text, err=True, color=colours_wanted(sys.stderr))
+
     def refuse(self, errors: Sequence[SluiceError]) -> None:
         """Print the errors of tables that an update would refuse; exit code 1 if there are any."""
         for error in errors:

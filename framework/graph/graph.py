@@ -110,12 +110,14 @@ class DataflowGraph(Displayed):
 
     Args:
         analyses: the analyses of datasets with generated queries, which the next update may use.
+        warnings: what may go wrong with some rows although the pipeline is valid.
     """
 
     pipeline: str
     datasets: tuple[GraphDataset, ...]
     flows: tuple[GraphFlow, ...]
     analyses: Mapping[QualifiedName, KeptAnalysis] = field(default_factory=dict, repr=False, compare=False)
+    warnings: tuple[SluiceError, ...] = field(default=(), repr=False, compare=False)
     _by_name: Mapping[QualifiedName, GraphDataset] = field(init=False, repr=False, compare=False)
     _flows_by_name: Mapping[QualifiedName, GraphFlow] = field(init=False, repr=False, compare=False)
     _into: Mapping[QualifiedName, tuple[GraphFlow, ...]] = field(init=False, repr=False, compare=False)

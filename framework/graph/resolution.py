@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import ChainMap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType, TimestampType
@@ -36,6 +36,7 @@ from framework.graph.interception import reading
 from framework.graph.kept_analyses import KeptAnalysis
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
 from framework.graph.known_analyses import KnownAnalyses
+from framework.graph.partition_times import partition_warnings
 from framework.graph.relations import StandIns, named, stand_in
 from framework.graph.resolved import Resolved, ResolvedFlow
 from framework.graph.rules import COMPLETE_ONLY, RULES, names_in
@@ -129,12 +130,13 @@ class Resolution:
                     self._flow(DatasetSpec(name=flow.target, kind=DatasetKind.STREAMING_TABLE), flow)
         self._faults.raise_all()
         resolved = self._resolved
-        return DataflowGraph(
+        graph = DataflowGraph(
             pipeline=self.pipeline,
             datasets=tuple(one for name in resolved.specs if (one := resolved.datasets[name]) is not None),
             flows=tuple(found.flow for spec in self.registry.flows if (found := resolved.flows[spec.name]) is not None),
             analyses=self._known.used,
         )
+        return replace(graph, warnings=tuple(partition_warnings(graph, self.spark)))
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
         """Return a DataFrame without rows for a dataset, or an external table; record the read as an edge."""

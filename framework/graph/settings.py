@@ -16,7 +16,9 @@ from framework.graph.calls import SPARK_ERRORS, first_words
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ZONE = "spark.sql.session.timeZone"
+ZONE = "spark.sql.session.timeZone"
+"""The setting of the time zone."""
+
 # Settings of performance, and a folder of the process.
 _HARMLESS = (
     "spark.sql.adaptive.", "spark.sql.codegen.", "spark.sql.shuffle.partitions=", "spark.sql.streaming.",
@@ -48,7 +50,7 @@ def result_settings(spark: SparkSession) -> list[str]:
     lines = str(text.toString()).splitlines()
     found = [line for line in lines if line.startswith("spark.sql.") and not line.startswith(_HARMLESS)]
     # It may be the zone of the machine, which is not among the settings.
-    return sorted({*found, f"{_ZONE}={conf.get(_ZONE)}"})
+    return sorted({*found, f"{ZONE}={conf.get(ZONE)}"})
 
 
 class SessionSettings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 DDL = "id INT, name STRING, n INT"
 MAPPED = {"delta.columnMapping.mode": "name"}
+POINTS = {"appends.after_commit": "t", "quarantine.after_target": "checked"}
 AFTER_COMMIT = ("appends.after_commit", "cdc.after_merge", "quarantine.after_target")
 
 
@@ -30,13 +32,19 @@ def appending(
     columns: Sequence[str] = ("*",),
     *,
     partitions: Sequence[str] = (),
+    table: str = "t",
+    least: int | None = None,
 ) -> Callable[[], None]:
-    """A table `t` with a flow that reads one commit of the source in each batch."""
+    """A table with a flow that reads one commit of the source in each batch; it quarantines ids below the least one."""
 
     def declare() -> None:
-        dp.create_streaming_table("t", table_properties=properties, partition_cols=[*partitions] or None)
+        kept = {} if least is None else {"sluice.quarantine": "true"}
+        dp.create_streaming_table(
+            table, table_properties={**(properties or {}), **kept}, partition_cols=[*partitions] or None,
+            expect_all_or_drop={} if least is None else {"least": f"id >= {least}"},
+        )  # fmt: skip
 
-        @dp.append_flow(target="t", name="f")
+        @dp.append_flow(target=table, name=f"into_{table}")
         def f() -> DataFrame:
             rows = world.spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(world.source())
             return rows.selectExpr(*columns)
@@ -130,18 +138,28 @@ def test_columns_may_change_while_a_stream_runs(interpreting: SparkSession, tmp_
 def test_a_nested_column_that_others_drop_while_a_stream_runs_is_added_again(
     interpreting: SparkSession, tmp_path: Path
 ) -> None:
-    """No value of the next batch is lost, as with Delta's sink."""
+    """No value of the next batch is lost, as with Delta's sink; nor of the rows that a replay writes."""
     spark, world = interpreting, EngineWorld(interpreting, tmp_path)
 
-    def drop() -> None:
-        spark.sql(f"ALTER TABLE delta.`{world.path('t')}` DROP COLUMN s.n")
+    def drop(table: str) -> None:
+        spark.sql(f"ALTER TABLE delta.`{world.path(table)}` DROP COLUMN s.n")
 
-    for row in (1, "a", 1), (2, "b", 2):
-        world.feed([row], DDL)
-    arm_all({("appends.after_commit", 1): drop})
-    assert world.run(appending(world, MAPPED, ["id", "struct(name, n) AS s"])).state is UpdateState.COMPLETED
-    assert disarm()["appends.after_commit"] == 2
-    assert world.rows("t") == [(1, ("a", None)), (2, ("b", 2))]
+    def declare(least: int = 0) -> None:
+        appending(world, MAPPED, columns)()
+        appending(world, MAPPED, columns, table="checked", least=least)()
+
+    columns = ["id", "struct(name, n) AS s"]
+    for rows in [(1, "a", 1)], [(2, "b", 2), (-1, "c", 3)]:
+        world.feed(rows, DDL)
+    arm_all({(point, 1): partial(drop, table) for point, table in POINTS.items()})
+    assert world.run(declare).state is UpdateState.COMPLETED
+    passed = disarm()
+    assert [passed[point] for point in POINTS] == [2, 2]
+    assert world.rows("t") == [(-1, ("c", 3)), (1, ("a", None)), (2, ("b", 2))]
+    assert world.rows("checked") == [(1, ("a", None)), (2, ("b", 2))]
+    drop("checked")
+    assert world.pipeline(partial(declare, -1)).quarantine.replay("into_checked").passed == 1
+    assert world.rows("checked") == [(-1, ("c", 3)), (1, ("a", None)), (2, ("b", None))]
 
 
 def test_a_column_that_others_made_of_another_type_takes_no_value_that_differs(
@@ -150,18 +168,22 @@ def test_a_column_that_others_made_of_another_type_takes_no_value_that_differs(
     """Spark can cast 2 to true, and Delta's sink refuses it."""
     spark, world = interpreting, EngineWorld(interpreting, tmp_path)
 
-    def change() -> None:
-        spark.sql(f"ALTER TABLE delta.`{world.path('t')}` DROP COLUMN n")
-        spark.sql(f"ALTER TABLE delta.`{world.path('t')}` ADD COLUMN n BOOLEAN")
+    def change(table: str) -> None:
+        spark.sql(f"ALTER TABLE delta.`{world.path(table)}` DROP COLUMN n")
+        spark.sql(f"ALTER TABLE delta.`{world.path(table)}` ADD COLUMN n BOOLEAN")
+
+    def declare() -> None:
+        appending(world, MAPPED)()
+        appending(world, MAPPED, table="checked", least=0)()
 
     for row in (1, "a", 1), (2, "b", 2):
         world.feed([row], DDL)
-    arm_all({("appends.after_commit", 1): change})
-    (flow,) = world.run(appending(world, MAPPED)).flows
-    assert disarm()["appends.after_commit"] == 1
-    assert flow.error is not None
-    assert "DELTA_MERGE_INCOMPATIBLE_DATATYPE" in str(flow.error)
-    assert world.rows("t") == [(1, "a", None)]
+    arm_all({(point, 1): partial(change, table) for point, table in POINTS.items()})
+    flows = world.run(declare).flows
+    passed = disarm()
+    assert [passed[point] for point in POINTS] == [1, 1]
+    assert ["DELTA_MERGE_INCOMPATIBLE_DATATYPE" in str(flow.error) for flow in flows] == [True, True]
+    assert [world.rows(table) for table in POINTS.values()] == [[(1, "a", None)]] * 2
 
 
 def test_a_batch_of_a_stream_of_its_own_table_depends_on_it(interpreting: SparkSession, tmp_path: Path) -> None:

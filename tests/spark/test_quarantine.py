@@ -76,7 +76,7 @@ class World:
         @dp.append_flow(target="orders", name="old", once=True)
         def old() -> DataFrame:
             return spark.createDataFrame([(-1, 5), (-2, -5)], "id long, amount int").selectExpr(
-                "*", "1::decimal(38,10) AS price"
+                "*", "1::decimal(38,10) AS price", "NULL AS nothing"
             )
 
         dp.create_streaming_table("customers", table_properties=ON, expect_all_or_drop={"named": self.named})

@@ -106,6 +106,28 @@ def test_a_full_refresh_that_violates_a_constraint_of_a_user_names_it(
     world.feed([(4,)], "id INT")
     assert world.run(declared(1)).state is UpdateState.COMPLETED
     assert world.rows("t")[-1] == (4, 4)
+    if way == "drop":
+        check_gone_column(world)
+
+
+def check_gone_column(world: EngineWorld) -> None:
+    """A full refresh that drops a column with a constraint names it, and is published without the constraint."""
+    before = world.rows("t")
+    world.spark.sql(f"ALTER TABLE delta.`{world.path('t')}` ADD CONSTRAINT known CHECK (value IS NOT NULL)")
+
+    def declare() -> None:
+        dp.table(name="t")(lambda: world.spark.readStream.format("delta").load(world.source()))
+
+    condition, text = error_of(world.run(declare, full_refresh=["t"]))
+    assert condition == "FULL_REFRESH_MISFITS_CONSTRAINT", text
+    assert "constraint known (value IS NOT NULL)." in text
+    assert "Spark reports: [UNRESOLVED_COLUMN" in text
+    assert world.rows("t") == before
+    statement = re.search(r"ALTER TABLE .* DROP CONSTRAINT \S+", text)
+    assert statement is not None
+    world.spark.sql(statement[0])
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.rows("t") == [(row[0],) for row in before]
 
 
 @pytest.mark.parametrize("kind", ["appended", "merged"])

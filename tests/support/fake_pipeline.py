@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 from framework.checkpoints.rewinds import StoredRewind
@@ -194,6 +194,7 @@ class FakePipeline:
     comparison: Comparison = EQUAL
     flow_lag: tuple[FlowLag, ...] = ()
     foretold: tuple[OperationError, ...] = ()
+    warnings: tuple[SluiceError, ...] = ()
     findings: tuple[Finding, ...] = ()
     rewinds: FakeRewinds = field(default_factory=FakeRewinds)
     quarantined: tuple[WaitingRows, ...] = ()
@@ -230,7 +231,7 @@ class FakePipeline:
     def validate(self) -> DataflowGraph:
         """The graph."""
         self._call("validate")
-        return graph()
+        return replace(graph(), warnings=self.warnings)
 
     def foretell(self) -> tuple[OperationError, ...]:
         """The flows that would fail."""

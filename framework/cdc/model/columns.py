@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType, TimestampType
 
@@ -101,15 +101,6 @@ def align_column(value: Column, have: DataType, want: DataType) -> Column:
         inner = (have.valueType, want.valueType)
         return F.transform_values(value, lambda _, element: align_column(element, *inner)).cast(want)
     return value.cast(want)
-
-
-def align_rows(rows: DataFrame, want: StructType) -> DataFrame:
-    """Convert each column to the type of the column with its name in `want`; other columns stay as they are."""
-    aligned = []
-    for have in rows.schema.fields:
-        known = match_field(want, have.name) or have
-        aligned.append(align_column(column(have.name), have.dataType, known.dataType).alias(have.name))
-    return rows.select(*aligned)
 
 
 def _align_field(value: Column, have: StructType, want: StructField) -> Column:

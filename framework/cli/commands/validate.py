@@ -30,6 +30,7 @@ def command(call: Call, /, *, databricks: bool) -> None:
     call.output.result(datasets_table(graph).select(MAIN_COLUMNS), graph_json(graph))
     if not call.output.as_json:
         call.output.text(f"\n{click.style(pipeline.name, bold=True)} is valid: {graph_summary(graph)}")
+    call.warn(graph.warnings)
     call.refuse((*graph.faults, *pipeline.foretell()))
 
 

@@ -51,6 +51,12 @@ CONDITIONS: dict[str, Condition] = {
     "CLUSTER_BY_AND_PARTITIONED_BY_NOT_ALLOWED": Condition(
         "{dataset} has both clustering columns and partition columns.", "Remove `cluster_by` or `partition_cols`."
     ),
+    "PARTITION_STORES_OTHER_HOUR": Condition(
+        "{dataset} is partitioned by {column}, a TIMESTAMP, and written in the time zone {zone}, whose clocks are set "
+        "back. Delta stores a time in the second of the two equal hours as the same time in the first one.",
+        "Partition by a DATE or a TIMESTAMP_NTZ, or cluster the table instead (`cluster_by`). Or write it in UTC: "
+        '`spark_conf={{"spark.sql.session.timeZone": "UTC"}}`.',
+    ),
     "ROW_FILTER_NOT_SUPPORTED": Condition(
         "{dataset} has a `row_filter`, which only Unity Catalog enforces. Here every reader would see all rows.",
         "Remove `row_filter`, and give readers access to a table whose query filters the rows.",

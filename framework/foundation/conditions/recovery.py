@@ -89,6 +89,13 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the query, and refresh again: `sluice run --full-refresh {dataset}`.\n  -> Or: drop the constraint, "
         "and the next update publishes the rows: {statement}",
     ),
+    "FULL_REFRESH_MISFITS_CONSTRAINT": Condition(
+        "The full refresh of {dataset} has read all rows, but its columns do not fit the table's CHECK constraint "
+        "{constraint} ({check}). The table is as it was. Its flows do not run until the refresh is done. "
+        "Spark reports: {problem}",
+        "Drop the constraint, and the next update publishes the rows: {statement}\n  -> Or: return the column as "
+        "before, and refresh again: `sluice run --full-refresh {dataset}`.",
+    ),
     "FULL_REFRESH_UNFINISHED": Condition(
         "A full refresh of {dataset} is not finished. It reads all data of its sources anew, and what is changed in "
         "between would be undone when it ends.",

@@ -1,11 +1,12 @@
-"""Appends of rows to a Delta table, once for each transaction, with the conversions of Delta's streaming sink."""
+"""Appends of rows to a Delta table, once for each transaction, as Delta's streaming sink appends them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from framework.cdc.delta.table_version import TableVersion
-from framework.cdc.model.columns import align_rows
+from framework.cdc.delta.table_version import TableVersion, can_open
+from framework.cdc.spark.execution import active_session
+from framework.run.tables.appended_files import SINK_OPTIONS, TableAppend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +38,12 @@ def append_once(rows: DataFrame, table: TableAddress, application_id: str, numbe
     Raises:
         pyspark.errors.PySparkException: a value does not fit its column, a constraint is violated, or a conflict.
     """
-    stored = rows.sparkSession.read.format("delta").load(str(table.path)).schema
-    writer = align_rows(rows, stored).write.format("delta").mode("append").option("mergeSchema", "true")
-    writer.option("txnAppId", application_id).option("txnVersion", number).save(str(table.path))
+    session = rows.sparkSession
+    if not can_open(table):  # Delta refuses rows of other types, even those that it could widen
+        writer = rows.write.format("delta").mode("append").options(**SINK_OPTIONS)
+        writer.option("txnAppId", application_id).option("txnVersion", number).save(str(table.path))
+        return
+    with active_session(session):  # the JVM's frame belongs to the thread's session
+        append = TableAppend.begin(session, table, application_id, number)
+        if not append.has_applied():
+            append.append_rows(rows)

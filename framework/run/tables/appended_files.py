@@ -1,4 +1,4 @@
-"""Appends of a streaming flow to a Delta table in one commit each: of rows, or of files that hold the rows already.
+"""Appends of a flow to a Delta table in one commit each: of rows, or of files that hold the rows already.
 
 A commit looks as one of Spark's own streaming writes and has the same transaction identifier. So a batch that one of
 the two wrote is skipped by the other.
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from delta import DeltaTable
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import NullType, StructType
 
 from framework.cdc.delta.new_files import NewFile, added_file, takes_files
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, log_entries
+from framework.cdc.model.columns import column
 from framework.foundation.jvm_cache import java_class, scala_map
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import real_path
@@ -31,14 +32,16 @@ SINK_OPTIONS = {"mergeSchema": "true"}
 """The options of Delta's sink where it writes a flow's rows."""
 
 _IDENTITY = '"delta.identity.'
+_QUERY_ID = "sql.streaming.queryId"
+"""The property of a thread that has the id of its streaming query."""
 
 
 class TableAppend:
-    """One batch of a stream for one version of a table.
+    """One batch for one version of a table.
 
     Args:
         version: the newest version of the table.
-        query_id: the stream's identifier in its checkpoint.
+        query_id: the stream's identifier in its checkpoint; for rows that no stream reads, the id of their transaction.
         number: the batch's number.
     """
 
@@ -86,18 +89,28 @@ class TableAppend:
         """
         if _has_plain_columns(self._version, rows.schema):
             self._commit(self._version.transaction.writeFiles(rows._jdf), {})
-        else:  # another writer has changed the columns since the stream began
-            self._append_by_sink(rows)
+        else:  # the sink adds columns and fields, and converts the types that it can
+            # A column of type void has no value, and the sink takes none.
+            voids = (column(field.name) for field in rows.schema.fields if isinstance(field.dataType, NullType))
+            self._append_by_sink(rows.drop(*voids))
 
     def _append_by_sink(self, rows: DataFrame) -> None:
         """Append by Delta's own sink: a transaction of its own, with the id of the query that runs in this thread."""
-        session, none = rows.sparkSession._jsparkSession, java_class("scala.Option").empty()
+        context: Any = rows.sparkSession.sparkContext._jsc
+        before = context.getLocalProperty(_QUERY_ID)
+        context.setLocalProperty(_QUERY_ID, self._query_id)
+        try:
+            self._sink(rows.sparkSession).addBatch(self._number, rows._jdf)
+        finally:
+            context.setLocalProperty(_QUERY_ID, before)
+
+    def _sink(self, spark: SparkSession) -> Any:
+        session, none = spark._jsparkSession, java_class("scala.Option").empty()
         settings = java_class(f"{DELTA}.DeltaOptions")(scala_map(SINK_OPTIONS), session.sessionState().conf())
         mode = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
-        sink = java_class(f"{DELTA}.sources.DeltaSink")(
+        return java_class(f"{DELTA}.sources.DeltaSink")(
             session.sqlContext(), self._version.log.dataPath(), self._version.sequence(), mode, settings, none
         )
-        sink.addBatch(self._number, rows._jdf)
 
     def _commit(self, adds: Any, counts: dict[str, int]) -> None:
         """Commit a Scala `Seq` of actions; Delta counts what it has written, and `counts` has other rows and bytes."""

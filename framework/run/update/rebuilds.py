@@ -34,6 +34,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
+from pyspark.errors import AnalysisException
+
 from framework.cdc.delta.table_overwrite import overwrite_table
 from framework.cdc.delta.table_version import read_table
 from framework.cdc.delta.transaction_identifiers import Batch
@@ -47,6 +49,7 @@ from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
+from framework.graph.calls import first_words
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.plan.steps import PublishRebuild
 from framework.run.flows.state_reader import building_of
@@ -60,7 +63,9 @@ from framework.run.update.kept_history import KeptHistory
 _CONSTRAINT = "delta.constraints."
 """The begin of the table property of a CHECK constraint."""
 
-_REFUSED = frozenset({"FULL_REFRESH_OF_APPEND_ONLY_TABLE", "FULL_REFRESH_VIOLATES_CONSTRAINT"})
+_REFUSED = frozenset(
+    {"FULL_REFRESH_OF_APPEND_ONLY_TABLE", "FULL_REFRESH_VIOLATES_CONSTRAINT", "FULL_REFRESH_MISFITS_CONSTRAINT"}
+)
 """The conditions of a frozen full refresh of which nothing is in the table."""
 
 
@@ -207,12 +212,16 @@ class Rebuilds:
         rows = read_table(session_for(self.store.spark, {}), copy)
         for key, check in checks:
             name = key.removeprefix(_CONSTRAINT)
-            if not rows.where(f"NOT coalesce(({check}), false)").isEmpty():
-                raise OperationError(
-                    "FULL_REFRESH_VIOLATES_CONSTRAINT", location=dataset.spec.location, dataset=dataset.name,
-                    constraint=name, check=check,
-                    statement=f"ALTER TABLE {target.sql} DROP CONSTRAINT {quote(name)}",
-                )  # fmt: skip
+            refusal = partial(
+                OperationError, location=dataset.spec.location, dataset=dataset.name, constraint=name, check=check,
+                statement=f"ALTER TABLE {target.sql} DROP CONSTRAINT {quote(name)}",
+            )  # fmt: skip
+            try:
+                is_violated = not rows.where(f"NOT coalesce(({check}), false)").isEmpty()
+            except AnalysisException as error:  # the query does not return its column any more, or with another type
+                raise refusal("FULL_REFRESH_MISFITS_CONSTRAINT", problem=first_words(error)) from error
+            if is_violated:
+                raise refusal("FULL_REFRESH_VIOLATES_CONSTRAINT")
 
     def _replace_tables(self, dataset: GraphDataset, mark: Rebuild) -> None:
         self._check_copy(dataset, mark)

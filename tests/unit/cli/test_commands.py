@@ -111,6 +111,15 @@ def test_validate_names_the_flows_that_would_fail(sluice: Sluice, pipeline: Fake
     assert f"[{condition}] Flow main.shop.load cannot continue from its checkpoint" in result.stderr
 
 
+def test_validate_prints_the_warnings_of_a_valid_pipeline(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """They are no output, and the exit code is 0."""
+    pipeline.warnings = (UserError("PARTITION_STORES_OTHER_HOUR", dataset="d", column="at", zone="Europe/Berlin"),)
+    result = sluice("validate")
+    assert result.exit_code == 0
+    assert "shop is valid" in result.stdout
+    assert "Warning:\n[PARTITION_STORES_OTHER_HOUR] d is partitioned by at" in result.stderr
+
+
 @pytest.mark.parametrize("arguments", [("--refresh", ""), ("--full-refresh", "a,,b"), ("--reset-checkpoint", " ")])
 def test_an_empty_name_does_not_select_all(sluice: Sluice, pipeline: FakePipeline, arguments: tuple[str, str]) -> None:
     """`--refresh "$NOTHING"` is an error and not an update of everything."""
