@@ -73,6 +73,11 @@ CONDITIONS: dict[str, Condition] = {
         "older state.",
         _SNAPSHOT_AGAIN,
     ),
+    "DATABASE_POSITION_LOST.LOG_REPLACED": Condition(
+        "The log up to the position {lsn} has other transactions than those that were read (slot {slot}): the source "
+        "was restored to an older state, and has gone on since.",
+        _SNAPSHOT_AGAIN,
+    ),
     "POSTGRES_LOG_MESSAGE_UNKNOWN": Condition(
         "The log of PostgreSQL contains an unexpected message: {kind}.",
         "Report it with the version of the server.",
