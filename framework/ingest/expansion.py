@@ -41,6 +41,7 @@ from framework.ingest.names import change_flow_name, changes_name, publication_n
 from framework.ingest.payloads import free_name, generation_sql, payload_options, quoted_column
 from framework.ingest.relations import log_relations
 from framework.ingest.state import GatewayState, GatewayStore, Mode, TableState
+from framework.ingest.status import has_lost_operations
 from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
 from framework.sources.databases.tables import REPLACED, UNREADABLE, quote_identifier
 
@@ -130,8 +131,12 @@ class _Expansion:
             found = self._refuse_all(found, other)
         self.registry.gateways.append(replace(self._gateway(found), other_storage=other))
         copies = [copy for copy in found if isinstance(copy, Copy)]
+        if state is not None and not other and self._has_gap(state):
+            slot, publication = state.gateway.slot, state.gateway.publication
+            gap = SourceError("DATABASE_POSITION_LOST.PUBLICATION", slot=slot, publication=publication, lsn="unknown")
+            self._refuse_changes(gap.at(self.spec.location))
         # The changes of tables that are held are staged, also if all are.
-        if not other and (copies or has_changes(self.storage, changes_name(self.spec, self.registry))):
+        elif not other and (copies or has_changes(self.storage, changes_name(self.spec, self.registry))):
             self._add_changes(copies, [each.table for each in copies or found])
         for copy in found:
             self._add_target(copy)
@@ -146,11 +151,19 @@ class _Expansion:
             "INGESTION_OF_OTHER_STORAGE", location=self.spec.location, name=self.spec.name, slot=slot_name(self.spec),
             other=other,
         )  # fmt: skip
+        self._refuse_changes(error)
+        return tuple(FailedCopy(table=each.table, target=each.target, error=error) for each in found)
+
+    def _refuse_changes(self, error: SluiceError) -> None:
         changes = self._changes_spec()
         self.registry.isolated.add(changes.name)
         self.registry.datasets.append(changes)
         self._add_failing(FlowSpec(name=changes.name, target=changes.name, location=self.spec.location), error)
-        return tuple(FailedCopy(table=each.table, target=each.target, error=error) for each in found)
+
+    def _has_gap(self, state: GatewayState) -> bool:
+        """Whether an earlier update found a gap that the source no longer shows, and no new slot is asked for."""
+        is_asked = GatewayStore(self.storage).request(self.spec.name).generation > state.slot_generation
+        return not is_asked and has_lost_operations(self.storage, state)
 
     def _gateway(self, found: Sequence[Copy | FailedCopy]) -> IngestedGateway:
         return IngestedGateway(

@@ -60,9 +60,12 @@ CONDITIONS: dict[str, Condition] = {
         _SNAPSHOT_AGAIN,
     ),
     "DATABASE_POSITION_LOST.PUBLICATION": Condition(
-        "The publication {publication} of the replication slot {slot} was dropped or altered.",
-        _SNAPSHOT_AGAIN
-        + " If only its option publish_via_partition_root was altered, nothing is lost: set it to true.",
+        "The publication {publication} of the replication slot {slot} was dropped, or did not send all operations.",
+        _SNAPSHOT_AGAIN,
+    ),
+    "DATABASE_POSITION_LOST.PARTITION_ROOT": Condition(
+        "The publication {publication} of the replication slot {slot} sends changes under the names of partitions.",
+        "Run as its owner: `ALTER PUBLICATION {publication} SET (publish_via_partition_root = true)`. Nothing is lost.",
     ),
     "DATABASE_POSITION_LOST.SOURCE": Condition(
         "The source is another one than before: {kind} was {before} and is {now} (slot {slot}, read up to {lsn}).",

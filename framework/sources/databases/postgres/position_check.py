@@ -28,7 +28,7 @@ SELECT data FROM pg_logical_slot_peek_binary_changes(
 WHERE get_byte(data, 0) = ascii('C')
 """
 _PUBLICATION = """
-SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot FROM pg_publication WHERE pubname = %s
+SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s
 """
 
 
@@ -203,8 +203,9 @@ def _slot_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
 def _publication_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
     cursor.execute(_PUBLICATION, [stored.publication])
     row = cursor.fetchone()
-    complete = row is not None and row[0]
-    return None if complete else _gap(stored, "PUBLICATION", publication=stored.publication)
+    if row is None or not row[0]:
+        return _gap(stored, "PUBLICATION", publication=stored.publication)
+    return None if row[1] else _gap(stored, "PARTITION_ROOT", publication=stored.publication)
 
 
 def _gap(stored: StoredPosition, reason: str, **fields: object) -> Gap:
