@@ -248,6 +248,7 @@ class IngestedGateway:
         publication: name of the publication.
         changes: the table of staged changes, and the name of the flow into it.
         tables: the copied tables.
+        other_storage: another storage whose updates read the slot, as text; empty without one.
     """
 
     name: str
@@ -257,3 +258,4 @@ class IngestedGateway:
     publication: str
     changes: QualifiedName
     tables: tuple[IngestedTable, ...]
+    other_storage: str = ""

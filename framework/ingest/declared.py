@@ -9,7 +9,7 @@ from framework.declare.copy_definition import CopyDefinition, StagedForm
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.names import QualifiedName
 from framework.ingest.drift import drift_error, is_replaceable
-from framework.ingest.state import GatewayState, SnapshotGeneration, TableState
+from framework.ingest.state import GatewayState, GatewayStore, SnapshotGeneration, TableState
 
 
 def refreshed(
@@ -93,6 +93,26 @@ def staged_for_copies(state: GatewayState) -> GatewayState:
         for each in state.tables
     )
     return replace(state, tables=tuple(tables))
+
+
+def forget_moved(gateways: Sequence[IngestedGateway], store: GatewayStore) -> None:
+    """Remove the records of copies that another ingestion makes now, so that the one before does not go on with them.
+
+    A crash before it: the next update does it, and no flow has run with the new record.
+    """
+    declared = {gateway.name: {each.target for each in gateway.tables} for gateway in gateways}
+    states = store.read_all()
+    taken = {
+        each.target
+        for state in states
+        for each in state.copies
+        if each.target in declared.get(state.gateway.name, ())
+    }  # fmt: skip
+    for state in states:
+        moved = taken - declared.get(state.gateway.name, set())
+        kept = tuple(each for each in state.copies if each.target not in moved)
+        if kept != state.copies:
+            store.write(replace(state, copies=kept))
 
 
 def _staged(

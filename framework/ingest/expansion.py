@@ -23,7 +23,7 @@ from framework.declare.specs import (
     IngestedGateway,
     IngestedTable,
 )
-from framework.foundation.errors import SourceError, UserError
+from framework.foundation.errors import OperationError, SluiceError, SourceError, UserError
 from framework.foundation.wording import exception_text
 from framework.ingest.confirmation import (
     awaits_rebuild,
@@ -41,6 +41,7 @@ from framework.ingest.names import change_flow_name, changes_name, publication_n
 from framework.ingest.payloads import free_name, generation_sql, payload_options, quoted_column
 from framework.ingest.relations import log_relations
 from framework.ingest.state import GatewayState, GatewayStore, Mode, TableState
+from framework.ingest.status import has_lost_operations
 from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
 from framework.sources.databases.tables import REPLACED, UNREADABLE, quote_identifier
 
@@ -71,6 +72,7 @@ def expand_ingestions(
     folder: Path,
     *,
     is_refreshed: Callable[[QualifiedName], bool] = lambda _: False,
+    other_reader: Callable[[str], str] = lambda _: "",
 ) -> None:
     """Add the datasets and flows of all ingestions to a registry.
 
@@ -82,6 +84,7 @@ def expand_ingestions(
         storage: has the checkpoints of the flows.
         folder: the folder of the spec, with `connections.yml`.
         is_refreshed: whether the update clears a dataset and recomputes it.
+        other_reader: returns the storage that reads a slot if it is another one than that of the pipeline.
 
     Raises:
         UserError: the connection, a schema or any table of an ingestion is missing.
@@ -90,7 +93,7 @@ def expand_ingestions(
     for spec in registry.ingestions:
         _Expansion(
             registry=registry, spark=spark, storage=storage, spec=spec, folder=connections_folder(spec, folder),
-            is_refreshed=is_refreshed,
+            is_refreshed=is_refreshed, other_reader=other_reader,
         ).add()  # fmt: skip
 
 
@@ -109,6 +112,7 @@ class _Expansion:
     spec: IngestionSpec
     folder: Path
     is_refreshed: Callable[[QualifiedName], bool]
+    other_reader: Callable[[str], str]
 
     def add(self) -> None:
         """Add the table of changes, and the copies with their flows."""
@@ -122,16 +126,44 @@ class _Expansion:
             refuse_drift=lambda copy: self._refuse_drift(copy, state),
         )
         found = finder.find(self.folder)
-        self.registry.gateways.append(self._gateway(found))
+        other = "" if state is None else self.other_reader(state.storage)
+        if other:
+            found = self._refuse_all(found, other)
+        self.registry.gateways.append(replace(self._gateway(found), other_storage=other))
         copies = [copy for copy in found if isinstance(copy, Copy)]
-        if copies:
-            self._add_changes(copies)
+        if state is not None and not other and self._has_gap(state):
+            slot, publication = state.gateway.slot, state.gateway.publication
+            gap = SourceError("DATABASE_POSITION_LOST.PUBLICATION", slot=slot, publication=publication, lsn="unknown")
+            self._refuse_changes(gap.at(self.spec.location))
+        # The changes of tables that are held are staged, also if all are.
+        elif not other and (copies or has_changes(self.storage, changes_name(self.spec, self.registry))):
+            self._add_changes(copies, [each.table for each in copies or found])
         for copy in found:
             self._add_target(copy)
             if isinstance(copy, Copy):
                 self._add_flows(copy)
             else:
                 self._add_failed(copy)
+
+    def _refuse_all(self, found: Sequence[Copy | FailedCopy], other: str) -> tuple[FailedCopy, ...]:
+        """Refuse the changes and all copies: another storage reads the slot, and would miss what is read here."""
+        error = OperationError(
+            "INGESTION_OF_OTHER_STORAGE", location=self.spec.location, name=self.spec.name, slot=slot_name(self.spec),
+            other=other,
+        )  # fmt: skip
+        self._refuse_changes(error)
+        return tuple(FailedCopy(table=each.table, target=each.target, error=error) for each in found)
+
+    def _refuse_changes(self, error: SluiceError) -> None:
+        changes = self._changes_spec()
+        self.registry.isolated.add(changes.name)
+        self.registry.datasets.append(changes)
+        self._add_failing(FlowSpec(name=changes.name, target=changes.name, location=self.spec.location), error)
+
+    def _has_gap(self, state: GatewayState) -> bool:
+        """Whether an earlier update found a gap that the source no longer shows, and no new slot is asked for."""
+        is_asked = GatewayStore(self.storage).request(self.spec.name).generation > state.slot_generation
+        return not is_asked and has_lost_operations(self.storage, state)
 
     def _gateway(self, found: Sequence[Copy | FailedCopy]) -> IngestedGateway:
         return IngestedGateway(
@@ -172,12 +204,11 @@ class _Expansion:
         is_outdated = error is not None and (has_rows(storage, target) or self._has_changes_only(copy))
         is_unfinished = before.rebuild > 0 and is_rebuild_open(storage, before)
         if not is_outdated and not is_unfinished:
-            if (
-                error is not None
-                and not self._is_skipped(copy)
-                and not is_replaceable(before.definition, copy.definition)
-            ):
-                self.registry.rebuilt.add(target)  # its table has no rows, but the columns of before
+            if error is not None and not self._is_skipped(copy):
+                # It has no rows, but staged changes of before are passed over, and its table has the columns of before.
+                self.registry.replaced.add(target)
+                if not is_replaceable(before.definition, copy.definition):
+                    self.registry.rebuilt.add(target)
             return
         known = None if state is None else state.table(str(copy.table))
         is_read_again = known is not None and reads_altered(known, before.definition, copy.definition)
@@ -206,11 +237,11 @@ class _Expansion:
             cause = exception_text(error).splitlines()[0]
             raise UserError("INGESTION_ROW_FILTER_INVALID", table=table, filter=text, cause=cause) from None
 
-    def _add_changes(self, copies: Sequence[Copy]) -> None:
+    def _add_changes(self, copies: Sequence[Copy], tables: Sequence[TableName]) -> None:
         spec, spark, name = self.spec, self.spark, changes_name(self.spec, self.registry)
         options = {
             **self._options(_SNAPSHOT_ONLY),
-            "tables": ",".join(copy.table.quoted for copy in copies),
+            "tables": ",".join(table.quoted for table in tables),
             # The flow of the row's table fails then, and not the changes of all tables.
             "unreadableRows": "keep",
         }
@@ -233,17 +264,18 @@ class _Expansion:
         # Slot and position of a generation are not part of the text: they change no column, and no source.
         query = GeneratedQuery(text=repr(sorted(options.items())))
 
-        self.registry.datasets.append(
-            DatasetSpec(
-                name=name,
-                kind=DatasetKind.STREAMING_TABLE,
-                location=spec.location,
-                comment=f"Changes of the tables of the connection {spec.connection}",
-                # A reader of one table skips the files of the others.
-                partition_columns=("source_table",),
-            )
-        )
+        self.registry.datasets.append(self._changes_spec())
         self._add_flow(FlowSpec(name=name, target=name, location=spec.location), changes, query)
+
+    def _changes_spec(self) -> DatasetSpec:
+        return DatasetSpec(
+            name=changes_name(self.spec, self.registry),
+            kind=DatasetKind.STREAMING_TABLE,
+            location=self.spec.location,
+            comment=f"Changes of the tables of the connection {self.spec.connection}",
+            # A reader of one table skips the files of the others.
+            partition_columns=("source_table",),
+        )
 
     def _add_target(self, copy: Copy | FailedCopy) -> None:
         needs_mapping = isinstance(copy, Copy) and any(_NOT_IN_PARQUET & {*name} for name in copy.columns)
@@ -259,11 +291,15 @@ class _Expansion:
         )
 
     def _add_failed(self, copy: FailedCopy) -> None:
-        def fail() -> DataFrame:
-            raise copy.error
-
         for name, once in ((snapshot_flow_name(copy.target), True), (change_flow_name(copy.target), False)):
-            self._add_flow(FlowSpec(name=name, target=copy.target, location=self.spec.location, once=once), fail)
+            flow = FlowSpec(name=name, target=copy.target, location=self.spec.location, once=once)
+            self._add_failing(flow, copy.error)
+
+    def _add_failing(self, flow: FlowSpec, error: SluiceError) -> None:
+        def fail() -> DataFrame:
+            raise error
+
+        self._add_flow(flow, fail)
 
     def _add_flows(self, copy: Copy) -> None:
         """Add the flows of a copy, in which the columns of the log have names that the table does not have."""

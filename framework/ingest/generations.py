@@ -28,7 +28,7 @@ from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import has_changes, has_rows, is_rebuild_open
 from framework.ingest.connections import gateway_connection, table_names
 from framework.ingest.copy_state import CopyState, new_copy
-from framework.ingest.declared import refreshed, staged_for_copies
+from framework.ingest.declared import forget_moved, refreshed, staged_for_copies
 from framework.ingest.drift import is_replaceable
 from framework.ingest.state import (
     GatewayState,
@@ -63,6 +63,7 @@ def begin_generations(
     clock: Clock,
     *,
     is_refreshed: Callable[[QualifiedName], bool] = lambda _: False,
+    reader: str = "",
 ) -> tuple[Refusal, ...]:
     """Begin the generations that operators asked for, and record the tables of the gateways.
 
@@ -73,36 +74,18 @@ def begin_generations(
         storage: the pipeline's storage.
         clock: says when checkpoints begin.
         is_refreshed: whether the update clears a copy and reads it again.
+        reader: the storage with its identity, which reads the slots from now on.
 
     Returns:
         The requests that failed at the source: the other tables go on.
     """
     store = GatewayStore(storage)
+    own = [each for each in gateways if not each.other_storage]
     refusals = tuple(
-        refusal for gateway in gateways for refusal in _Beginning(gateway, store, storage, clock, is_refreshed).run()
+        refusal for each in own for refusal in _Beginning(each, store, storage, clock, is_refreshed).run(reader)
     )
-    _forget_moved(gateways, store)
+    forget_moved(own, store)
     return refusals
-
-
-def _forget_moved(gateways: Sequence[IngestedGateway], store: GatewayStore) -> None:
-    """Remove the records of copies that another ingestion makes now, so that the one before does not go on with them.
-
-    A crash before it: the next update does it, and no flow has run with the new record.
-    """
-    declared = {gateway.name: {each.target for each in gateway.tables} for gateway in gateways}
-    states = store.read_all()
-    taken = {
-        each.target
-        for state in states
-        for each in state.copies
-        if each.target in declared.get(state.gateway.name, ())
-    }  # fmt: skip
-    for state in states:
-        moved = taken - declared.get(state.gateway.name, set())
-        kept = tuple(each for each in state.copies if each.target not in moved)
-        if kept != state.copies:
-            store.write(replace(state, copies=kept))
 
 
 class _Beginning:
@@ -123,10 +106,12 @@ class _Beginning:
         self._stored = store.read(gateway.name)
         self._checkpoints = GenerationStore(storage, clock)
         self._refusals: list[Refusal] = []
+        self._found: int | SluiceError | None = None
         self._definitions = {each.target: each.definition for each in gateway.tables if each.definition is not None}
 
-    def run(self) -> list[Refusal]:
+    def run(self, reader: str) -> list[Refusal]:
         state = self._with_missed(refreshed(self._stored, self._gateway, next_checkpoint=self._next_checkpoint))
+        state = replace(state, storage=reader)
         self._ask_again(state)  # an update may have been killed before it did so
         state = self._with_new_slot(state, self._store.request(self._gateway.name))
         self._ask_for_missed(state)
@@ -216,19 +201,32 @@ class _Beginning:
             drop_position(session, gateway.slot, gateway.publication)
             ensure_position(session, gateway.slot, gateway.publication, table_names(gateway))
 
-    def _with_generation(self, state: GatewayState, table: TableState, request: Request) -> GatewayState:
-        try:
-            lsn = self._position()
-        except SluiceError as error:
-            self._refusals.append(Refusal(target=table.table.target, error=error))
+    def _with_generation(
+        self, state: GatewayState, table: TableState, request: Request, *, is_refresh: bool = False
+    ) -> GatewayState:
+        position = self._position()
+        if isinstance(position, SluiceError):
+            self._refusals.append(Refusal(target=table.table.target, error=position))
             return state
-        return self._begun(state, table, request, state.slot_generation, lsn=lsn)
+        return self._begun(state, table, request, state.slot_generation, lsn=position, is_refresh=is_refresh)
 
     def _replaced(self, state: GatewayState, table: TableState) -> GatewayState:
         source = table.table.source
         return replace(state, tables=tuple(table if each.table.source == source else each for each in state.tables))
 
-    def _position(self) -> int:
+    def _position(self) -> int | SluiceError:
+        """Return the position of the generations that begin now, or why there is none.
+
+        It is read once, since no flow runs meanwhile: a wait for open transactions is not repeated for each table.
+        """
+        if self._found is None:
+            try:
+                self._found = self._settled_position()
+            except SluiceError as error:
+                self._found = error
+        return self._found
+
+    def _settled_position(self) -> int:
         from framework.sources.databases.postgres.position import settled_position
         from framework.sources.databases.postgres.session import Session
 
@@ -257,12 +255,17 @@ class _Beginning:
             if not is_staged:  # each change is one of the new generation
                 return self._begun(state, passed, request, state.slot_generation, lsn=0)
             return self._with_generation(state, passed, request)
-        if not self._is_refreshed(table.target):
+        if not self._is_refreshed(table.target) or self._is_paused(table):
             return state
-        return self._begun(state, known, request, state.slot_generation, lsn=self._position(), is_refresh=True)
+        return self._with_generation(state, known, request, is_refresh=True)
 
     def _is_skipped(self, table: IngestedTable) -> bool:
         return self._store.request(self._gateway.name, table.source).mode is Mode.SKIPPED
+
+    def _is_paused(self, table: IngestedTable) -> bool:
+        """Whether no flow of a table runs, so that the plan refuses its full refresh."""
+        name = self._gateway.name
+        return Mode.PAUSED in (self._store.request(name).mode, self._store.request(name, table.source).mode)
 
     def _begun(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from framework.foundation.names import QualifiedName
 if TYPE_CHECKING:
     from framework.declare.registry import Registry
     from framework.declare.specs import IngestionSpec
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def slot_name(spec: IngestionSpec) -> str:
@@ -35,6 +38,12 @@ def snapshot_flow_name(target: QualifiedName) -> QualifiedName:
 def change_flow_name(target: QualifiedName) -> QualifiedName:
     """Return the name of the flow that applies the changes of a table to a copy."""
     return _flow_name(target, "cdc_flow")
+
+
+def file_name(name: str) -> str:
+    """Return a name that is safe on every file system and unique for each name."""
+    text = _UNSAFE.sub(lambda match: f"~{match.group().encode('utf-8').hex()}", name)
+    return f"~2e{text[1:]}" if text.startswith(".") else text
 
 
 def name_json(name: QualifiedName) -> list[str]:

@@ -11,6 +11,7 @@ from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import is_named, nearest_qualified, plain_name
 from framework.foundation.storage_port import Storage
+from framework.ingest.confirmation import is_rebuild_open
 from framework.ingest.partial_resync import check_partial_resync
 from framework.ingest.state import GatewayStore, Mode, Request
 
@@ -85,18 +86,18 @@ class Operations:
         """End the snapshot of a table where it is; its changes are applied.
 
         Raises:
-            UserError: INGESTION_SNAPSHOT_COMPLETE.
+            UserError: INGESTION_SNAPSHOT_COMPLETE, INGESTION_SNAPSHOT_OF_REBUILD.
         """
-        self._check_open(table)
+        self._check_open(gateway, table)
         self._set_mode(gateway, table, Mode.CANCELLED)
 
     def skip_snapshot(self, gateway: IngestedGateway, table: IngestedTable) -> None:
         """Take no snapshot of a table; its changes are applied.
 
         Raises:
-            UserError: INGESTION_SNAPSHOT_COMPLETE.
+            UserError: INGESTION_SNAPSHOT_COMPLETE, INGESTION_SNAPSHOT_OF_REBUILD.
         """
-        self._check_open(table)
+        self._check_open(gateway, table)
         self._set_mode(gateway, table, Mode.SKIPPED)
 
     def resync(self, gateway: IngestedGateway, table: IngestedTable, where: str | None) -> Request:
@@ -154,8 +155,13 @@ class Operations:
         source = None if table is None else table.source
         GatewayStore(self.storage).change_request(lambda before: replace(before, mode=mode), gateway.name, source)
 
-    def _check_open(self, table: IngestedTable) -> None:
-        current = GenerationStore(self.storage).current(table.target, table.snapshot_flow)
+    def _check_open(self, gateway: IngestedGateway, table: IngestedTable) -> None:
+        generations, state = GenerationStore(self.storage), GatewayStore(self.storage).read(gateway.name)
+        copy = None if state is None else state.copy(table.target)
+        is_asked = copy is not None and is_rebuild_open(self.storage, copy)
+        if is_asked or generations.building(table.target, table.snapshot_flow) is not None:
+            raise UserError("INGESTION_SNAPSHOT_OF_REBUILD", table=table.source)
+        current = generations.current(table.target, table.snapshot_flow)
         if current is not None and current.completed:
             raise UserError("INGESTION_SNAPSHOT_COMPLETE", table=table.source)
 

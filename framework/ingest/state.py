@@ -8,7 +8,6 @@ each version of a request by one process only.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -21,7 +20,7 @@ from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.ingest.copy_state import CopyState, copy_of_json, staged_of_json
-from framework.ingest.names import name_json, name_of_json
+from framework.ingest.names import file_name, name_json, name_of_json
 from framework.ingest.request_files import newest_versions, read_newest, replace_version
 
 _VERSION = 1
@@ -30,7 +29,6 @@ _GATEWAY = "gateway.json"
 _REQUESTS = "requests"
 _WHOLE_GATEWAY = "gateway-request.json"
 _Value = TypeVar("_Value")
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +136,7 @@ class GatewayState:
         changes_checkpoint: number of the first checkpoint generation of the change flow that reads this slot.
         tables: the tables, those that are no longer declared too.
         copies: how the rows of copies were made, those that are no longer declared too.
+        storage: the storage whose updates read the slot, with its identity; empty if an earlier release wrote it.
     """
 
     gateway: IngestedGateway
@@ -145,6 +144,7 @@ class GatewayState:
     changes_checkpoint: int = 0
     tables: tuple[TableState, ...] = ()
     copies: tuple[CopyState, ...] = ()
+    storage: str = ""
 
     def table(self, source: str) -> TableState | None:
         """Return the state of a source table; None if it is unknown."""
@@ -293,7 +293,7 @@ class GatewayStore:
         self._storage.write_text(self._path(gateway, name), _json_text(value))
 
     def _path(self, gateway: str, name: str) -> str:
-        return self._storage.path(_ROOT, _safe(gateway), *name.split("/"))
+        return self._storage.path(_ROOT, file_name(gateway), *name.split("/"))
 
     def _parsed(self, gateway: str, name: str, text: str, parse: Callable[[str], _Value]) -> _Value:
         try:
@@ -326,14 +326,8 @@ def copy_elsewhere(store: GatewayStore, target: QualifiedName, gateway: str) -> 
     return next((each for each in others if each is not None), None)
 
 
-def _safe(name: str) -> str:
-    """Return a name that is safe on every file system and unique for each name."""
-    text = _UNSAFE.sub(lambda match: f"~{match.group().encode('utf-8').hex()}", name)
-    return f"~2e{text[1:]}" if text.startswith(".") else text
-
-
 def _request_file(source: str | None) -> str:
-    return _WHOLE_GATEWAY if source is None else f"{_REQUESTS}/{_safe(source)}.json"
+    return _WHOLE_GATEWAY if source is None else f"{_REQUESTS}/{file_name(source)}.json"
 
 
 def _table_request(text: str) -> tuple[str | None, Request]:
@@ -361,6 +355,7 @@ def _gateway_json(state: GatewayState) -> dict[str, Any]:
         "changes_checkpoint": state.changes_checkpoint,
         "tables": [_table_json(each) for each in state.tables],
         "copies": [each.to_json() for each in state.copies],
+        "storage": state.storage,
     }
 
 
@@ -413,6 +408,7 @@ def _gateway_state(text: str) -> GatewayState:
         changes_checkpoint=int(value["changes_checkpoint"]),
         tables=tables,
         copies=tuple(map(copy_of_json, value.get("copies", ()))),
+        storage=str(value.get("storage", "")),
     )
 
 

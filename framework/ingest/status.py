@@ -164,6 +164,20 @@ def gap_of_table(storage: Storage, gateway: str, source: str) -> str | None:
     return _gateway_gap(state, answer, failures) or (error if error in _TABLE_GAPS else None)
 
 
+def has_lost_operations(storage: Storage, state: GatewayState) -> bool:
+    """Return whether the last update found that the log of the slot lacks operations.
+
+    The publication may send all of them again, and nothing else shows the loss.
+
+    Args:
+        storage: the pipeline's storage.
+        state: the gateway.
+    """
+    changes = str(state.gateway.changes)
+    is_read = _stored_offset(state, storage) is not None
+    return is_read and _last_failures(storage, {changes}).get(changes) == f"{_GAP}PUBLICATION"
+
+
 def way_out_of(gap: str | None, source: str) -> str:
     """Return the command that ends a gap of a table."""
     return NEW_SLOT if _gap_of(gap) else f"sluice ingest resync {source}"

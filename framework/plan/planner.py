@@ -182,17 +182,20 @@ class _Planning:
         return ""
 
     def _is_rebuild_held(self, dataset: GraphDataset) -> bool:
-        """Whether a rebuild, which this request does not name, waits until an operator lets its flows run again."""
-        if self.request.full_refresh_all or dataset.name in self.request.full_refresh:
-            return False
+        """Whether a rebuild waits until an operator lets the flows run again."""
         flows = self.graph.flows_into(dataset.name)
         is_held = bool(flows) and all(self.state.flow(each.spec.name).held for each in flows)
         return is_held and dataset.kind is DatasetKind.STREAMING_TABLE and bool(self._rebuild_reason(dataset))
 
     def _held_steps(self, dataset: GraphDataset) -> Iterator[Step]:
-        for flow in self.graph.flows_into(dataset.name):
-            reason = self.state.flow(flow.spec.name).held
-            yield SkipStep(dataset=dataset.name, flow=flow.spec.name, reason=reason, excluded=True)
+        """Yield the steps of a rebuild that waits. One that the request names is refused: it would be forgotten."""
+        name, flows = dataset.name, self.graph.flows_into(dataset.name)
+        reasons = [self.state.flow(flow.spec.name).held for flow in flows]
+        if name in self.request.full_refresh:
+            yield replace(self._refused(name, self.state.table(name), reasons[0]), held=reasons[0])
+            return
+        for flow, reason in zip(flows, reasons, strict=True):
+            yield SkipStep(dataset=name, flow=flow.spec.name, reason=reason, excluded=True)
 
     def _rebuild_steps(self, dataset: GraphDataset, reason: str) -> Iterator[Step]:
         """Yield the steps of a rebuild.

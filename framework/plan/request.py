@@ -46,6 +46,7 @@ class UpdateRequest:
         full_refresh_all: recompute every dataset that may be reset.
         outdated: datasets that are recomputed if they are selected, because their rows were made in another way.
         withheld: datasets that are not updated, although they are selected.
+        kept: datasets that are not recomputed, although everything is; it is an error to name one for that.
         reset_checkpoints: flows that begin a new generation; their targets keep their rows.
         starts: where the sources of reset flows start, with the flow's name, in place of what their code says.
         keep_history: the tables of `full_refresh` get the rows back that their sources no longer have.
@@ -59,6 +60,7 @@ class UpdateRequest:
     full_refresh_all: bool = False
     outdated: frozenset[QualifiedName] = frozenset()
     withheld: frozenset[QualifiedName] = frozenset()
+    kept: frozenset[QualifiedName] = frozenset()
     reset_checkpoints: tuple[QualifiedName, ...] = ()
     starts: tuple[tuple[QualifiedName, SourceStart], ...] = ()
     keep_history: bool = False
@@ -79,7 +81,9 @@ class UpdateRequest:
         """
         everything = self.full_refresh_all
         full = tuple(
-            name for name in datasets if name in self.full_refresh or (everything and name in resettable)
+            name
+            for name in datasets
+            if name in self.full_refresh or (everything and name in resettable and name not in self.kept)
         )  # fmt: skip
         return UpdateRequest(
             full_refresh=full,

@@ -37,7 +37,8 @@ def select(graph: DataflowGraph, request: UpdateRequest) -> Selection:
 
     Raises:
         UserError: those of `check_names`; a TABLE_NOT_RESETTABLE for each named table whose
-            `pipelines.reset.allowed` is false, and a FLOW_NOT_RESETTABLE for each flow that has no checkpoint;
+            `pipelines.reset.allowed` is false, an INGESTION_CHANGES_NOT_APPLIED for each that must be kept, and a
+            FLOW_NOT_RESETTABLE for each flow that has no checkpoint;
             those of `history_faults`; those of `resolve_starts`, and a START_WITH_FULL_REFRESH.
     """
     check_names(request, [dataset.name for dataset in graph.datasets], [flow.spec.name for flow in graph.flows])
@@ -48,7 +49,7 @@ def select(graph: DataflowGraph, request: UpdateRequest) -> Selection:
     named = frozenset((*request.refresh, *request.full_refresh)) | targets
     rebuilt = frozenset(request.full_refresh)
     if request.full_refresh_all:
-        rebuilt |= frozenset(dataset.name for dataset in graph.datasets if is_resettable(dataset))
+        rebuilt |= frozenset(each.name for each in graph.datasets if is_resettable(each)) - request.kept
     everything = request.full_refresh_all or not named
     selected = (names if everything else named) - request.withheld
     rebuilt |= request.outdated & selected
@@ -96,6 +97,8 @@ def _not_resettable(graph: DataflowGraph, request: UpdateRequest) -> list[Sluice
         dataset = graph.dataset(name)
         if dataset is not None and not is_resettable(dataset):
             errors.append(UserError("TABLE_NOT_RESETTABLE", location=dataset.spec.location, dataset=name))
+        elif dataset is not None and name in request.kept:
+            errors.append(UserError("INGESTION_CHANGES_NOT_APPLIED", location=dataset.spec.location, dataset=name))
     for name in request.reset_checkpoints:
         flow = graph.flow(name)
         target = graph.dataset(flow.spec.target) if flow is not None else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from framework.foundation.display import Displayed
 from framework.foundation.errors import OperationError, SluiceError
+from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 from framework.graph.graph import DataflowGraph
@@ -151,6 +152,7 @@ class RefuseTable:
         stored: the kind of the table, if the code declares another one that its rows do not fit.
         declared: the declared kind in this case.
         append_only: whether a full refresh can't replace its rows.
+        held: why an operator lets no flow run that a full refresh needs; empty without one.
     """
 
     dataset: QualifiedName
@@ -164,6 +166,7 @@ class RefuseTable:
     stored: TableKind | None = None
     declared: TableKind | None = None
     append_only: bool = False
+    held: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,37 +209,41 @@ def has_other_rows(stored: TableKind | None, declared: TableKind) -> bool:
 def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
     """Return the error of one refused table, at the declaration of its dataset."""
     dataset = graph.dataset(step.dataset)
+    location = dataset.spec.location if dataset is not None else None
     if step.other_storage:
         return OperationError(
-            "TABLE_OF_OTHER_STORAGE", location=dataset.spec.location if dataset is not None else None,
-            dataset=step.dataset, path=step.path, other=step.other_storage, root=step.storage,
-            statement=TableAddress(path=step.path).given_to(step.storage),
+            "TABLE_OF_OTHER_STORAGE", location=location, dataset=step.dataset, path=step.path, other=step.other_storage,
+            root=step.storage, statement=TableAddress(path=step.path).given_to(step.storage),
         )  # fmt: skip
     if dataset is not None and dataset.fault is not None and step.owner is None:
         return dataset.fault
     if step.elsewhere:
-        location = dataset.spec.location if dataset is not None else None
         return OperationError(
             "TABLE_WITHOUT_LATEST_ROWS", location=location, dataset=step.dataset, path=step.path,
             elsewhere=step.elsewhere,
         )  # fmt: skip
     if step.stored is not None and step.declared is not None:
         return OperationError(
-            "DATASET_TYPE_CHANGED", location=dataset.spec.location if dataset is not None else None,
-            dataset=step.dataset, stored=step.stored, declared=step.declared, would=_WOULD[step.stored, step.declared],
+            "DATASET_TYPE_CHANGED", location=location, dataset=step.dataset, stored=step.stored, declared=step.declared,
+            would=_WOULD[step.stored, step.declared],
         )  # fmt: skip
+    return _refused_refresh(step, location) or OperationError(
+        "TABLE_NOT_OWNED", location=location, dataset=step.dataset, path=step.path, owner=step.owner
+    )
+
+
+def _refused_refresh(step: RefuseTable, location: SourceLocation | None) -> SluiceError | None:
+    """Return the error of a full refresh that can't be done; None if the table is refused for something else."""
     if step.append_only:
         return OperationError(
-            "FULL_REFRESH_OF_APPEND_ONLY_TABLE", location=dataset.spec.location if dataset is not None else None,
-            dataset=step.dataset, table=TableAddress(path=step.path).sql,
+            "FULL_REFRESH_OF_APPEND_ONLY_TABLE", location=location, dataset=step.dataset,
+            table=TableAddress(path=step.path).sql,
         )  # fmt: skip
-    return OperationError(
-        "TABLE_NOT_OWNED",
-        location=dataset.spec.location if dataset is not None else None,
-        dataset=step.dataset,
-        path=step.path,
-        owner=step.owner,
-    )
+    if step.held:
+        return OperationError(
+            "FULL_REFRESH_OF_PAUSED_TABLE", location=location, dataset=step.dataset, reason=step.held
+        )  # fmt: skip
+    return None
 
 
 def refusals(graph: DataflowGraph, plan: Plan) -> tuple[SluiceError, ...]:

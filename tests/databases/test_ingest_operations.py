@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
+import pytest
 from click.testing import CliRunner
 
 from framework import Pipeline
 from framework.cli.main import cli
+from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import arm_all, disarm
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.status import read_status
+from framework.plan.steps import PublishRebuild
 from framework.run.update.results import UpdateState
 from tests.support.copied_tables import failures
 from tests.support.seeds import fresh_seed
@@ -213,7 +216,8 @@ def pipeline_clock() -> Any:
 def test_flows_are_held_and_a_gap_has_a_way_out(interpreting: SparkSession, folder: Path, run: Run) -> None:
     """A paused table waits, a skipped one has changes only, a truncated history fails alone, and a lost slot is named.
 
-    A table that gets a column of another type while it waits for its first chunk begins with it.
+    A table that gets a column of another type while it waits for its first chunk begins with it. Its staged changes are
+    not refreshed without it. Operations that an update found to be missing stay missed.
     Another snapshot of all tables from a new slot is the way out of the last two.
     """
     pipeline, ingest = pipeline_of(interpreting, folder), commands(folder)
@@ -238,11 +242,20 @@ def test_flows_are_held_and_a_gap_has_a_way_out(interpreting: SparkSession, fold
     assert copied(pipeline, "parts") == []
     states = {each["table"]: each["state"] for each in json.loads(ingest("status", "-o", "json"))[0]["tables"]}
     assert states == {"public.accounts": "FOLLOWING", "public.cities": "FOLLOWING", "public.parts": "PAUSED"}
+    with pytest.raises(SluiceError, match="INGESTION_CHANGES_NOT_APPLIED"):
+        pipeline.plan(full_refresh=["shop_changes", "accounts", "cities", "copies.parts"])
+    steps = pipeline.plan(full_refresh_all=True).steps
+    rebuilt = {step.dataset.table for step in steps if isinstance(step, PublishRebuild)}
+    assert rebuilt == {"accounts", "cities"}  # neither the paused copy nor the changes that it has not applied
     ingest("resume", "copies.parts")
     run("INSERT INTO accounts VALUES (9999, 1); TRUNCATE cities; INSERT INTO cities VALUES (7, 7)")
     assert failures(pipeline.run()) == {"cities_cdc_flow": "INGESTION_HISTORY_TRUNCATED"}
     assert [table for table in ("accounts", "parts") if copied(pipeline, table) != at_source(run, table)] == []
 
+    run("ALTER PUBLICATION sluice_shop SET (publish = 'insert'); UPDATE accounts SET balance = 7 WHERE id = 20")
+    for operations_sent in ("insert", "insert, update, delete, truncate"):  # nothing shows the gap any more
+        run(f"ALTER PUBLICATION sluice_shop SET (publish = '{operations_sent}')")
+        assert failures(pipeline.run())["shop_changes"] == "DATABASE_POSITION_LOST.PUBLICATION"
     run("SELECT pg_drop_replication_slot('sluice_shop')")
     run("DELETE FROM accounts WHERE id < 10; DELETE FROM parts WHERE id < 10; UPDATE cities SET balance = 1")
     assert {each["state"] for each in json.loads(ingest("status", "-o", "json"))[0]["tables"]} == {"GAP"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+import subprocess
 import threading
 from pathlib import Path
 
@@ -11,9 +13,12 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SluiceError, SourceError, UserError
+from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.catalog import SourceIdentity
+from framework.sources.databases.postgres.log_reader import LogReader
 from framework.sources.databases.postgres.position import StartPosition, drop_position, ensure_position
 from framework.sources.databases.postgres.position_check import Gap, StoredPosition, check_position
+from framework.sources.databases.postgres.spool import Spool
 from tests.support.postgres_log import PUBLICATION, brief, execute, name, position, query, reader, session, slot_of
 
 _TABLES = ("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
@@ -203,6 +208,55 @@ def test_a_source_that_was_restored_to_an_older_state_is_a_gap(database: str) ->
     gap = _check(database, first.stored(first.lsn + (1 << 40)))
     assert gap is not None
     assert "DATABASE_POSITION_LOST.LOG_RESET" == gap.condition
+
+
+def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> None:
+    """Also when its log has passed the position; its slot keeps what it has. Before the acknowledgement there is none.
+
+    A copy of the data folder has the identity, the timeline and the slot of its time.
+    """
+
+    def read_on(stored: StoredPosition) -> StoredPosition:
+        log = LogReader(Connection(name="test", uri=server.uri()), stored, spool=Spool(tmp_path / "spool"))
+        try:
+            log.acknowledge(stored.lsn)
+            batch = log.read_transactions(stored.lsn)
+        finally:
+            log.close()
+        return StoredPosition.from_json(stored.at(batch.end, batch.seen, batch.last).to_json())
+
+    def confirmed() -> str:
+        return str(query(server.uri(), "SELECT confirmed_flush_lsn FROM pg_replication_slots")[0][0])
+
+    with PostgresServer() as server:
+        data, backup = server.folder / "data", server.folder / "backup"
+        execute(server.uri(), *_TABLES, "INSERT INTO b VALUES (1)")
+        first = position(server.uri(), "a")
+        execute(server.uri(), "INSERT INTO a VALUES (1)")
+        one = read_on(first.stored())
+        server.stop("fast")
+        subprocess.run(["cp", "-a", data, backup], check=True)
+        server.start()
+        execute(server.uri(), "SELECT pg_switch_wal()", "INSERT INTO a VALUES (2)")
+        two = read_on(one)
+        assert (two.last is not None, two.last != one.last) == (True, True)
+        assert read_on(two).last == two.last  # its slot is at the position before
+        server.stop()
+        shutil.rmtree(data)
+        backup.rename(data)
+        server.start()
+        before = confirmed()
+        with pytest.raises(SourceError, match="LOG_RESET"):
+            read_on(two)
+        execute(
+            server.uri(),
+            "INSERT INTO a VALUES (3)",
+            "SELECT pg_switch_wal()",
+            "INSERT INTO b SELECT generate_series(2, 9999)",
+        )
+        with pytest.raises(SourceError, match="LOG_REPLACED"):
+            read_on(two)
+        assert confirmed() == before
 
 
 def test_a_slot_whose_log_was_removed_is_a_gap(tmp_path: Path) -> None:

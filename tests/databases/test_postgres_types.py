@@ -245,10 +245,11 @@ UNREPRESENTABLE = {
 
 @pytest.fixture
 def connection(database: str) -> Connection:
-    """A connection to an empty database with types of its own."""
+    """A connection to an empty database with types of its own, and a setting that changes the names of functions."""
     made = Connection(name="bank", uri=database)
     with Session(made, read_only=False) as session:
         session.execute(_SETUP)
+        session.execute(f"ALTER DATABASE {database.rpartition('/')[2]} SET quote_all_identifiers = on")
     return made
 
 

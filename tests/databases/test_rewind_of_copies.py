@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework.foundation.errors import RequestErrors, SluiceError, UserError
+from framework.ingest.operations import Operations
 from framework.run.update.results import UpdateState
-from tests.support.copied_tables import at_source, copied, create, pipeline_of, resync
+from tests.support.copied_tables import at_source, copied, create, failures, of_both_flows, pipeline_of, resync
+from tests.support.interruption import interrupt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,10 +50,27 @@ def moment_before_deletes(folder: Path) -> str:
     return datetime.fromtimestamp((before.stat().st_mtime + deletes.stat().st_mtime) / 2, UTC).isoformat()
 
 
+def give_up_in_a_copy(spark: SparkSession, folder: Path, run: Run) -> None:
+    """Give an interrupted rewind up in a copy of the storage, whose updates take nothing from the slot."""
+    before = run("SELECT slot_name, restart_lsn, confirmed_flush_lsn FROM pg_replication_slots")
+    twin = folder / "twin"
+    shutil.copytree(folder / "storage", twin / "storage")
+    shutil.copy(folder / "connections.yml", twin)
+    pipeline = pipeline_of(spark, twin)
+    plan = pipeline.rewinds.plan_abandonment()
+    assert plan is not None
+    pipeline.rewinds.abandon(plan)
+    Operations(storage=pipeline.storage).replace_slot(*pipeline.gateways)
+    other = "INGESTION_OF_OTHER_STORAGE"
+    assert failures(pipeline.run()) == {"shop_changes": other, **of_both_flows(altered=other, lost=other)}
+    assert run("SELECT slot_name, restart_lsn, confirmed_flush_lsn FROM pg_replication_slots") == before
+
+
 def test_a_copy_does_not_go_back_past_a_snapshot(interpreting: SparkSession, folder: Path, run: Run) -> None:
     """Neither to before a rebuild, nor to before the deletes of a snapshot; to a time after them it does.
 
-    The snapshot is complete, so that nothing would delete the rows again.
+    The snapshot is complete, so that nothing would delete the rows again. A copy of the storage in the middle of a
+    rewind does not read the slot.
     """
     create(run, "altered", "lost")
     pipeline = pipeline_of(interpreting, folder)
@@ -60,6 +80,7 @@ def test_a_copy_does_not_go_back_past_a_snapshot(interpreting: SparkSession, fol
     for statement in _LOST:
         run(statement)
     pipeline = pipeline_of(interpreting, folder)
+    assert "shop_changes" in {each.spec.name.table for each in pipeline.graph.flows}  # both are held
     resync(pipeline, "altered", "lost")
     second = pipeline.run()
     assert second.state is UpdateState.COMPLETED
@@ -70,7 +91,11 @@ def test_a_copy_does_not_go_back_past_a_snapshot(interpreting: SparkSession, fol
     assert refusals(pipeline, before, "lost") == {("REWIND_PAST_SNAPSHOT", "lost_snapshot_flow")}
     run("UPDATE altered SET size = 6 WHERE id = 2; UPDATE lost SET name = 'x' WHERE id = 2")
     assert pipeline.run().state is UpdateState.COMPLETED
-    pipeline.rewinds.rewind(pipeline.rewinds.plan(second.update_id, ["copies.altered", "copies.lost"]))
+    rewinds = pipeline.rewinds
+    plan = rewinds.plan(second.update_id, ["copies.altered", "copies.lost"])
+    interrupt(lambda: rewinds.rewind(plan), "rewinds.after_table")
+    give_up_in_a_copy(interpreting, folder, run)
+    assert rewinds.finish() is not None
     for table in ("altered", "lost"):
         assert copied(pipeline, table) != at_source(run, table)
     assert pipeline.run().state is UpdateState.COMPLETED

@@ -60,9 +60,12 @@ CONDITIONS: dict[str, Condition] = {
         _SNAPSHOT_AGAIN,
     ),
     "DATABASE_POSITION_LOST.PUBLICATION": Condition(
-        "The publication {publication} of the replication slot {slot} was dropped or altered.",
-        _SNAPSHOT_AGAIN
-        + " If only its option publish_via_partition_root was altered, nothing is lost: set it to true.",
+        "The publication {publication} of the replication slot {slot} was dropped, or did not send all operations.",
+        _SNAPSHOT_AGAIN,
+    ),
+    "DATABASE_POSITION_LOST.PARTITION_ROOT": Condition(
+        "The publication {publication} of the replication slot {slot} sends changes under the names of partitions.",
+        "Run as its owner: `ALTER PUBLICATION {publication} SET (publish_via_partition_root = true)`. Nothing is lost.",
     ),
     "DATABASE_POSITION_LOST.SOURCE": Condition(
         "The source is another one than before: {kind} was {before} and is {now} (slot {slot}, read up to {lsn}).",
@@ -71,6 +74,11 @@ CONDITIONS: dict[str, Condition] = {
     "DATABASE_POSITION_LOST.LOG_RESET": Condition(
         "The log ends at {end}, before the position {lsn} that was read (slot {slot}): the source was restored to an "
         "older state.",
+        _SNAPSHOT_AGAIN,
+    ),
+    "DATABASE_POSITION_LOST.LOG_REPLACED": Condition(
+        "The log up to the position {lsn} has other transactions than those that were read (slot {slot}): the source "
+        "was restored to an older state, and has gone on since.",
         _SNAPSHOT_AGAIN,
     ),
     "POSTGRES_LOG_MESSAGE_UNKNOWN": Condition(

@@ -103,6 +103,13 @@ CONDITIONS: dict[str, Condition] = {
         "The copy of the table {table} was declared in another way: {change}. Its rows would be a mixture.",
         f"Undo the change. Or: {_RESYNC} With other types, keys or SCD types the copy is built anew.",
     ),
+    "INGESTION_OF_OTHER_STORAGE": Condition(
+        "The replication slot {slot} of the ingestion `{name}` is read by another storage, {other}, of which this one "
+        "is a copy: it would miss the changes that are read here.",
+        "Give the ingestion another `name` in the code that uses this storage, and another `slot` if it has that "
+        "option; then read its tables again: `sluice ingest resync`. Or, if the other storage is not used any more, "
+        "delete the file storage.json in its folder.",
+    ),
     "INGESTION_NONE": Condition(
         "The pipeline has no ingestion.", "Declare one with ingest_database(), see docs/databases.md."
     ),
@@ -124,6 +131,21 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INGESTION_SNAPSHOT_COMPLETE": Condition(
         "The snapshot of {table} is complete.", "Nothing to do; `sluice ingest resync` reads the table again."
+    ),
+    "INGESTION_SNAPSHOT_OF_REBUILD": Condition(
+        "The snapshot of {table} builds its copy anew, so it ends at its last row only. Until then the copy has the "
+        "rows of before.",
+        "Let it end, or stop it until `sluice ingest resume`: `sluice ingest pause {table}`.",
+    ),
+    "INGESTION_REFRESH_NOT_BEGUN": Condition(
+        "The full refresh of {dataset} could not begin, and the copy keeps its rows. {cause}",
+        "{remedy} Then: `sluice run --full-refresh {dataset}`.",
+    ),
+    "INGESTION_CHANGES_NOT_APPLIED": Condition(
+        "A full refresh of {dataset} would lose the changes that its copies have not applied: some of them are not "
+        "refreshed with it, are paused, or have a fault.",
+        "Refresh the copies alone, or everything: `sluice run --full-refresh-all`. To read all tables again from a new "
+        "slot: `sluice ingest resync --all --new-slot`.",
     ),
     "INGESTION_RESYNC_NEEDS_ALL_ROWS": Condition(
         "The log lacks changes of the table {table} ({gap}), and no condition is known to select their rows.",

@@ -77,6 +77,10 @@ CONDITIONS: dict[str, Condition] = {
         "but not all, and it is unknown which. The table is as it was.",
         "Name more columns in `--history-keys`, so that a row has values of its own. The rows are also in {path}.",
     ),
+    "FULL_REFRESH_OF_PAUSED_TABLE": Condition(
+        "A full refresh of {dataset} can't begin: {reason}. Nothing is written.",
+        "Resume it first, then run the full refresh again.",
+    ),
     "FULL_REFRESH_OF_APPEND_ONLY_TABLE": Condition(
         "The table of {dataset} has the property delta.appendOnly, so that a full refresh can't replace its rows. "
         "Nothing is written.",

@@ -104,13 +104,24 @@ class StorageIdentity:
             mark: the value of its property.
             spark: the session with the Hadoop configuration of the other storage.
         """
+        # A table below the root was moved or copied with the storage.
+        return self._other(mark, spark, came_along=real_path(path).startswith(f"{self.root}/"))
+
+    def other_reader(self, mark: str, spark: SparkSession) -> str:
+        """Return the storage whose updates read a replication slot, for messages; empty if those of this one do.
+
+        Args:
+            mark: the recorded storage; empty if none is.
+            spark: as `other_storage`.
+        """
+        return self._other(mark, spark, came_along=False) if mark else ""
+
+    def _other(self, mark: str, spark: SparkSession, *, came_along: bool) -> str:
         root, id_ = (found[1], found[2]) if (found := _MARK.fullmatch(mark)) else (mark, "")
         if not id_:
             return "" if real_path(root) == self.root else root
         if id_ == self.id:
             return ""
-        # A table below the root was moved or copied with the storage.
-        came_along = real_path(path).startswith(f"{self.root}/")
         if any(each.id == id_ for each in self.former) and (came_along or not _is_at(root, id_, spark)):
             return ""
         return root if real_path(root) != self.root else f"an earlier one at {root}, or one of another machine"

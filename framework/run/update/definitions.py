@@ -22,6 +22,7 @@ from framework.plan.selection import check_names
 from framework.run.configuration import trigger_interval
 from framework.run.tables.analysis_store import AnalysisStore
 from framework.run.tables.known_tables import StoredTables
+from framework.run.tables.storage_identity import StorageIdentity
 from framework.session.query_log import quiet_query_log
 from framework.sources.starts import parse_start
 
@@ -79,7 +80,10 @@ class Definitions:
         )  # fmt: skip
         try:
             root = Path(self.spec.root or ".")
-            expand_ingestions(registry, self.spark, store.storage, root, is_refreshed=request.refreshes)
+            expand_ingestions(
+                registry, self.spark, store.storage, root, is_refreshed=request.refreshes,
+                other_reader=lambda mark: StorageIdentity.of(store.storage).other_reader(mark, self.spark),
+            )  # fmt: skip
         except SluiceError as error:
             if isinstance(error, OperationError) and not known.faults:
                 raise

@@ -20,6 +20,7 @@ from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.ingest.generations import begin_generations
 from framework.ingest.holds import Holds
+from framework.ingest.kept_changes import kept_changes
 from framework.plan.continuous import rebuild_steps, supervised_steps
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
@@ -47,6 +48,7 @@ from framework.run.update.ingestion_reports import ingestion_reports
 from framework.run.update.journal import Journal
 from framework.run.update.lock import update_lock
 from framework.run.update.rebuilds import Rebuilds
+from framework.run.update.refused_refreshes import refused_copies, with_faults
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.run.update.rewind_obstacles import check_no_rewind
 from framework.run.update.rewinds import Rewinds
@@ -94,18 +96,34 @@ class Update:
             OperationError: REWIND_UNFINISHED, REWIND_NOT_FINISHABLE.
         """
         check_no_rewind(self.store)
-        return self._planned(frozenset())
+        return self._keeping()._planned(frozenset())  # noqa: SLF001 - the same class
 
-    def _planned(self, refused: frozenset[QualifiedName]) -> Plan:
+    def _keeping(self) -> Update:
+        """Return the update whose full refreshes leave the changes that copies have not applied."""
+        kept = kept_changes(self.registry.gateways, self.store.storage, refreshes=self.request.refreshes)
+        return replace(self, request=replace(self.request, kept=kept))
+
+    def _planned(self, refused: Container[QualifiedName]) -> Plan:
         """Return the plan without the copies whose rows must all be read again, and can't: their source has refused it.
 
         Rows of two definitions would be in them.
         """
-        of_slots = (each for each in self.registry.gateways if each.changes in refused)
-        refused |= {table.target for gateway in of_slots for table in gateway.tables}
         rebuilt = frozenset(self.registry.rebuilt)
-        withheld = (rebuilt | self.registry.replaced) & refused
+        withheld = frozenset(name for name in rebuilt | self.registry.replaced if name in refused)
         return self._plan_for(replace(self.request, outdated=rebuilt - withheld, withheld=withheld))
+
+    def _without_refused(self, refused: Mapping[QualifiedName, SluiceError]) -> Update:
+        """Return the update in which the full refreshes fail that could not begin a generation of their copies.
+
+        They would apply changes that the new rows must not get. What waits by itself for the next update is withheld.
+        """
+        waits = self.registry.rebuilt | self.registry.replaced
+        faults = {name: refused[name] for name in refused if self.request.refreshes(name) and name not in waits}
+        if not faults:
+            return self
+        resolve = self.resolve
+        again = None if resolve is None else lambda: with_faults(resolve(), faults)
+        return replace(self, graph=with_faults(self.graph, faults), resolve=again)
 
     def _plan_for(self, request: UpdateRequest) -> Plan:
         state = self._state
@@ -132,23 +150,26 @@ class Update:
         with quiet_query_log(), update_lock(self.store.storage, update_id, on_lost=self.stop.set):
             if self.check is not None:
                 self.check()
-            StorageIdentity.settled(self.store.storage)
+            reader = StorageIdentity.settled(self.store.storage).mark
             Rewinds(store=self.store, clock=self.clock).finish_begun()
             self._left.finish_begun()
             unsettled = self._rebuilds.settle_all()
             with suppress(OperationError):  # an update does not need the list of old events
                 delete_old_events(self.store.storage, self.clock.now())
-            refused = begin_generations(
-                self.registry.gateways, self.store.storage, self.clock, is_refreshed=self.request.refreshes
-            )
+            refusals = begin_generations(
+                self.registry.gateways, self.store.storage, self.clock, is_refreshed=self.request.refreshes,
+                reader=reader,
+            )  # fmt: skip
             AnalysisStore(self.store.storage, self.graph.pipeline).write(self.graph.analyses)
             RewindStore(self.store.storage).check_none()
             self._begin_resets()
-            plan = self._planned(frozenset(each.target for each in refused))
+            refused = refused_copies(refusals, self.registry.gateways)
+            ready = self._keeping()._without_refused(refused)  # noqa: SLF001 - the same class
+            plan = ready._planned(refused)  # noqa: SLF001 - the same class
             with self._log(update_id) as log, self._reports(log):
                 journal = Journal(log, continuous=self.request.continuous)
-                journal.refused(refused)
-                return self._recorded(plan, journal, update_id, started, unsettled)
+                journal.refused(refusals)
+                return ready._recorded(plan, journal, update_id, started, unsettled)  # noqa: SLF001 - as above
 
     def _begin_resets(self) -> None:
         """Do the resets that a continuous update has not done before it ended; a full refresh reads all data anyway."""

@@ -13,13 +13,14 @@ from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 from framework.declare.specs import IngestedGateway
 from framework.foundation.errors import SourceError
 from framework.foundation.local_storage import LocalStorage
+from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import awaits_rebuild, has_rows
 from framework.ingest.copy_state import CopyState
 from framework.ingest.drift import drift_error, is_replaceable
 from framework.ingest.generations import begin_generations
 from framework.ingest.holds import held_flows
 from framework.ingest.operations import Operations
-from framework.ingest.state import GatewayStore, SnapshotGeneration
+from framework.ingest.state import GatewayStore, Request, SnapshotGeneration
 from framework.sources.databases.postgres import position, session
 from framework.testing.manual_clock import ManualClock
 from tests.unit.ingest.test_operations import BANK
@@ -161,6 +162,37 @@ def test_a_full_refresh_of_a_held_copy_applies_no_change_of_before(storage: Loca
         begun = SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2, relation=7, is_rebuild=True)
         assert _copy(storage) == (copy, (begun,))
         assert _is_awaited(storage)
+
+
+def test_a_full_refresh_of_a_held_copy_begins_no_generation_if_it_is_refused(
+    storage: LocalStorage, swap: pytest.MonkeyPatch
+) -> None:
+    """By its database, for each copy that asks, or because the copy or its gateway is paused; the copy is as before."""
+
+    def refuse(*_: object) -> int:
+        asked.append("position")
+        raise SourceError("DATABASE_TRANSACTIONS_OPEN", slot="s", seconds=1, pids="7")
+
+    def begin() -> list[QualifiedName]:
+        gateway = _bank(_changed(number=7))
+        found = begin_generations([gateway], storage, ManualClock(), is_refreshed=lambda _: True)
+        return [each.target for each in found]
+
+    asked: list[str] = []
+    before = _copy(storage)
+    with swap.context() as during:
+        during.setattr(position, "settled_position", refuse)
+        Operations(storage=storage).resync(BANK, ORDERS, None)
+        assert begin() == [ORDERS.target] * 2
+    assert asked == ["position"]
+    GatewayStore(storage).ask(Request(), "bank", "public.orders")
+    for table in (ORDERS, None):
+        Operations(storage=storage).pause(BANK, table)
+        assert begin() == []
+        Operations(storage=storage).resume(BANK, table)
+    assert _copy(storage) == before
+    assert begin() == []
+    assert len(_copy(storage)[1]) == 1
 
 
 def _is_awaited(storage: LocalStorage) -> bool:

@@ -204,6 +204,28 @@ def test_a_complete_snapshot_is_not_cancelled(storage: LocalStorage) -> None:
         assert caught.value.condition == "INGESTION_SNAPSHOT_COMPLETE"
 
 
+def test_a_snapshot_of_a_rebuild_is_not_cancelled(storage: LocalStorage) -> None:
+    """The error says so: the complete snapshot is the one before. So it is before the rebuild has begun."""
+    orders, generations = BANK.tables[0], GenerationStore(storage)
+    generations.begin(orders.target, orders.snapshot_flow, reason="test")
+    generations.complete(orders.target, orders.snapshot_flow, 1)
+    definition = CopyDefinition(
+        gateway="bank", source="public.orders", keys=("id",), scd_type=1, row_filter=None, selection="[[], [], []]",
+        columns=(), most_columns=1, storage="1", log_version=1,
+    )  # fmt: skip
+    store = GatewayStore(storage)
+    state = refreshed(store.read("bank"), BANK)
+    store.write(state.with_copy(new_copy(orders.target, definition, rebuild=2)))
+    for is_begun in (False, True):
+        if is_begun:
+            store.write(state)
+            generations.begin(orders.target, orders.snapshot_flow, reason="full refresh", staged=True)
+        for operation in (Operations(storage=storage).cancel, Operations(storage=storage).skip_snapshot):
+            with pytest.raises(SluiceError) as caught:
+                operation(BANK, orders)
+            assert caught.value.condition == "INGESTION_SNAPSHOT_OF_REBUILD"
+
+
 def test_another_snapshot_is_pending_until_it_begins(storage: LocalStorage) -> None:
     """A request is the number of the next generation, for a table or for the slot; twice is once."""
     orders, customers, _ = BANK.tables

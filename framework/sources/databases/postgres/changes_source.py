@@ -187,7 +187,8 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._release(stored.lsn)
             return start
         self._batch = batch
-        return _as_dict(stored.at(batch.end, stored.seen.then(batch.seen).since(self._request.horizons)))
+        seen = stored.seen.then(batch.seen).since(self._request.horizons)
+        return _as_dict(stored.at(batch.end, seen, batch.last))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The files of the changes between two offsets; after a restart they are read from the log again."""
@@ -262,6 +263,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 partitions=request.partitions,
                 watch=PartitionWatch(request.horizons, request.known_partitions),
             )
+        self._log.expect(stored)
         return self._log
 
 

@@ -24,8 +24,9 @@ from framework.sources.databases.postgres.faults import named_error
 from framework.sources.databases.postgres.log_types import LogTypes
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.partitions import is_partition
+from framework.sources.databases.postgres.pgoutput import Commit
 from framework.sources.databases.postgres.position import slot_in_use
-from framework.sources.databases.postgres.position_check import StoredPosition, check_position
+from framework.sources.databases.postgres.position_check import Gap, StoredPosition, check_history, check_position
 from framework.sources.databases.postgres.reading import Goal, Reading, ReadLimit
 from framework.sources.databases.postgres.reread import OmittedValues
 from framework.sources.databases.postgres.seen_partitions import PartitionWatch
@@ -110,6 +111,10 @@ class LogReader:
         self._last_end = 0
         self._delivered = 0
 
+    def expect(self, position: StoredPosition) -> None:
+        """Take a later position of the same slot, which the next calls begin at."""
+        self._position = position
+
     def read_transactions(self, start: int, limit: ReadLimit | None = None) -> SpooledBatch:
         """Read the transactions that end after a position, up to what is committed at the time of the call.
 
@@ -160,6 +165,8 @@ class LogReader:
         """
         with self._faults():
             if self._stream is None:
+                # Otherwise the slot of another source, or of one that was restored, would lose changes.
+                self._require_no_gap(lsn)
                 self._advance_slot(lsn)
             elif lsn > self._delivered:
                 problem = f"{format_lsn(lsn)} was acknowledged, but only {format_lsn(self._delivered)} was delivered"
@@ -220,14 +227,14 @@ class LogReader:
             complete=self._complete,
         )
         try:
-            end = self._deliver(start, goal, writer)
-            return replace(writer.seal(start, end, caught_up=goal.reached), seen=self._watch.take())
+            end, last = self._deliver(start, goal, writer)
+            return replace(writer.seal(start, end, caught_up=goal.reached), seen=self._watch.take(), last=last)
         except BaseException:
             writer.discard()
             raise
 
-    def _deliver(self, start: int, goal: Goal, writer: SpoolWriter) -> int:
-        """Read until the goal; the end of the batch."""
+    def _deliver(self, start: int, goal: Goal, writer: SpoolWriter) -> tuple[int, Commit | None]:
+        """Read until the goal; the end of the batch, and that of its last transaction."""
         reading = Reading(
             self._encoder,
             self._buffer,
@@ -247,7 +254,7 @@ class LogReader:
                 self._require_stream().send_status()
                 reading.reply_requested = False
             if done:
-                return reading.finish(self._note)
+                return reading.finish(self._note), reading.last
 
     def _note(self, last_end: int, delivered: int) -> None:
         self._last_end, self._delivered = last_end, max(delivered, self._delivered)
@@ -302,13 +309,21 @@ class LogReader:
         self._require_no_gap(start)
 
     def _require_no_gap(self, start: int) -> None:
-        stored = self._position
-        gap = check_position(
-            self._session(),
-            StoredPosition(slot=stored.slot, publication=stored.publication, lsn=start, identity=stored.identity),
-        )
+        is_stored = start == self._position.lsn
+        stored = self._position if is_stored else replace(self._position, lsn=start, last=None)
+        gap = check_position(self._session(), stored)
+        if gap is None and self._stream is None:
+            gap = self._history_gap(stored)
         if gap is not None:
             raise gap.error()
+
+    def _history_gap(self, stored: StoredPosition) -> Gap | None:
+        deadline = self._clock.monotonic() + self._slot_wait_seconds
+        while True:
+            try:
+                return check_history(self._session(), stored)
+            except psycopg2.errors.ObjectInUse:
+                self._wait_for_slot(deadline)
 
     def _start_stream(self, start: int) -> ReplicationStream:
         timeout = int(self._one("SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'")) / 1000

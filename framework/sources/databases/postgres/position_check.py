@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from psycopg2 import errors
+
 from framework.foundation.errors import SourceError
 from framework.sources.databases.postgres.catalog import UNKNOWN_SYSTEM, SourceIdentity, read_identity
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
+from framework.sources.databases.postgres.pgoutput import Commit, decode
 from framework.sources.databases.postgres.seen_partitions import SeenPartitions
 from framework.sources.databases.postgres.session import Session
 
@@ -19,8 +22,13 @@ _SLOT = """
 SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), coalesce(wal_status, 'lost'), confirmed_flush_lsn
 FROM pg_replication_slots WHERE slot_name = %s
 """
+_COMMITS = """
+SELECT data FROM pg_logical_slot_peek_binary_changes(
+    %s, %s::pg_lsn, NULL, 'proto_version', '1', 'publication_names', quote_ident(%s))
+WHERE get_byte(data, 0) = ascii('C')
+"""
 _PUBLICATION = """
-SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot FROM pg_publication WHERE pubname = %s
+SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s
 """
 
 
@@ -34,6 +42,7 @@ class StoredPosition:
         lsn: all transactions that end at or before it are durable here.
         identity: the server and the database.
         seen: partitions and truncates in the log up to there, which the catalog may not show any more.
+        last: the end of the last transaction that was read; None if none was, or by an earlier release.
     """
 
     slot: str
@@ -41,10 +50,11 @@ class StoredPosition:
     lsn: int
     identity: SourceIdentity
     seen: SeenPartitions = field(default_factory=SeenPartitions)
+    last: Commit | None = None
 
-    def at(self, lsn: int, seen: SeenPartitions) -> StoredPosition:
-        """Return a later position of the same log."""
-        return replace(self, lsn=lsn, seen=seen)
+    def at(self, lsn: int, seen: SeenPartitions, last: Commit | None) -> StoredPosition:
+        """Return a later position of the same log; without a transaction in between, the last one stays."""
+        return replace(self, lsn=lsn, seen=seen, last=last or self.last)
 
     def to_json(self) -> str:
         """Return the position as JSON, for `from_json`."""
@@ -55,7 +65,8 @@ class StoredPosition:
         }
         fields = {"slot": self.slot, "publication": self.publication, "lsn": format_lsn(self.lsn), "source": identity}
         seen = {"partitions": self.seen.to_value()} if self.seen else {}
-        return json.dumps({"version": _VERSION, **fields, **seen}, ensure_ascii=False)
+        last = {} if self.last is None else {"last": _commit_value(self.last)}
+        return json.dumps({"version": _VERSION, **fields, **last, **seen}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> StoredPosition:
@@ -75,9 +86,10 @@ class StoredPosition:
             )
             seen = SeenPartitions.from_value(value["partitions"]) if "partitions" in value else SeenPartitions()
             slot, publication, lsn = str(value["slot"]), str(value["publication"]), parse_lsn(value["lsn"])
+            last = _commit_of(value["last"]) if "last" in value else None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _invalid(problem=f"it has a missing or malformed field: {error}") from error
-        return cls(slot=slot, publication=publication, lsn=lsn, identity=identity, seen=seen)
+        return cls(slot=slot, publication=publication, lsn=lsn, identity=identity, seen=seen, last=last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +129,45 @@ def check_position(session: Session, stored: StoredPosition) -> Gap | None:
         return _server_gap(session, stored) or _slot_gap(cursor, stored) or _publication_gap(cursor, stored)
 
 
+def check_history(session: Session, stored: StoredPosition) -> Gap | None:
+    """Return the gap of a source that was restored to an older state, and whose log has passed the position since.
+
+    Its slot is older, too, so that the log from there to the position can be compared: its last transaction must be
+    the one that was read last. A slot is also behind after a crash of the server, and before an acknowledgement.
+
+    Args:
+        session: any session of the database.
+        stored: the position, without another gap.
+
+    Raises:
+        psycopg2.errors.ObjectInUse: another process reads the slot.
+        SourceError: DATABASE_UNREACHABLE and other faults of the connection.
+    """
+    if stored.last is None:
+        return None
+    with session.raw.cursor() as cursor:
+        cursor.execute(_SLOT, [stored.slot])
+        confirmed = parse_lsn(cursor.fetchone()[3])
+        if confirmed >= stored.lsn:
+            return None
+        try:
+            cursor.execute(_COMMITS, [stored.slot, format_lsn(stored.lsn), stored.publication])
+        except errors.UndefinedObject:  # it did not exist at that position: it was dropped and made again
+            return _gap(stored, "PUBLICATION", publication=stored.publication)
+        last = [decode(bytes(data)) for (data,) in cursor.fetchall()[-1:]]
+    expected = [] if confirmed >= stored.last.end else [stored.last]
+    return None if last == expected else _gap(stored, "LOG_REPLACED")
+
+
+def _commit_value(commit: Commit) -> list[object]:
+    return [format_lsn(commit.position), format_lsn(commit.end), commit.commit_microseconds]
+
+
+def _commit_of(value: list[Any]) -> Commit:
+    start, end, microseconds = value
+    return Commit(position=parse_lsn(start), end=parse_lsn(end), commit_microseconds=int(microseconds))
+
+
 def _server_gap(session: Session, stored: StoredPosition) -> Gap | None:
     found = read_identity(session)
     known, now = (_known(identity) for identity in (stored.identity, found))
@@ -152,8 +203,9 @@ def _slot_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
 def _publication_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
     cursor.execute(_PUBLICATION, [stored.publication])
     row = cursor.fetchone()
-    complete = row is not None and row[0]
-    return None if complete else _gap(stored, "PUBLICATION", publication=stored.publication)
+    if row is None or not row[0]:
+        return _gap(stored, "PUBLICATION", publication=stored.publication)
+    return None if row[1] else _gap(stored, "PARTITION_ROOT", publication=stored.publication)
 
 
 def _gap(stored: StoredPosition, reason: str, **fields: object) -> Gap:

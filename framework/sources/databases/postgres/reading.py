@@ -111,6 +111,8 @@ class Reading:
         self._settle = settle
         self._in_transaction = False
         self.reply_requested = False
+        self.last: Commit | None = None
+        """The end of the last transaction; None if there was none."""
         self._encoder = encoder
         self._buffer = buffer
         self._writer = writer
@@ -184,6 +186,7 @@ class Reading:
                 self._settle()
                 self._writer.commit()
                 self._last_end = self._delivered = message.end
+                self.last = message
                 return 1 if self._is_done() else None
             case Relation():
                 self._encoder.relate(message)

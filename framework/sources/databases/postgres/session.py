@@ -36,6 +36,7 @@ EXACT_SETTINGS: Mapping[str, str] = {
     "TimeZone": "UTC",
     "bytea_output": "hex",
     "extra_float_digits": "1",
+    "quote_all_identifiers": "off",  # ADBC knows types by the names of their functions
     "row_security": "off",
 }
 _DEFAULT_SETTINGS = {"statement_timeout": "0"}

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeKind
-from framework.sources.databases.postgres.pgoutput import Begin, Relation
+from framework.sources.databases.postgres.pgoutput import Begin, Commit, Relation
 from framework.sources.databases.postgres.seen_partitions import SeenPartitions
 
 SCHEMA = pa.schema(
@@ -86,6 +86,7 @@ class SpooledBatch:
         relations: the schemas of the rows, by table and version.
         caught_up: whether all that was committed when the read began is in this batch or before it.
         seen: partitions and truncates in it.
+        last: the end of its last transaction; None if it has none.
     """
 
     start: int
@@ -97,6 +98,7 @@ class SpooledBatch:
     relations: tuple[Relation, ...]
     caught_up: bool
     seen: SeenPartitions = field(default_factory=SeenPartitions)
+    last: Commit | None = None
 
 
 class _Run(NamedTuple):

@@ -1,0 +1,45 @@
+"""Full refreshes of copies of databases that could not begin, because the database gave no position for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from framework.declare.specs import IngestedGateway
+from framework.foundation.errors import OperationError, SluiceError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph
+from framework.ingest.generations import Refusal
+
+
+def refused_copies(
+    refusals: Iterable[Refusal], gateways: Iterable[IngestedGateway]
+) -> dict[QualifiedName, SluiceError]:
+    """Return why copies could not begin a generation; a new slot that is refused concerns all copies of its gateway."""
+    refused = {each.target: each.error for each in refusals}
+    of_slots = {
+        table.target: refused[gateway.changes]
+        for gateway in gateways
+        if gateway.changes in refused
+        for table in gateway.tables
+    }  # fmt: skip
+    return {**of_slots, **refused}
+
+
+def with_faults(graph: DataflowGraph, refused: Mapping[QualifiedName, SluiceError]) -> DataflowGraph:
+    """Return the graph in which the flows of refused full refreshes fail alone."""
+    return replace(
+        graph,
+        datasets=tuple(
+            replace(
+                each,
+                fault=OperationError(
+                    "INGESTION_REFRESH_NOT_BEGUN", location=each.spec.location, dataset=each.name,
+                    cause=refused[each.name].what, remedy=refused[each.name].remedy,
+                ),
+            )
+            if each.name in refused and each.fault is None
+            else each
+            for each in graph.datasets
+        ),
+    )  # fmt: skip
