@@ -1,9 +1,9 @@
-"""How far the table of a flow had come, or where its sink was, when it last ended: a file beside its manifest.
+"""How far the table of a flow had come, or where its sink was, when it last ran: a file beside its manifest.
 
 A Delta table's version only grows. A table with the same id at an earlier version is an older copy, such as one from a
 backup of its folder. The checkpoint is not: the flow would go on behind rows that the table no longer has. So is a
-table with another id that was created earlier. A rewind and a full refresh write the file as well, for the generation
-that begins.
+table with another id that was created earlier. The file is written when a generation begins, when a run of the flow
+ends, and once a minute while it runs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ _FILE = "table.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMark:
-    """The table after a run of a flow.
+    """The table that a flow goes on in.
 
     Args:
-        generation: the generation that ran: one that begins later, such as by a reset, continues with any version.
+        generation: the generation that was current: one that begins later, such as by a reset, continues with any
+            version. An earlier one, after a roll-back, does not.
         table_id: Delta's id of the table, or the place of a sink.
         version: the table's newest version; 0 for a sink.
         created: when the table was created, in epoch milliseconds; 0 for a sink, and in a file of an earlier version.

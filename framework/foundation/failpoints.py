@@ -23,6 +23,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         # foundation
         "storage.before_replace",  # a file's new text is on disk, its name still refers to the old text
         # checkpoints
+        "generations.after_begin",  # a flow of an update has a new generation, without the version of its table
         "generations.before_delete",  # a rebuild's generation is abandoned, its folder still exists
         "resets.after_begin",  # a generation that was asked for has begun, its request still exists
         # sources

@@ -162,7 +162,7 @@ def _of_checkpoint(dataset: GraphDataset, state: FlowState) -> tuple[str, str] |
         if dataset.cdc is not None:
             would = "pass over rows that have come since, because its query begins with new rows only"
         return _NO_METADATA, (
-            f"{dataset.name.table} has rows of a stream whose checkpoint is not here: it was deleted with its "
+            f"{dataset.name.table} has rows of a flow whose checkpoint is not here: it was deleted with its "
             f"manifest, or is that of another dataset or storage. A first run would {would}."
         )
     if state.restarted:

@@ -315,7 +315,7 @@ class _Planning:
     def _first_run_reason(self, dataset: GraphDataset, state: FlowState, *, is_reset: bool) -> str:
         """Return the reason of a first run; empty if rows are in the table that it may append again, see `foretell`."""
         is_there = dataset.is_sink or self.state.table(dataset.name).exists
-        if is_there and state.unknown_rows and not is_reset:
+        if is_there and (state.unknown_rows or state.went_back) and not is_reset:
             return ""
         late = "; its query begins with new rows only" if state.begins_late and not is_reset else ""
         return f"{_FIRST_RUN}{late}{_beside_former(dataset, state) if is_there else ''}"
@@ -357,7 +357,7 @@ def _beside_former(dataset: GraphDataset, state: FlowState) -> str:
         writes = "writes" if len(state.former) == 1 else "write"
         others.append(f"{_listed(state.former)}, which no longer {writes} to it")
     if state.unknown_rows:
-        others.append("a stream whose checkpoint is not here")
+        others.append("a flow whose checkpoint is not here")
     moved = f"; {dataset.name.table} has another place now, which gets no earlier rows" if state.moved_sink else ""
     texts = (f"; {dataset.name.table} has rows of {each}: what both read is there twice" for each in others)
     return "".join(texts) + moved

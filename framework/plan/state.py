@@ -41,7 +41,7 @@ class FlowState:
         went_back: what says that an older copy of the table is in its place than the one that the generation goes on
             in, as a clause; empty if none is.
         moved_sink: whether its sink has another path, table or topic than when the generation last ended.
-        unknown_rows: whether a target that the flow appends to has rows of a stream whose checkpoint is not here:
+        unknown_rows: whether a target that the flow appends to has rows of a flow whose checkpoint is not here:
             before its first run at any time, later since it last ran.
         rewound: whether a rewind of which this storage does not know has undone rows of the flow.
         restarted: whether the flow has appended to its table since with a generation that this storage does not have.

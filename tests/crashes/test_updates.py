@@ -156,6 +156,7 @@ POINTS = [
     ("first", "cdc.after_merge", 2),
     ("first", "views.after_commit", 1),
     ("lost ledger", "tables.before_create", 2),
+    ("lost ledger", "generations.after_begin", 1),
     ("lost accounts", "tables.after_create", 3),
     ("history of accounts", "backups.after_copy", 2),
     ("history of ledger", "backups.after_mark", 1),

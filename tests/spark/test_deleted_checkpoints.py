@@ -165,6 +165,6 @@ def test_an_older_copy_of_a_table_or_of_a_checkpoint_is_foretold(interpreting: S
     assert broken(pipeline) == {"copy": GONE}
     assert [each.diagnosis.name for each in pipeline.doctor.examine().findings] == ["CHECKPOINT_DAMAGED"]
     assert states(pipeline.run())["copy"] is FlowState.FAILED
-    twice = "copy has rows of a stream whose checkpoint is not here: what both read is there twice"
+    twice = "copy has rows of a flow whose checkpoint is not here: what both read is there twice"
     step = next(each for each in pipeline.plan(reset_checkpoints=["copy"]).steps if isinstance(each, RunFlow))
     assert (step.reason, step.broken) == (f"first run; {twice}", None)

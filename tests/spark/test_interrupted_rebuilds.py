@@ -122,6 +122,19 @@ def test_rows_that_arrive_after_the_death_are_there_once(world: EngineWorld) -> 
     assert [each.name for each in rebuilds(world, "ledger").iterdir()] == ["rebuild.json"]
 
 
+def test_rows_are_published_again_if_an_older_copy_of_the_table_was_put_back(world: EngineWorld) -> None:
+    """The death is after the commit of the rows, and before their checkpoints are those of the table."""
+    shutil.copytree(world.path("ledger"), world.root / "older")
+    doubled = shop(world, amount="amount * 2")
+    kill(world, "rebuilds.after_mark", doubled, full_refresh=["ledger"])
+    shutil.rmtree(world.path("ledger"))
+    shutil.copytree(world.root / "older", world.path("ledger"))
+    jvm: Any = world.spark._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    run(world, doubled, refresh=["ledger"])
+    assert world.rows("ledger") == [(1, 20), (2, 40), (9, -1)]
+
+
 def test_the_update_after_the_death_may_be_any(world: EngineWorld) -> None:
     """One of other tables leaves the rest to the next; a reset and a full refresh start from the finished refresh.
 

@@ -152,6 +152,40 @@ def test_a_corrected_full_refresh_keeps_history_after_one_that_was_refused(
     assert world.rows("t") == [(1, 1), (2, 2), (3, 3)]
 
 
+def test_history_is_not_kept_from_the_two_tables_of_different_full_refreshes(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """The auxiliary table is that of a refused one, so the deletes that only the former one had would be lost."""
+    world = EngineWorld(interpreting, tmp_path)
+
+    def declared(sign: int) -> Callable[[], None]:
+        def declare() -> None:
+            dp.create_streaming_table("t")
+
+            @dp.auto_cdc_flow(
+                target="t", name="changes", keys=["id"], sequence_by="seq", apply_as_deletes="operation = 'DELETE'",
+                except_column_list=["operation", "seq"], stored_as_scd_type=2,
+            )  # fmt: skip
+            def changes() -> DataFrame:
+                rows = world.spark.readStream.format("delta").load(world.source())
+                return rows.selectExpr("id", f"{sign} * id AS value", "operation", "seq")
+
+        return declare
+
+    world.feed([(1, "INSERT", 1), (2, "DELETE", 9)], "id INT, operation STRING, seq INT")
+    assert world.run(declared(1)).state is UpdateState.COMPLETED
+    interpreting.sql(f"DELETE FROM delta.`{world.source()}` WHERE id = 2")
+    interrupt(lambda: world.run(declared(-1), full_refresh=["t"]), "rebuilds.after_auxiliary")
+    address = f"ALTER TABLE delta.`{world.path('t')}`"
+    interpreting.sql(f"{address} ADD CONSTRAINT positive CHECK (value > 0)")
+    refused = world.run(declared(1), full_refresh=["t"], keep_history=True)
+    assert error_of(refused)[0] == "FULL_REFRESH_VIOLATES_CONSTRAINT"
+    assert world.rows("t") == [(1, 1, 1, None)]
+    interpreting.sql(f"{address} DROP CONSTRAINT positive")
+    assert world.run(declared(-1)).state is UpdateState.COMPLETED
+    assert world.rows("t") == [(1, -1, 1, None)]
+
+
 def test_a_table_that_became_append_only_takes_its_full_refresh_when_it_is_not_any_more(
     interpreting: SparkSession, tmp_path: Path
 ) -> None:

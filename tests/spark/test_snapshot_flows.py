@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,8 @@ def test_a_source_is_compared_when_it_moved_and_wherever_the_update_died(
     replace_source(world, [(1, "Ann"), (3, "Cy")])
     (step,) = (step for step in world.pipeline(declare).plan().steps if isinstance(step, RunFlow))
     assert step.reason == "its source may have changed since the last snapshot"
+    checkpoints = tmp_path / "storage" / "checkpoints" / "main.s.history"
+    shutil.copytree(checkpoints, tmp_path / "older")
     dies(world, declare, "snapshots.after_claim")
     dies(world, declare, "snapshots.before_mark")
     commits = world.versions("history")
@@ -93,6 +96,14 @@ def test_a_source_is_compared_when_it_moved_and_wherever_the_update_died(
     assert rows == [(1, "Ann", begun, None), (2, "Bob", begun, ended), (3, "Cy", ended, None)]
     assert begun < ended
     assert world.rows("first") == [(1, "Ann"), (2, "Bob"), (9, None)]
+
+    shutil.rmtree(checkpoints)
+    shutil.copytree(tmp_path / "older", checkpoints)
+    replace_source(world, [(3, "Cy")])
+    (step,) = (step for step in world.pipeline(declare).plan().steps if isinstance(step, RunFlow))
+    assert step.reason == "files of its checkpoint were deleted"
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert [row[1] for row in world.rows("history") if row[3] is None] == ["Cy"]
 
 
 def handed_out(world: EngineWorld, snapshots: dict[int, DataFrame], asked: list[object]) -> Callable[[], None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,14 @@ from framework import pipelines as dp
 from framework.plan.steps import RunFlow
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.interruption import interrupt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OLDER = "TABLE_OLDER_THAN_CHECKPOINT"
 NAMES = ("copy", "target", "history")
+FLOWS = ("copy", "into_target", "into_history")
 
 
 def declared(world: EngineWorld) -> Callable[[], None]:
@@ -60,11 +63,35 @@ def refresh(_: EngineWorld, pipeline: Pipeline, __: list[str]) -> None:
 
 
 def create_anew(world: EngineWorld, pipeline: Pipeline, _: list[str]) -> None:
-    """Delete the tables; the next update creates them and reads everything again."""
+    """Delete the tables; the next update creates them and reads everything again, wherever it is killed."""
     for name in NAMES:
         shutil.rmtree(world.path(name))
+    for point in ("tables.before_create", "generations.after_begin", "appends.after_commit"):
+        forget(world)
+        interrupt(pipeline.run, point)
+        with put_back(world, 0):
+            assert conditions(pipeline) == dict.fromkeys(FLOWS, OLDER)
     forget(world)
     assert pipeline.run().state is UpdateState.COMPLETED
+
+
+@contextmanager
+def put_back(world: EngineWorld, backup: int) -> Iterator[None]:
+    """Have an older copy in the place of the tables."""
+    tables, newer = world.root / "storage" / "tables", world.root / "newer"
+    shutil.move(tables, newer)
+    shutil.copytree(world.root / f"backup_{backup}", tables)
+    forget(world)
+    yield
+    shutil.rmtree(tables)
+    shutil.move(newer, tables)
+    forget(world)
+
+
+def conditions(pipeline: Pipeline) -> dict[str, str | None]:
+    """Why flows of a plan do not run; None if they do."""
+    steps = [step for step in pipeline.plan().steps if isinstance(step, RunFlow)]
+    return {step.flow.table: None if step.broken is None else step.broken.condition for step in steps}
 
 
 @pytest.mark.parametrize(
@@ -85,19 +112,10 @@ def test_flows_do_not_go_on_in_an_older_copy_of_their_table(
         updates.append(result.update_id)
         shutil.copytree(tables, tmp_path / f"backup_{number}")
     change(world, pipeline, updates)
-    shutil.move(tables, tmp_path / "newer")
-    shutil.copytree(tmp_path / f"backup_{backup}", tables)
-    forget(world)
-    steps = [step for step in pipeline.plan().steps if isinstance(step, RunFlow)]
-    assert {step.flow.table: step.broken and step.broken.condition for step in steps} == {
-        "copy": OLDER, "into_target": OLDER, "into_history": OLDER
-    }  # fmt: skip
-    assert pipeline.run().state is UpdateState.FAILED
-    assert {name: ids(world, name) for name in NAMES} == {name: list(range(backup + 1)) for name in NAMES}
-
-    shutil.rmtree(tables)
-    shutil.move(tmp_path / "newer", tables)
-    forget(world)
+    with put_back(world, backup):
+        assert conditions(pipeline) == dict.fromkeys(FLOWS, OLDER)
+        assert pipeline.run().state is UpdateState.FAILED
+        assert {name: ids(world, name) for name in NAMES} == {name: list(range(backup + 1)) for name in NAMES}
     assert pipeline.run().state is UpdateState.COMPLETED
     assert {name: ids(world, name) for name in NAMES} == {name: [0, 1, 2] for name in NAMES}
 

@@ -20,9 +20,12 @@ from framework.run.flows.metrics import FlowOutcome
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.snapshot_flow import run_snapshot_flow
 from framework.run.flows.streaming_flow import run_streaming_flow
+from framework.run.flows.streaming_query import Progress
 from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.tombstones import forget_old_deletes, may_forget, threshold_seconds
 from framework.sources.starts import parse_starts
+
+_MARK_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,8 +59,8 @@ class FlowRunner:
             return FlowOutcome(written=0)
         applied = applied_by(flow.spec.name, self.context)
         run = FlowRun(
-            context=self.context, step=step, flow=flow, dataset=dataset, on_outcome=on_outcome, settings=settings,
-            starts=starts,
+            context=self.context, step=step, flow=flow, dataset=dataset, settings=settings, starts=starts,
+            on_outcome=self._marking(step, dataset, on_outcome),
         )  # fmt: skip
         self._name_restart(step, run)
         try:
@@ -88,6 +91,20 @@ class FlowRunner:
             return
         if read_progress(self.context.store.storage, run.checkpoint).last_offset_batch is None:
             name_generation(run.session(), run.path, restart_application(step.flow), step.generation)
+
+    def _marking(self, step: RunFlow, dataset: GraphDataset, on_outcome: OnOutcome) -> OnOutcome:
+        """Mark the table once a minute, too: a flow of a continuous update that has data to read runs for weeks."""
+        marked_at = self.context.clock.monotonic()
+
+        def committed(outcome: FlowOutcome, progress: Progress | None) -> None:
+            nonlocal marked_at
+            on_outcome(outcome, progress)
+            now = self.context.clock.monotonic()
+            if now - marked_at >= _MARK_SECONDS:
+                marked_at = now
+                self._mark_table(step, dataset)
+
+        return committed
 
     def _mark_table(self, step: RunFlow, dataset: GraphDataset) -> None:
         store = self.context.store

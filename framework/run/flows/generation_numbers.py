@@ -6,6 +6,7 @@ any table when only the checkpoints are. Then it has batches, and names of gener
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from framework.cdc.delta.table_version import TableVersion, can_open
@@ -43,9 +44,15 @@ def names_rewind(flow: QualifiedName, generation: int, tip: LogTip | None) -> bo
     return _named_in(tip, rewind_application(flow)) >= generation
 
 
-def is_older_than_restart(storage: Storage, dataset: QualifiedName, flow: QualifiedName, tip: LogTip | None) -> bool:
-    """Whether a flow began a generation, and appended to the table since, that is not in this storage."""
-    restarted = _named_in(tip, restart_application(flow))
+def is_older_than_restart(
+    storage: Storage, pipeline: str, dataset: QualifiedName, flow: QualifiedName, tip: LogTip | None
+) -> bool:
+    """Whether a flow that appends has a generation in its table that is not in this storage.
+
+    A stream names each that begins anew; a single run over a batch has the generation in its transaction.
+    """
+    numbers = (_named_in(tip, restart_application(flow)), *_batch_numbers(pipeline, flow, _taken(tip)))
+    restarted = max(numbers)
     return restarted > 0 and restarted > GenerationStore(storage).latest_number(dataset, flow)
 
 
@@ -76,14 +83,23 @@ def latest_number(
         tip: the end of the log of a table.
     """
     latest = GenerationStore(storage).latest_number(dataset, flow)
-    taken = set() if tip is None else set(tip.transactions)
+    taken = _taken(tip)
     if not latest and path is not None:  # manifest and checkpoint were deleted by hand
         history = CommitHistory(storage, path)
         taken |= {name for version in history.versions for name in history.commit(version).batches}
+    named = (_named_in(tip, name(flow)) for name in (rewind_application, restart_application))
+    return max([latest, *named, *_batch_numbers(pipeline, flow, taken)])
+
+
+def _taken(tip: LogTip | None) -> set[str]:
+    return set() if tip is None else set(tip.transactions)
+
+
+def _batch_numbers(pipeline: str, flow: QualifiedName, taken: Iterable[str]) -> list[int]:
+    """Return the generations of a flow with batches among the applications of a table."""
     prefix = application_id(pipeline, flow, 0).removesuffix("0")
     numbers = (name.removeprefix(prefix) for name in taken if name.startswith(prefix))
-    named = (_named_in(tip, name(flow)) for name in (rewind_application, restart_application))
-    return max([latest, *named, *(int(number) for number in numbers if number.isdecimal())])
+    return [int(number) for number in numbers if number.isdecimal()]
 
 
 def _named_in(tip: LogTip | None, application: str) -> int:

@@ -165,7 +165,7 @@ class StateReader:
         drained = not flow.spec.once and self.is_drained(flow, checkpoint)
         reads = not (drained or is_over)
         former = former_flows(self.storage, self.graph, dataset, path, tip=tip, after=after) if reads else ()
-        progress = read_progress(self.storage, checkpoint)
+        progress = self._progress(flow, checkpoint)
         was_stream = progress.query_id is not None
         is_stream = flow.streaming and not flow.spec.from_snapshots
         changed = was_stream if not is_stream else current.completed and not was_stream
@@ -184,18 +184,16 @@ class StateReader:
             resume=() if query is None else self.resume(flow, checkpoint),
             former=former,
             changed_kind=changed and not is_over,
-            deleted=is_stream and not is_over
+            deleted=(is_stream or flow.spec.from_snapshots) and not is_over
             and (has_lost_start(flow, current, progress) or is_ahead(
                 self.storage, folder, tip, pipeline=self.graph.pipeline, flow=flow, generation=current,
                 progress=progress,
             )),
-            went_back=older_copy(
-                self.storage, folder or "", dataset.name, flow.spec.name, tip=tip, generation=current.number
-            ),
+            went_back=older_copy(self.storage, folder or "", manifest, tip),
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
             rewound=is_older_than_rewind(self.storage, dataset.name, flow.spec.name, tip),
-            restarted=is_older_than_restart(self.storage, dataset.name, flow.spec.name, tip),
+            restarted=self._is_older_than_restart(dataset, flow, tip),
             refreshed=reads and has_unknown_refresh(self.storage, self.graph.pipeline, dataset, tip, after=after),
         )  # fmt: skip
 
@@ -205,17 +203,30 @@ class StateReader:
         """Return the state of a flow without a generation: what the target may have of it already."""
         path = self.store.path(dataset.spec) if dataset.is_table else None
         if flow.spec.cdc is None:
-            unknown = has_unknown_rows(self.storage, dataset, tip)
+            unknown = self._is_older_than_restart(dataset, flow, tip) or has_unknown_rows(self.storage, dataset, tip)
             unknown = unknown or has_unknown_refresh(self.storage, self.graph.pipeline, dataset, tip)
         else:  # it may apply events again, but not pass over some
             unknown = bool(state.latest) and state.begins_late and not manifest.generations
         former = former_flows(self.storage, self.graph, dataset, path, tip=tip)
-        return replace(state, former=former, unknown_rows=unknown)
+        went_back = older_copy(self.storage, path or "", manifest, tip)
+        return replace(state, former=former, unknown_rows=unknown, went_back=went_back)
+
+    def _progress(self, flow: GraphFlow, checkpoint: str) -> CheckpointProgress:
+        """Return the progress of a checkpoint; the batches of snapshots have the ordinals of their transactions."""
+        progress = read_progress(self.storage, checkpoint)
+        if not flow.spec.from_snapshots:
+            return progress
+        claimed = SnapshotStore(self.storage, checkpoint).read().claimed
+        return replace(progress, last_offset_batch=None if claimed is None else claimed.ordinal)
+
+    def _is_older_than_restart(self, dataset: GraphDataset, flow: GraphFlow, tip: LogTip | None) -> bool:
+        name, appends = flow.spec.name, flow.spec.cdc is None
+        return appends and is_older_than_restart(self.storage, self.graph.pipeline, dataset.name, name, tip)
 
     def _has_moved(self, dataset: GraphDataset, flow: GraphFlow, generation: Generation) -> bool:
         """Whether a sink has another place than after the last run of a generation."""
         mark = read_mark(self.storage, dataset.name, flow.spec.name) if dataset.is_sink else None
-        return mark is not None and mark.generation == generation.number and mark.table_id != sink_place(dataset.spec)
+        return mark is not None and mark.generation >= generation.number and mark.table_id != sink_place(dataset.spec)
 
     def _latest_number(self, dataset: GraphDataset, flow: GraphFlow, tip: LogTip | None) -> int:
         """Return the highest number that a generation of a flow ever had."""

@@ -26,6 +26,7 @@ from framework.record.drafts import user_action
 from framework.record.events import EventType, Origin
 from framework.record.log import EventLog
 from framework.record.reader import read_events
+from framework.run.tables.marked_tables import mark_recorded_table
 from framework.run.tables.table_record import StorageLayout, TableRecord, read_record
 from framework.run.update.lock import update_lock
 from framework.sources.delta.history import batches_in
@@ -70,7 +71,7 @@ def reset_checkpoint(
     try:
         with changing(storage, pipeline) as log:
             manifest, asked = request()
-            generation = resets.begin(asked)
+            generation = begin_reset(resets, storage, asked)
             _record(log, f"Checkpoint of {manifest.flow} reset: generation {generation.number} begins.")
             return manifest, generation
     except OperationError as error:
@@ -82,6 +83,13 @@ def reset_checkpoint(
     with EventLog(storage, Origin.of(pipeline, storage.root, str(uuid.uuid4()))) as log:
         _record(log, f"Checkpoint of {manifest.flow} is to be reset by the update that runs.")
     return manifest, None
+
+
+def begin_reset(resets: ResetRequests, storage: Storage, request: ResetRequest) -> Generation:
+    """Reset a flow that does not run, under the lock; it goes on in its table as it is now, and in no older copy."""
+    generation = resets.begin(request)
+    mark_recorded_table(storage, request.dataset, request.flow, generation.number)
+    return generation
 
 
 def _record(log: EventLog, text: str) -> None:

@@ -29,6 +29,7 @@ from framework.plan.steps import (
     refusal,
 )
 from framework.run.flows.stop_signal import StopSignal
+from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.table_store import TableStore
 from framework.run.update.fault_classification import fault_of
 from framework.run.update.flow_attempts import FlowAttempts
@@ -173,10 +174,15 @@ class Executor:
 
     def _begin(self, step: BeginGeneration) -> None:
         mark = Rebuild(number=step.rebuild).generation_mark if step.rebuild is not None else ""
-        GenerationStore(self.store.storage).begin(
+        storage, dataset = self.store.storage, self._dataset(step.dataset)
+        GenerationStore(storage).begin(
             step.dataset, step.flow, reason=step.reason, start=step.start, staged=step.rebuild is not None,
             fingerprint=mark, number=step.generation,
         )  # fmt: skip
+        failpoint("generations.after_begin")
+        # A crash before, and the lost table in its place again: the mark is of a generation that the loss has ended.
+        if step.rebuild is None and dataset.is_table:
+            mark_table(storage, self.store.path(dataset.spec), step.dataset, step.flow, step.generation)
 
     def _dataset(self, name: QualifiedName) -> GraphDataset:
         dataset = self.graph.dataset(name)

@@ -25,7 +25,7 @@ from framework.cdc.model.equality import comparable
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.checkpoints.backups import Backup, BackupStore
 from framework.checkpoints.rebuilds import Rebuild
-from framework.foundation.clock import Clock, timestamp_text
+from framework.foundation.clock import Clock, milliseconds, timestamp_text
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
@@ -33,6 +33,7 @@ from framework.graph.graph import GraphDataset
 from framework.plan.history import ALL_COLUMNS
 from framework.run.flows.streaming_query import session_for
 from framework.run.tables.table_store import TableStore
+from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import latest_version, read_tip
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ class KeptHistory:
         assert tip is not None  # a table without a log is not rebuilt but created
         versions = (tip.table_id, tip.version, auxiliary_version)
         for known in self._backups.of(dataset.name):
-            if tip.table_id and (known.table_id, known.version, known.auxiliary_version) == versions:
+            is_same = tip.table_id and (known.table_id, known.version, known.auxiliary_version) == versions
+            if is_same and not self._is_committed_after(known, address):
                 return known
         number = self._backups.next_number(dataset.name)
         rows = self._copy(address, tip.version, self._backups.table(dataset.name, number))
@@ -91,6 +93,12 @@ class KeptHistory:
         self._backups.write(backup)
         failpoint("backups.after_mark")
         return backup
+
+    def _is_committed_after(self, backup: Backup, address: TableAddress) -> bool:
+        """Whether the version of a backup was committed later: an older copy of the table was put back and written."""
+        history = CommitHistory(self.store.storage, str(address.path))
+        is_there = backup.version in history.versions
+        return is_there and history.begun_ms(backup.version) > milliseconds(backup.made_at)
 
     def _check(self, dataset: GraphDataset) -> None:
         """Check that the rows of a dataset's table can become rows of its rebuild."""

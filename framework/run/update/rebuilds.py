@@ -52,6 +52,7 @@ from framework.foundation.table_address import TableAddress
 from framework.graph.calls import first_words
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.plan.steps import PublishRebuild
+from framework.run.flows.generation_numbers import name_generation
 from framework.run.flows.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
 from framework.run.tables.marked_tables import mark_table
@@ -59,6 +60,7 @@ from framework.run.tables.table_store import TableStore
 from framework.run.tables.wider_columns import support_types
 from framework.run.update.fault_classification import fault_of
 from framework.run.update.kept_history import KeptHistory
+from framework.sources.delta.history import CommitHistory
 
 _CONSTRAINT = "delta.constraints."
 """The begin of the table property of a CHECK constraint."""
@@ -107,8 +109,11 @@ class Rebuilds:
         try:
             self.settle(dataset)
         except OperationError as error:
-            if error.condition not in _REFUSED:  # else the rebuild that begins gives it up
+            assert before is not None  # the rebuild that can't be published
+            auxiliary = self.store.auxiliary(dataset.spec)
+            if error.condition not in _REFUSED or self._has_rebuild(auxiliary, dataset, before):
                 raise
+            # The rebuild that begins gives it up.
         self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
         return replace(mark, backup=self._history.begin(dataset).number, history_keys=history)
 
@@ -155,8 +160,10 @@ class Rebuilds:
         mark = self._marks.read(dataset.name)
         if mark is None or mark.is_building or mark.finished:
             return
-        if not mark.published:
-            self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
+        address, copy = self.store.address(dataset.spec), self.store.address(dataset.spec, mark.number)
+        # After it was published, an older copy of the table may have been put in its place.
+        if not mark.published or (self.store.exists(copy) and not self._has_rebuild(address, dataset, mark)):
+            self.store.check_owner(dataset.spec, address)
             self._replace_tables(dataset, mark)
             # The code may be another than that of the copy: the update applies the definition that it has now.
             self.store.record_unknown(dataset)
@@ -235,6 +242,8 @@ class Rebuilds:
             if self.store.exists(auxiliary):
                 self._replace(dataset, auxiliary, kept, mark)
             elif self.store.exists(kept):  # the refresh had no event that needs one
+                session = session_for(self.store.spark, {})
+                name_generation(session, str(kept.path), self._application(dataset, mark), mark.number)
                 self.store.delete_rows(kept)
             failpoint("rebuilds.after_auxiliary")
         self._replace(dataset, copy, address, mark)
@@ -259,6 +268,7 @@ class Rebuilds:
                 generations.promote(name, manifest.flow, number)
                 failpoint("rebuilds.after_promote")
             elif current is not None and current.fingerprint != mark.generation_mark:
+                mark_table(self.store.storage, path, name, manifest.flow, current.number)
                 generations.retire(name, manifest.flow, BY_REFRESH)
         self._delete_copies(name)
         self._marks.write(name, replace(mark, finished=True))
@@ -272,8 +282,17 @@ class Rebuilds:
 
     def _replace(self, dataset: GraphDataset, source: TableAddress, target: TableAddress, mark: Rebuild) -> None:
         """Replace the rows and columns of the target by those of the source, in one idempotent commit."""
-        application = Rebuild.application(self.pipeline, dataset.name, mark.identifier)
+        application = self._application(dataset, mark)
         session = session_for(self.store.spark, {})
         if self.store.exists(target):  # an auxiliary table may have been created by the rebuild only
             support_types(session, target, session.read.format("delta").load(str(source.path)).schema)
         overwrite_table(session, source, target, Batch(application_id=application, number=mark.number))
+
+    def _has_rebuild(self, address: TableAddress, dataset: GraphDataset, mark: Rebuild) -> bool:
+        """Whether a table has been replaced by the copy's; False if its log no longer has the commit."""
+        history = CommitHistory(self.store.storage, str(address.path))
+        application = self._application(dataset, mark)
+        return bool(history.versions) and history.last_taken([application], history.versions[-1]) is not None
+
+    def _application(self, dataset: GraphDataset, mark: Rebuild) -> str:
+        return Rebuild.application(self.pipeline, dataset.name, mark.identifier)

@@ -183,7 +183,7 @@ class Rewinds:
         mark = read_mark(storage, flow.dataset, flow.flow)
         if path is not None:
             mark_table(storage, path, flow.dataset, flow.flow, flow.generation)
-        elif mark is not None and mark.generation == flow.before:  # the table does not change
+        elif mark is not None and mark.generation >= flow.before:  # the table does not change
             write_mark(storage, flow.dataset, flow.flow, replace(mark, generation=flow.generation))
 
     def _begin_refresh(self, name: QualifiedName) -> None:

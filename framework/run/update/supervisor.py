@@ -28,6 +28,7 @@ from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.plan.steps import AvailableNow, Continuous, RefreshView, RunFlow
 from framework.run.configuration import trigger_interval
 from framework.run.flows.stop_signal import StopSignal
+from framework.run.update.checkpoint_actions import begin_reset
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
@@ -349,7 +350,7 @@ class Supervisor:
             unit = next((each for each in self._units if each.step.flow == request.flow), None)
             if unit is None or unit.step.dataset != request.dataset or unit.health is FlowHealth.RUNNING:
                 continue
-            resets.begin(request)
+            begin_reset(resets, self.state.storage, request)
             try:
                 successor = grow(request.dataset).get(request.flow)
             except SluiceError as error:

@@ -40,6 +40,7 @@ from framework.run.tables.known_tables import StoredTables
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.storage_identity import StorageIdentity
 from framework.run.tables.table_store import TableStore
+from framework.run.update.checkpoint_actions import begin_reset
 from framework.run.update.executor import Executor
 from framework.run.update.fault_classification import flow_fault
 from framework.run.update.flow_attempts import FlowAttempts
@@ -179,7 +180,7 @@ class Update:
             if rebuild is not None and rebuild.is_building:
                 resets.drop(request)
             else:
-                resets.begin(request)
+                begin_reset(resets, self.store.storage, request)
 
     def _recorded(
         self, plan: Plan, journal: Journal, update_id: str, started: float,

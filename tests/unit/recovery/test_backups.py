@@ -12,8 +12,11 @@ from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.foundation.errors import UserError
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
+from framework.foundation.table_address import TableAddress
 from framework.recovery.backups import BackupSelection, drop_backups, list_backups
+from framework.run.update.kept_history import KeptHistory
 from framework.views.backups import backup_text, backups_json, backups_table
+from tests.support.rewind_world import ADDED, World
 
 NAME = QualifiedName.parse("größe", catalog="main", schema="shop")
 BACKUP = Backup(
@@ -54,6 +57,25 @@ def test_the_rest_of_a_killed_backup_is_none_and_is_deleted_by_the_next(storage:
     assert store.next_number(NAME) == 2
     assert not storage.exists(store.folder(NAME, 2))
     assert store.of(NAME) == (BACKUP,)
+
+
+class Copying(KeptHistory):
+    """Copies tables that have no rows."""
+
+    def _copy(self, source: TableAddress, version: int, path: str) -> int:  # noqa: ARG002 - of the overridden method
+        return 0
+
+
+def test_a_backup_is_not_taken_for_one_of_a_later_commit_with_its_version(tmp_path: Path) -> None:
+    """An older copy of the table was put back, and new batches have the versions of the ones that it lacks."""
+    world = World(tmp_path, "t")
+    (dataset,) = world.graph.datasets
+    history = Copying(pipeline="shop", store=world.store, clock=world.clock)
+    world.commit("t", ADDED)
+    assert [history.back_up(dataset).number for _ in range(2)] == [1, 1]
+    world.versions["t"] -= 1
+    world.commit("t", ADDED)
+    assert [history.back_up(dataset).number for _ in range(2)] == [2, 2]
 
 
 def test_drop_deletes_the_chosen_backups_unless_a_rebuild_needs_one(storage: LocalStorage) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from framework.checkpoints.table_marks import read_mark, write_mark
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
@@ -18,16 +20,21 @@ from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
 from framework.plan.state import FlowState, StoredState, TableState
 from framework.plan.steps import RefuseTable, RunFlow
+from framework.run.flows.flow_runner import FlowRunner
+from framework.run.flows.metrics import FlowOutcome
 from framework.run.flows.state_reader import StateReader
+from framework.run.tables.marked_tables import mark_table
+from framework.run.tables.table_record import TableRecord, write_record
 from framework.run.update.checkpoint_actions import reset_checkpoint, roll_back_checkpoint
 from framework.sources.cloud_files.source import MARK
 from framework.sources.kinds import recognized
 from framework.sources.port import SourceReference, SourceShape, StreamingRelation
 from tests.support.fake_pipeline import name
-from tests.support.rewind_world import World
+from tests.support.rewind_world import ADDED, COMPACTED, World, taken
 
 if TYPE_CHECKING:
     from framework.declare.specs import AutoCdcSpec
+    from framework.run.flows.flow_run import FlowContext
 
 
 def stored(world: World) -> FlowState:
@@ -249,8 +256,81 @@ def test_a_first_run_into_a_table_with_rows_of_an_unknown_stream_is_foretold(tmp
     assert found.condition == "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
     assert "sluice run --reset-checkpoint main.shop.t" in found.ways
     reset = run_of(world, name("t"))
-    twice = "t has rows of a stream whose checkpoint is not here: what both read is there twice"
+    twice = "t has rows of a flow whose checkpoint is not here: what both read is there twice"
     assert (reset.broken, reset.reason) == (None, f"first run; {twice}")
+
+
+def test_a_roll_back_does_not_forget_how_far_the_table_had_come(tmp_path: Path) -> None:
+    """An older copy of the table is named also before the flow has run again; a reset goes on in it."""
+    world = World(tmp_path, "t")
+    t, path = name("t"), world.store.path(world.graph.datasets[0].spec)
+    world.batch("t", 0)
+    world.begin("t")
+    last = world.commit("t", COMPACTED)
+    mark_table(world.storage, path, t, t, 2)
+    assert roll_back_checkpoint(world.storage, "shop", "t")[1].number == 1
+    assert run_of(world).broken is None
+    Path(path, "_delta_log", f"{last:020d}.json").unlink()
+    found = run_of(world).broken
+    assert found is not None
+    assert found.condition == "TABLE_OLDER_THAN_CHECKPOINT"
+    assert run_of(world, t).broken is None
+
+    record = TableRecord(dataset=t, path=path, table_id="t", pipeline="shop", definition="", schema="{}")
+    write_record(world.storage, world.store.layout, record)
+    reset_checkpoint(world.storage, "shop", "t")
+    assert run_of(world).broken is None
+    Path(path, "_delta_log", f"{last - 1:020d}.json").unlink()
+    assert run_of(world).broken is not None
+    mark = read_mark(world.storage, t, t)
+    assert mark is not None
+    write_mark(world.storage, t, t, replace(mark, created=1))
+    world.versions["t"] = last - 2
+    for _ in range(25):  # by a writer without checksum files: the id of the table is not in the last commits
+        world.commit("t", COMPACTED)
+    assert run_of(world).broken is None
+
+
+def test_a_single_run_over_a_batch_is_not_repeated_by_an_older_checkpoint(tmp_path: Path) -> None:
+    """Its table has rows of a generation that the manifest does not have, or of one without a manifest."""
+    world = World(tmp_path, "t")
+    (flow,) = world.graph.flows
+    once = replace(flow, streaming=False, spec=replace(flow.spec, once=True))
+    world.graph = replace(world.graph, flows=(once,))
+    world.storage.delete_tree(world.generations.path(name("t"), name("t"), 1))
+    log = f"{world.store.path(world.graph.datasets[0].spec)}/_delta_log"
+
+    def take(*generations: int) -> None:
+        batches = [taken(f"sluice:shop:{name('t')}:{each}", each)["txn"] for each in generations]
+        checksum = {"metadata": {"id": "t"}, "setTransactions": batches}
+        world.storage.write_text(f"{log}/{world.commit('t', ADDED):020d}.crc", json.dumps(checksum))
+
+    take(1)
+    assert run_of(world).broken is None  # the kill was before the generation was marked as completed
+    take(1, 2)
+    for folder in ("nothing", "checkpoints"):
+        world.storage.delete_tree(world.storage.path(folder))
+        found = run_of(world).broken
+        assert found is not None
+        assert found.condition == "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+        assert run_of(world, name("t")).generation == 3
+
+
+def test_a_flow_that_runs_for_long_marks_its_table_now_and_then(tmp_path: Path) -> None:
+    """It may be killed after weeks; then an older copy of its table is not written to."""
+    world = World(tmp_path, "t")
+    (dataset,), t = world.graph.datasets, name("t")
+    context = cast("FlowContext", SimpleNamespace(store=world.store, clock=world.clock))
+    step = RunFlow(flow=t, dataset=t, generation=1, after=(), reason="")
+    committed = FlowRunner(context=context)._marking(step, dataset, lambda *_: None)
+    marks = []
+    for seconds in (59, 1, 59, 1):
+        version = world.commit("t", COMPACTED)
+        world.clock.sleep(seconds - 1)  # the commit took a second
+        committed(FlowOutcome(), None)
+        mark = read_mark(world.storage, t, t)
+        marks.append(None if mark is None else version - mark.version)
+    assert marks == [None, 0, 1, 0]
 
 
 def test_a_sink_belongs_to_the_pipeline_that_wrote_to_it(tmp_path: Path) -> None:
