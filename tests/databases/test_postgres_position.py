@@ -6,6 +6,7 @@ import dataclasses
 import shutil
 import subprocess
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import psycopg2
@@ -17,7 +18,7 @@ from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.catalog import SourceIdentity
 from framework.sources.databases.postgres.log_reader import LogReader
 from framework.sources.databases.postgres.position import StartPosition, drop_position, ensure_position
-from framework.sources.databases.postgres.position_check import Gap, StoredPosition, check_position
+from framework.sources.databases.postgres.position_check import Gap, StoredPosition, check_history, check_position
 from framework.sources.databases.postgres.spool import Spool
 from tests.support.postgres_log import PUBLICATION, brief, execute, name, position, query, reader, session, slot_of
 
@@ -241,6 +242,12 @@ def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> 
         two = read_on(one)
         assert (two.last is not None, two.last != one.last) == (True, True)
         assert read_on(two).last == two.last  # its slot is at the position before
+        execute(server.uri(), "INSERT INTO a VALUES (4)")
+        three = read_on(two).last
+        assert three is not None
+        within_next = dataclasses.replace(two, lsn=three.position + 1)  # as at the end of a page of the log
+        with closing(session(server.uri())) as opened:
+            assert check_history(opened, within_next) is None
         server.stop()
         shutil.rmtree(data)
         backup.rename(data)

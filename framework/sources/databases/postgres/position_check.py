@@ -154,9 +154,11 @@ def check_history(session: Session, stored: StoredPosition) -> Gap | None:
             cursor.execute(_COMMITS, [stored.slot, format_lsn(stored.lsn), stored.publication])
         except errors.UndefinedObject:  # it did not exist at that position: it was dropped and made again
             return _gap(stored, "PUBLICATION", publication=stored.publication)
-        last = [decode(bytes(data)) for (data,) in cursor.fetchall()[-1:]]
+        # At the end of a page of the log, PostgreSQL decodes one record more.
+        commits = [decode(bytes(data)) for (data,) in cursor.fetchall()[-2:]]
+    before = [each for each in commits if isinstance(each, Commit) and each.end <= stored.lsn]
     expected = [] if confirmed >= stored.last.end else [stored.last]
-    return None if last == expected else _gap(stored, "LOG_REPLACED")
+    return None if before[-1:] == expected else _gap(stored, "LOG_REPLACED")
 
 
 def _commit_value(commit: Commit) -> list[object]:
