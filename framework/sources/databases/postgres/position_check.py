@@ -25,7 +25,7 @@ FROM pg_replication_slots WHERE slot_name = %s
 _COMMITS = """
 SELECT data FROM pg_logical_slot_peek_binary_changes(
     %s, %s::pg_lsn, NULL, 'proto_version', '1', 'publication_names', quote_ident(%s))
-WHERE get_byte(data, 0) = ascii('C')
+WHERE get_byte(data, 0) = ascii('C') ORDER BY lsn DESC LIMIT 2
 """
 _PUBLICATION = """
 SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s
@@ -155,10 +155,10 @@ def check_history(session: Session, stored: StoredPosition) -> Gap | None:
         except errors.UndefinedObject:  # it did not exist at that position: it was dropped and made again
             return _gap(stored, "PUBLICATION", publication=stored.publication)
         # At the end of a page of the log, PostgreSQL decodes one record more.
-        commits = [decode(bytes(data)) for (data,) in cursor.fetchall()[-2:]]
+        commits = [decode(bytes(data)) for (data,) in cursor.fetchall()]
     before = [each for each in commits if isinstance(each, Commit) and each.end <= stored.lsn]
     expected = [] if confirmed >= stored.last.end else [stored.last]
-    return None if before[-1:] == expected else _gap(stored, "LOG_REPLACED")
+    return None if before[:1] == expected else _gap(stored, "LOG_REPLACED")
 
 
 def _commit_value(commit: Commit) -> list[object]:
