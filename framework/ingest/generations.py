@@ -255,17 +255,13 @@ class _Beginning:
             if not is_staged:  # each change is one of the new generation
                 return self._begun(state, passed, request, state.slot_generation, lsn=0)
             return self._with_generation(state, passed, request)
-        if not self._is_refreshed(table.target) or self._is_paused(table):
+        # The plan refuses the full refresh of a paused table.
+        if not self._is_refreshed(table.target) or self._store.is_paused(self._gateway.name, table.source):
             return state
         return self._with_generation(state, known, request, is_refresh=True)
 
     def _is_skipped(self, table: IngestedTable) -> bool:
         return self._store.request(self._gateway.name, table.source).mode is Mode.SKIPPED
-
-    def _is_paused(self, table: IngestedTable) -> bool:
-        """Whether no flow of a table runs, so that the plan refuses its full refresh."""
-        name = self._gateway.name
-        return Mode.PAUSED in (self._store.request(name).mode, self._store.request(name, table.source).mode)
 
     def _begun(
         self,

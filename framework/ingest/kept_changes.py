@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from framework.declare.specs import IngestedGateway
+from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
-from framework.ingest.state import GatewayStore, Mode
+from framework.ingest.state import GatewayStore
 
 
 def kept_changes(
@@ -21,12 +21,9 @@ def kept_changes(
         refreshes: whether the update clears a dataset and recomputes it.
     """
     store = GatewayStore(storage)
-    return frozenset(
-        gateway.changes
-        for gateway in gateways
-        for table in gateway.tables
+
+    def is_left_out(gateway: IngestedGateway, table: IngestedTable) -> bool:
         # A table with a fault has no keys.
-        if not refreshes(table.target)
-        or not table.keys
-        or Mode.PAUSED in (store.request(gateway.name).mode, store.request(gateway.name, table.source).mode)
-    )
+        return not refreshes(table.target) or not table.keys or store.is_paused(gateway.name, table.source)
+
+    return frozenset(each.changes for each in gateways if any(is_left_out(each, table) for table in each.tables))

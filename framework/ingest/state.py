@@ -245,6 +245,10 @@ class GatewayStore:
         """
         return self._request(gateway, source)[1]
 
+    def is_paused(self, gateway: str, source: str) -> bool:
+        """Whether no flow of a table runs, because the table or its whole gateway is paused."""
+        return Mode.PAUSED in (self.request(gateway).mode, self.request(gateway, source).mode)
+
     def table_requests(self, gateway: str) -> dict[str, Request]:
         """Return what is asked for each source table that anything was ever asked for."""
         folder = self._path(gateway, _REQUESTS)

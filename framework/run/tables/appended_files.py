@@ -168,20 +168,23 @@ def delete_leftovers(
         return False
     version = TableVersion(session, table)
     listed = version.listed_files()
-    if listed is not None:
+    if listed is None:
+        current = _named(session, version.snapshot.allFiles(), prefix)
+    else:
         current = {entry["path"] for entry in log_entries(listed)}
-        found = [name for name in found if name not in current]
-    # Files that were removed from the table are still read at earlier versions, until VACUUM deletes them.
-    removed = version.snapshot.tombstones
-    for files in (removed,) if listed is not None else (version.snapshot.allFiles, removed):
-        if not found:
-            break
-        paths = DataFrame(files().toDF(), session).select("path")
-        known = {row.path for row in paths.where(paths.path.startswith(prefix)).collect()}
-        found = [name for name in found if name not in known]
+    found = [name for name in found if name not in current]
+    if found:  # a file that was removed from the table is still read at earlier versions, until VACUUM deletes it
+        removed = _named(session, version.snapshot.tombstones(), prefix)
+        found = [name for name in found if name not in removed]
     for name in found:
         storage.delete_tree(f"{table.path}/{name}")
     return True
+
+
+def _named(session: SparkSession, files: Any, prefix: str) -> set[str]:
+    """Return the paths with a prefix in a Java `Dataset` of a log's actions, by a query."""
+    paths = DataFrame(files.toDF(), session).select("path")
+    return {row.path for row in paths.where(paths.path.startswith(prefix)).collect()}
 
 
 def _has_plain_columns(version: TableVersion, schema: StructType) -> bool:
