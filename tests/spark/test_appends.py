@@ -8,11 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from delta import DeltaTable
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
+from framework.cdc.delta.table_version import TableVersion
 from framework.foundation.failpoints import arm_all, disarm
+from framework.foundation.storage import open_storage
+from framework.foundation.table_address import TableAddress
+from framework.run.tables.appended_files import delete_leftovers
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld
 from tests.support.interruption import stop
@@ -228,3 +233,24 @@ def test_a_table_that_others_delete_while_a_stream_runs_is_not_created_without_i
     assert "DELTA_MISSING_DELTA_TABLE" in str(flow.error)
     assert world.run(appending(world)).state is UpdateState.COMPLETED
     assert world.rows("t") == rows
+
+
+@pytest.mark.parametrize("files", ["in the checksum", "in the log only"])
+def test_only_files_that_no_version_has_are_leftovers(
+    interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, files: str
+) -> None:
+    """A file that was removed from the table is still read at the version before."""
+    spark, world = interpreting, EngineWorld(interpreting, tmp_path)
+    for row in (1, "a", 1), (2, "b", 2):
+        world.feed([row], DDL)
+    known = sorted(Path(world.source()).glob("*.parquet"))
+    spark.sql(f"DELETE FROM delta.`{world.source()}` WHERE id = 1")
+    shutil.copy(known[0], known[0].with_name("part-unknown.parquet"))
+    if files == "in the log only":
+        swap.setattr(TableVersion, "listed_files", lambda _: None)
+    storage, table = open_storage(str(tmp_path)), TableAddress(path=world.source())
+    assert all(path.name.startswith("part-") for path in known)
+    assert delete_leftovers(spark, storage, table, "part-", is_safe=lambda: True)
+    assert known == sorted(Path(world.source()).glob("*.parquet"))
+    before = spark.read.format("delta").option("versionAsOf", 1).load(world.source())
+    assert [(1, "a", 1), (2, "b", 2)] == sorted(map(tuple, before.collect()))
