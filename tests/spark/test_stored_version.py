@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from delta import DeltaTable
+from delta.exceptions import ConcurrentAppendException
+from pyspark.errors import IllegalArgumentException
 
+from framework.cdc.delta.table_version import TableVersion
+from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage import open_storage
-from framework.run.tables.stored_version import RestoredRows, restored_rows
+from framework.foundation.table_address import TableAddress
+from framework.run.tables.stored_version import RestoredRows, _commit, _restore_listed, restore, restored_rows
+from tests.support.delta_commits import checksum_of, commit_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,3 +53,52 @@ def test_the_rows_and_the_missing_files_of_a_version_are_known(
     assert effect(2) == RestoredRows(before=4, after=2)
     assert effect(0) == RestoredRows(before=4, after=6, missing=(str(gone),))
     assert effect(7) is None
+
+
+def changed_table(spark: SparkSession, folder: Path) -> TableAddress:
+    """A table with deleted rows, whose definition was changed: each version has other files, but 1 has those of 0."""
+    path, address = str(folder / "changed"), TableAddress(path=str(folder / "changed"))
+    create = spark.range(6).selectExpr("id", "id % 2 AS part").coalesce(1).write.format("delta").partitionBy("part")
+    create.option("delta.enableDeletionVectors", "true").save(path)
+    spark.sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ('sluice.pipeline' = 'shop')")
+    DeltaTable.forPath(spark, path).delete("id IN (1, 2, 3, 5)")
+    for number in (10, 11, 12):
+        more = spark.range(number, number + 1).selectExpr("id", "0L AS part", "'x' AS more").coalesce(1)
+        more.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+    return address
+
+
+def test_a_restore_is_the_commit_of_delta(spark: SparkSession, tmp_path: Path) -> None:
+    """Actions and metrics are those of `RESTORE`, of rows that were deleted and columns that were added since."""
+    table, storage = changed_table(spark, tmp_path), open_storage(str(tmp_path))
+    session = spark.newSession()
+    session.conf.set("spark.databricks.delta.commitInfo.userMetadata", '{"by": "us"}')
+    for version in (1, 4):
+        expected, ours = (TableAddress(path=str(tmp_path / f"{name} {version}")) for name in ("expected", "ours"))
+        for each in (expected, ours):
+            shutil.copytree(str(table.path), str(each.path))
+        DeltaTable.forPath(session, str(expected.path)).restoreToVersion(version)
+        assert _restore_listed(session, storage, str(ours.path), version)
+        # `RESTORE` repeats the protocol, which is the same.
+        assert [action for action in commit_of(expected, 6) if "protocol" not in action] == commit_of(ours, 6)
+
+    # A commit that adds columns lists no files.
+    assert not _restore_listed(session, storage, str(ours.path), 3)
+    # The commit lists its files: another restore finds them, and goes to rows that were deleted before.
+    assert checksum_of(table, 4) == checksum_of(ours, 6)
+    assert [0, 4, 10, 11] == sorted(row.id for row in spark.table(ours.sql).collect())
+    assert _restore_listed(session, storage, str(ours.path), 1)
+    assert spark.table(ours.sql).columns == ["id", "part"]
+    assert [0, 1, 2, 3, 4, 5] == sorted(row.id for row in spark.table(ours.sql).collect())
+
+    # A file that is gone is left to `RESTORE`, which names it; rows that another writer appends meanwhile are not lost.
+    moment = TableVersion(session, ours)
+    earlier = moment.log.getSnapshotAt(4, *[java_class("scala.Option").empty()] * 2, True)  # noqa: FBT003 - a JVM call
+    spark.range(1).selectExpr("id", "0L AS part").write.format("delta").mode("append").save(str(ours.path))
+    with pytest.raises(ConcurrentAppendException):
+        _commit(moment, earlier, [], [])
+    for file in Path(str(ours.path)).glob("part=0/*.parquet"):
+        file.unlink()
+    assert not _restore_listed(session, storage, str(ours.path), 4)
+    with pytest.raises(IllegalArgumentException, match="Not all files from version 4 are available"):
+        restore(session, storage, str(ours.path), 4)

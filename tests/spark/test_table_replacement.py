@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from delta.exceptions import ConcurrentAppendException
@@ -16,6 +14,7 @@ from pyspark.sql import functions as F
 from framework.cdc.delta.table_replacement import TableDefinition, _commit, replace_rows
 from framework.cdc.delta.table_version import TableVersion
 from framework.foundation.table_address import TableAddress
+from tests.support.delta_commits import checksum_of, commit_of
 
 DEFINITION = TableDefinition(
     properties={"sluice.pipeline": "shop", "delta.logRetentionDuration": "interval 20 days"},
@@ -23,9 +22,6 @@ DEFINITION = TableDefinition(
     partition_columns=("day",),
 )
 MARK = json.dumps({"sluice": {"computed_from": "x"}})
-# What differs between any two commits.
-_OF_ONE_COMMIT = {"timestamp", "txnId", "path", "modificationTime", "deletionTimestamp", "id", "createdTime", "size",
-    "executionTimeMs", "numOutputBytes", "numRemovedBytes", "baseRowId"}  # fmt: skip
 
 
 def rows(spark: SparkSession, count: int) -> DataFrame:
@@ -44,30 +40,6 @@ def replace(table: TableAddress, frame: DataFrame, definition: TableDefinition =
     if definition.partition_columns:
         writer = writer.partitionedBy(*(F.col(name) for name in definition.partition_columns))
     writer.createOrReplace()
-
-
-def plain(part: Any) -> Any:
-    """An action of the log without what differs between any two commits."""
-    if isinstance(part, Mapping):
-        return {key: plain(value) for key, value in part.items() if key not in _OF_ONE_COMMIT}
-    return [plain(each) for each in part] if isinstance(part, list) else part
-
-
-def commit(table: TableAddress, version: int) -> list[Any]:
-    """The actions of a commit. The statistics of a removed file are optional: `createOrReplace` leaves them out."""
-    lines = (Path(str(table.path)) / "_delta_log" / f"{version:020d}.json").read_text("utf-8").splitlines()
-    actions = [plain(json.loads(line)) for line in lines]
-    for action in actions:
-        action.get("remove", {}).pop("stats", None)
-    return sorted(actions, key=json.dumps)
-
-
-def listed(table: TableAddress, version: int) -> Any:
-    """The checksum of a version."""
-    checksum = json.loads((Path(str(table.path)) / "_delta_log" / f"{version:020d}.crc").read_text("utf-8"))
-    checksum["allFiles"] = sorted((plain(file) for file in checksum["allFiles"]), key=json.dumps)
-    del checksum["tableSizeBytes"], checksum["fileSizeHistogram"]
-    return plain(checksum)
 
 
 def ids(table: TableAddress) -> set[str]:
@@ -89,8 +61,8 @@ def test_the_commit_is_that_of_create_or_replace(spark: SparkSession, tmp_path: 
         replace(each, rows(spark, 4))
     replace(expected, rows(spark, 5))
     assert replace_rows(table, rows(spark, 5), DEFINITION, user_metadata=MARK)
-    assert commit(expected, 1) == commit(table, 1)
-    assert listed(expected, 1) == listed(table, 1)
+    assert commit_of(expected, 1) == commit_of(table, 1)
+    assert checksum_of(expected, 1) == checksum_of(table, 1)
     assert len(ids(table)) == len(ids(expected)) == 2
     assert rows(spark, 5).collect() == spark.table(table.sql).orderBy("id").collect()
 

@@ -73,18 +73,22 @@ def replace_rows(table: TableAddress, rows: DataFrame, definition: TableDefiniti
     with active_session(rows.sparkSession):  # Delta reads settings from the thread's session
         version = TableVersion(rows.sparkSession, table)
         files = version.listed_files()
-        if files is None or not _is_plain(version) or not _keeps_definition(version, rows, definition):
+        if files is None or not is_plain(version.snapshot) or not _keeps_definition(version, rows, definition):
             return False
         _commit(version, rows, files, user_metadata)
     return True
 
 
-def _is_plain(version: TableVersion) -> bool:
-    """Whether no feature of the table takes part in a replacement: computed columns, clustering, and others."""
-    domains = version.snapshot.checksumOpt().get().domainMetadata()
+def is_plain(snapshot: Any) -> bool:
+    """Return whether no feature of a table takes part if its files are replaced: computed columns, clustering, others.
+
+    Args:
+        snapshot: a version of the table whose checksum lists its files.
+    """
+    domains = snapshot.checksumOpt().get().domainMetadata()
     if not domains.isDefined() or not domains.get().isEmpty():
         return False
-    metadata = version.snapshot.metadata()
+    metadata = snapshot.metadata()
     keys = {str(key) for key in each(metadata.configuration().keys()) if str(key).startswith(_DELTA_PROPERTY)}
     return keys <= _INDEPENDENT and has_plain_fields(json.loads(metadata.schemaString()))
 

@@ -1,21 +1,30 @@
-"""What a restore of a table to a version brings back, from Delta's log: rows, and files that must still be there."""
+"""A restore of a table to a version: what it brings back, from Delta's log, and its commit.
+
+`RESTORE` compares the files of two versions by some ten jobs. Here the lists in the checksums of their commits are
+compared, and the commit is the same. Tables for which that may not hold are left to `RESTORE`.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote
 from uuid import UUID
 
+from delta import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from framework.cdc.delta.table_version import DELTA, LoggedFile, listed_files, log_entries
+from framework.cdc.delta.table_replacement import is_plain
+from framework.cdc.delta.table_version import DELTA, LoggedFile, TableVersion, can_open, each, listed_files, log_entries
+from framework.cdc.spark.execution import active_session
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage_port import Storage
+from framework.foundation.table_address import TableAddress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,9 +67,82 @@ def restored_rows(spark: SparkSession, storage: Storage, path: str, version: int
         again = then.without(now)
     except (Py4JJavaError, PySparkException):
         return None
-    files = {file for name, vector in again for file in _paths(path, name, vector)}
-    missing = tuple(sorted(file for file in files if not storage.exists(file)))
-    return RestoredRows(before=now.rows(), after=then.rows(), missing=missing)
+    return RestoredRows(before=now.rows(), after=then.rows(), missing=_missing(storage, path, again))
+
+
+def restore(session: SparkSession, storage: Storage, path: str, version: int) -> None:
+    """Restore a table to a version in one commit, as `RESTORE` does.
+
+    Args:
+        session: the session whose settings Delta reads, such as the metadata of the commit.
+        storage: looks for files.
+        path: the table's folder.
+        version: the version, before the newest one.
+
+    Raises:
+        pyspark.errors.PySparkException: an error of Delta: a file is gone, or a conflict.
+    """
+    if not _restore_listed(session, storage, path, version):
+        DeltaTable.forPath(session, path).restoreToVersion(version)
+
+
+def _restore_listed(session: SparkSession, storage: Storage, path: str, version: int) -> bool:
+    """Restore a table whose files are listed; return whether it is done. If not, nothing was written."""
+    address = TableAddress(path=path)
+    if not can_open(address):
+        return False
+    with active_session(session):  # Delta reads settings from the thread's session
+        present = TableVersion(session, address)
+        if version >= present.snapshot.version():
+            return False
+        none = java_class("scala.Option").empty()
+        earlier = present.log.getSnapshotAt(version, none, none, True)  # noqa: FBT003 - a JVM call
+        if not _can_restore(present.snapshot, earlier):
+            return False
+        now, then = _by_name(listed_files(present.snapshot)), _by_name(listed_files(earlier))
+        added = [entry for name, (entry, _) in then.items() if name not in now]
+        removed = [file for name, (_, file) in now.items() if name not in then]
+        if _missing(storage, path, then.keys() - now.keys()):
+            return False  # Delta has the error for it
+        _commit(present, earlier, added, removed)
+    return True
+
+
+def _can_restore(present: Any, earlier: Any) -> bool:
+    """Whether the files of both versions are listed, and only files and the definition can differ."""
+    if listed_files(present) is None or listed_files(earlier) is None:
+        return False
+    return is_plain(present) and is_plain(earlier) and bool(present.protocol().equals(earlier.protocol()))
+
+
+def _by_name(files: Any) -> dict[tuple[str, str], tuple[dict[str, Any], Any]]:
+    """Return the log entry and the `AddFile` of each listed file, by path and vector."""
+    return {_name(entry): (entry, file) for entry, file in zip(log_entries(files), each(files), strict=True)}
+
+
+def _commit(present: TableVersion, earlier: Any, added: list[dict[str, Any]], removed: list[Any]) -> None:
+    transaction, some, none = present.transaction, java_class("scala.Option").apply, java_class("scala.Option").empty()
+    transaction.readWholeTable()  # a concurrent commit of another writer is a conflict
+    transaction.updateMetadata(earlier.metadata(), False)  # noqa: FBT003 - a JVM call
+    parse, now, checksum = java_class(f"{DELTA}.actions.Action").fromJson, present.now(), earlier.checksumOpt().get()
+    actions = [parse(json.dumps({"add": {**entry, "dataChange": True}})) for entry in added]
+    actions += [file.removeWithTimestamp(now, True) for file in removed]  # noqa: FBT003 - a JVM call
+    present.set_metrics({
+        "numRestoredFiles": len(added),
+        "restoredFilesSize": sum(int(entry["size"]) for entry in added),
+        "numRemovedFiles": len(removed),
+        "removedFilesSize": sum(int(file.size()) for file in removed),
+        "numOfFilesAfterRestore": int(checksum.numFiles()),
+        "tableSizeAfterRestore": int(checksum.tableSizeBytes()),
+    })  # fmt: skip
+    operation = java_class(f"{DELTA}.DeltaOperations$Restore")(some(earlier.version()), none)
+    transaction.commit(present.sequence(*actions), operation)
+
+
+def _missing(storage: Storage, path: str, files: Collection[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the files, and the files of their deletion vectors, that are not there any more."""
+    found = {file for name, vector in files for file in _paths(path, name, vector)}
+    return tuple(sorted(file for file in found if not storage.exists(file)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,7 @@ from framework.run.flows.generation_numbers import name_generation, rewind_appli
 from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.table import QuarantineTable
 from framework.run.tables.marked_tables import mark_table
+from framework.run.tables.stored_version import restore
 from framework.run.tables.table_store import TableStore
 from framework.run.update.rewind_obstacles import check_finishable, restore_version
 from framework.sources.delta.source import NextVersion, moved_offset
@@ -157,11 +158,12 @@ class Rewinds:
             return done
         flows = [str(flow.flow) for flow in rewind.flows if flow.dataset == table.dataset]
         mark = json.dumps({"sluice": {"rewind": rewind.rewind_id, "flows": flows}})
-        present = DeltaTable.forPath(session_for(self.store.spark, {USER_METADATA: mark}), table.path)
+        session = session_for(self.store.spark, {USER_METADATA: mark})
         if table.version is None:
-            present.toDF().limit(0).write.format("delta").mode("overwrite").save(table.path)
+            nothing = DeltaTable.forPath(session, table.path).toDF().limit(0)
+            nothing.write.format("delta").mode("overwrite").save(table.path)
         else:
-            present.restoreToVersion(table.version)
+            restore(session, self.store.storage, table.path, table.version)
         done = restore_version(self.store.storage, table, rewind)
         assert done is not None, table.path
         return done
