@@ -68,9 +68,9 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
 
 DATABASES: dict[str, tuple[Callable[[int, int], list[Measure]], int, int]] = {
     "chunks": (snapshot_chunks.measure, 3, snapshot_chunks.ROWS),
-    "snapshots": (snapshots.measure, 3, snapshots.ROWS),
+    "snapshots": (snapshots.measure, 3, snapshot_chunks.ROWS),
     "changes": (changes.measure, 3, changes.ROWS),
-    "kills": (kills.measure, 5, kills.ROWS),
+    "kills": (kills.measure, 5, snapshot_chunks.ROWS),
 }
 """The benchmark, its pairs and its rows, by name."""
 

@@ -177,7 +177,7 @@ class _Changes:
 
     def _receive(self) -> float:
         """The time in which `pg_recvlogical` receives the log up to here."""
-        ((end,),) = self._query("SELECT pg_current_wal_insert_lsn()::text")
+        end = str(self._query("SELECT pg_current_wal_insert_lsn()::text")[0][0])
         arguments = [
             "--slot", "bench_theirs", "--start", "--endpos", end, "--no-loop", "-o", "proto_version=1", "-o",
             "publication_names=bench_ours", "-f", "/dev/null", "-d",
@@ -241,7 +241,7 @@ class _Changes:
 
 def _commit_times(table: Path) -> dict[str, float]:
     """The time at which each file of a table became visible, in epoch seconds."""
-    found = {}
+    found: dict[str, float] = {}
     for commit in (table / "_delta_log").glob("[0-9]*.json"):
         for line in commit.read_text("utf-8").splitlines():
             add = json.loads(line).get("add")

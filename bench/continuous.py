@@ -353,8 +353,10 @@ def idle_measures(
     settle(running)
     time.sleep(10)  # the session's own work after the last batch: its context cleaner, its metrics
     before, begin = processes.cpu_seconds_by_process(), time.monotonic()
-    while (seconds := time.monotonic() - begin) < minutes * 60:
+    after, seconds = before, 0.0
+    while seconds < minutes * 60:
         time.sleep(1)
+        seconds = time.monotonic() - begin
         after = processes.cpu_seconds_by_process()
     python, java = ((late - early) / seconds for early, late in zip(before, after, strict=True))
     return [

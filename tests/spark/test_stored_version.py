@@ -73,6 +73,7 @@ def test_a_restore_is_the_commit_of_delta(spark: SparkSession, tmp_path: Path) -
     table, storage = changed_table(spark, tmp_path), open_storage(str(tmp_path))
     session = spark.newSession()
     session.conf.set("spark.databricks.delta.commitInfo.userMetadata", '{"by": "us"}')
+    ours = table
     for version in (1, 4):
         expected, ours = (TableAddress(path=str(tmp_path / f"{name} {version}")) for name in ("expected", "ours"))
         for each in (expected, ours):
