@@ -152,3 +152,15 @@ def opened_room(folder: Path) -> Iterator[Room]:
         yield room
     finally:
         room.close()
+
+
+@contextmanager
+def in_use(room: Room) -> Iterator[None]:
+    """Use the room's session in this process, without doing anything with it."""
+    connection = room.connection()
+    answer = connection.ask({"want": "session", "pid": os.getpid(), "command": "pytest a-test"})
+    assert answer is not None
+    assert "gateway" in answer
+    yield
+    connection.send({"bye": "unused"})
+    connection.close()

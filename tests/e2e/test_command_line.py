@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.session_room import MASTER, Room, opened_room, until
+from tests.e2e.session_room import MASTER, REFUSED, Room, in_use, opened_room, runs, until
 from tests.support.command_line import SLUICE, environment, result_of, sluice
 
 PROGRESS_LINE = re.compile(r"\d\d:\d\d:\d\d  \w+: .+|\d\d:\d\d:\d\d  [\w ]+: .+")
@@ -153,37 +154,52 @@ def files_of(room: Room) -> list[str]:
     return sorted(str(path) for path in found if "__pycache__" not in path.parts and ".pyc" not in path.suffixes)
 
 
-def interrupt(room: Room, options: tuple[str, str], number: signal.Signals, variables: dict[str, str]) -> Any:
-    """Start an update, send it a signal when its flow has committed a batch, and return its code and its result."""
+def interrupt(room: Room, options: tuple[str, str], number: signal.Signals) -> Any:
+    """Start an update, send it a signal when its flow has committed a batch, and return its code and its outputs."""
     command = [*SLUICE, "run", *options, *MASTER, "--param", "nap=2000", "-o", "json"]
     checkpoints = room.folder / ".sluice" / "slow" / "checkpoints"
     before = len(list(checkpoints.rglob("commits/*")))
     with subprocess.Popen(
-        command, cwd=room.folder, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=room.folder, env=room.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         while process.poll() is None and len(list(checkpoints.rglob("commits/*"))) <= before:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.1)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=120)
-    return process.returncode, json.loads(out)
+        out, said = process.communicate(timeout=120)
+    return process.returncode, json.loads(out), said
 
 
 def test_ctrl_c_and_sigterm_cancel_and_the_next_update_goes_on(warm: Room) -> None:
     """A canceled update ends with its signal's code and CANCELED; after the next update every row exists once.
 
-    Ctrl-C comes to a command with a JVM of its own, and SIGTERM to one that uses the session of the folder.
+    Ctrl-C comes to a command with a JVM of its own, because a process uses the session of the folder: the command names
+    that process. SIGTERM comes to one that uses the session.
     """
     for number in range(6):
         warm.write(f"numbers/{number:02}.json", f'{{"n": {number}}}\n')
     spec = warm.project("slow", SLOW_MODULE, configuration={"numbers.data": f"{warm.folder}/numbers", "nap": "0"})
-    for number, variables in ((signal.SIGINT, environment()), (signal.SIGTERM, warm.variables)):
-        code, result = interrupt(warm, spec, number, variables)
+    used = warm.status()["commands"]
+    with in_use(warm):
+        cold = interrupt(warm, spec, signal.SIGINT)
+    assert warm.status()["commands"] == used
+    in_session = interrupt(warm, spec, signal.SIGTERM)
+    for number, (code, result, _) in ((signal.SIGINT, cold), (signal.SIGTERM, in_session)):
         assert (code, result["state"]) == (128 + number, "CANCELED")
         assert [flow["state"] for flow in result["flows"]] == ["STOPPED"]
+    assert f"{REFUSED} process {os.getpid()} (pytest a-test) uses it." in cold[2].splitlines()
     events = result_of(warm.sluice("events", *spec, "--type", "update_progress", "-o", "json"))
     states = [event["details"]["update_progress"]["state"] for event in events]
     assert states.count("CANCELED") == 2
     assert result_of(warm.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
     rows = result_of(warm.sluice("sql", "SELECT n FROM numbers ORDER BY n", *spec, *MASTER, "-o", "json"))
     assert [row["n"] for row in rows] == list(range(6))
+
+
+def test_a_stopped_session_leaves_nothing(warm: Room) -> None:
+    """After `stop` no process and no socket is left, and a second `stop` says so."""
+    done = warm.sluice("session", "stop")
+    assert done.returncode == 0
+    assert not warm.socket.exists()
+    until(lambda: not any(map(runs, warm.processes())), "the end of the stopped session")
+    assert warm.sluice("session", "stop").stdout.startswith("No session runs for this folder")

@@ -17,18 +17,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.session_room import MASTER, REFUSED, Room, runs, until
+from tests.e2e.session_room import MASTER, Room, in_use, runs, until
 from tests.support.command_line import SLUICE, result_of
 
 ONE = ("sql", "SELECT 1 AS one", *MASTER, "-o", "json")
 
-NUMBERS = """
-    from pyspark import pipelines as dp
-
-    @dp.materialized_view
-    def numbers():
-        return spark.range(3)
-"""
 SLOW = """
     import time
     from pyspark import pipelines as dp
@@ -170,9 +163,10 @@ FIND_EVERYTHING = f"""{LISTENERS}
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """The folder of all tests, with one small project that is found without naming it."""
+    """The folder of all tests, with one project that is found without naming it."""
     found = Room(tmp_path_factory.mktemp("room"), Path(tempfile.mkdtemp(prefix="s", dir="/tmp")))
-    found.project("pipeline", NUMBERS)
+    data = {"data": str(found.folder / "users-data")}
+    found.project("pipeline", dedent(PRICES) + dedent(USERS), configuration=data)
     yield found
     found.close()
 
@@ -181,18 +175,6 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
 def session(room: Room) -> Any:
     """The status of the room's session, which is ready and unused."""
     return room.start()
-
-
-@contextmanager
-def in_use(room: Room) -> Iterator[None]:
-    """Use the session in this process, without doing anything with it."""
-    connection = room.connection()
-    answer = connection.ask({"want": "session", "pid": os.getpid(), "command": "pytest a-test"})
-    assert answer is not None
-    assert "gateway" in answer
-    yield
-    connection.send({"bye": "unused"})
-    connection.close()
 
 
 def is_one(done: subprocess.CompletedProcess[str]) -> bool:
@@ -208,17 +190,6 @@ def used_since(room: Room, before: Any) -> int:
     return int(now["commands"] - before["commands"])
 
 
-def test_commands_of_the_folder_use_its_one_jvm(room: Room, session: Any) -> None:
-    """Commands leave the JVM running, are counted, and say nothing about a start."""
-    run = room.sluice("run", *MASTER, "-o", "json")
-    assert result_of(run)["state"] == "COMPLETED"
-    show = room.sluice("sql", "SELECT id FROM numbers ORDER BY id", *MASTER, "-o", "json")
-    assert result_of(show) == [{"id": 0}, {"id": 1}, {"id": 2}]
-    assert show.stderr == ""
-    assert "Spark" not in run.stderr
-    assert used_since(room, session) == 2
-
-
 def test_a_session_that_is_ready_is_not_started_twice(room: Room, session: Any) -> None:
     """A second `start` prints the status of the first one, and `status` prints what the server answers."""
     done = room.sluice("session", "start", *MASTER)
@@ -228,54 +199,61 @@ def test_a_session_that_is_ready_is_not_started_twice(room: Room, session: Any) 
     assert used_since(room, session) == 0
 
 
-def test_a_second_command_starts_cold_and_names_the_user(room: Room, session: Any) -> None:
-    """While a process uses the session, another command succeeds without it; `stop` is refused."""
+def test_a_session_in_use_is_not_stopped(room: Room, session: Any) -> None:
+    """`stop` is refused and names the user; the session goes on after its use."""
     with in_use(room):
-        done = room.sluice(*ONE)
-        assert is_one(done)
-        assert f"{REFUSED} process {os.getpid()} (pytest a-test) uses it.\n" == done.stderr
         stop = room.sluice("session", "stop")
-        assert (stop.returncode, stop.stdout) == (1, "")
-        assert stop.stderr.startswith(f"[SESSION_IN_USE] Process {os.getpid()} (pytest a-test) uses ")
+    assert (stop.returncode, stop.stdout) == (1, "")
+    assert stop.stderr.startswith(f"[SESSION_IN_USE] Process {os.getpid()} (pytest a-test) uses ")
     assert used_since(room, session) == 0
 
 
 @pytest.fixture(scope="module")
 def shop(room: Room) -> Any:
-    """The rows of a project after two updates, and how many commands used the session: two updates and a query.
+    """The rows after two updates, what the commands said, and how many of them used the session.
 
     Before the second update there were other code and more events.
     """
-    before = room.start()
-    spec = room.project("shop", dedent(PRICES) + dedent(USERS), configuration={"data": str(room.folder / "users-data")})
+    before, said = room.start(), []
     for seq, (rate, tax, names) in enumerate(((1, 0, ["Ann", "Bob"]), (10, 5000, ["Anna"]))):
         room.write("rates.py", f"def rated(n):\n    return n * {rate}\n")
         room.write("lib/taxes.py", f"TAX = {tax}\n")
         rows = [{"id": number, "name": name, "seq": seq} for number, name in enumerate(names)]
         room.write(f"users-data/{seq}.json", "\n".join(map(json.dumps, rows)))
-        assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
+        done = room.sluice("run", *MASTER, "-o", "json")
+        assert result_of(done)["state"] == "COMPLETED"
+        said.append(done.stderr)
     query = "SELECT sort_array(collect_list(%s)) AS found FROM %s"
     both = " UNION ALL ".join(query % each for each in (("string(price)", "prices"), ("name", "users")))
-    found = result_of(room.sluice("sql", both, *spec, *MASTER, "-o", "json"))
-    return [row["found"] for row in found], used_since(room, before)
+    done = room.sluice("sql", both, *MASTER, "-o", "json")
+    return [row["found"] for row in result_of(done)], [*said, done.stderr], used_since(room, before)
+
+
+def test_commands_of_the_folder_use_its_one_jvm(shop: Any) -> None:
+    """Commands leave the JVM running, are counted, and say nothing about a start."""
+    _, (*of_updates, of_query), used = shop
+    assert used == 3
+    assert of_query == ""
+    assert [said for said in of_updates if "Spark" in said] == []
 
 
 def test_edited_code_is_used_at_once(shop: Any) -> None:
     """A function has the new code of a module beside the pipeline, and of one that its Python worker imports."""
-    (prices, _), used = shop
+    (prices, _), _, used = shop
     assert (prices, used) == (["5000", "5010", "5020"], 3)
 
 
 def test_auto_cdc_works_in_command_after_command(shop: Any) -> None:
     """The callbacks of a stream reach the Python of their own command."""
-    (_, users), used = shop
+    (_, users), _, used = shop
     assert (users, used) == (["Anna", "Bob"], 3)
 
 
 def test_a_command_with_other_circumstances_starts_cold_and_says_why(room: Room, session: Any, tmp_path: Path) -> None:
     """The reason names an environment variable without its value, and a setting that only a start can set.
 
-    There is none in another folder, with SLUICE_SESSION=off, or with the option `--cold`.
+    There is none in another folder, with SLUICE_SESSION=off, or with the option `--cold`. While a process uses the
+    session, the reason names it.
     """
     here = str(room.folder)
     cases: list[tuple[dict[str, str], dict[str, str], str, bool]] = [
@@ -292,6 +270,8 @@ def test_a_command_with_other_circumstances_starts_cold_and_says_why(room: Room,
         None,
         None,
     ]
+    with in_use(room):
+        assert room.script(STARTS % cases[:1]) == [f"process {os.getpid()} (pytest a-test) uses it"]
     assert used_since(room, session) <= 1  # the one that compared the settings in the JVM
 
 
@@ -398,53 +378,40 @@ def test_updates_that_lose_their_command_or_their_jvm_end_with_every_row_once(ro
     assert "Traceback" not in errors
     assert "py4j" not in errors
     assert commits(storage) < 6
-    assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
+    cold = STARTS % [({}, {}, str(room.folder), False)]
+    assert len(room.script(cold)) == 1  # also while the server ends
     until(lambda: not runs(session["pid"]), "the end of the server")
     assert room.status() == {"running": False}
     assert not room.socket.exists()
-    assert room.script(STARTS % [({}, {}, str(room.folder), False)]) == [None]
+    assert room.script(cold) == [None]
     room.start()
+    assert result_of(room.sluice("run", *spec, *MASTER, "-o", "json"))["state"] == "COMPLETED"
     rows = result_of(room.sluice("sql", "SELECT n FROM numbers ORDER BY n", *spec, *MASTER, "-o", "json"))
     assert [row["n"] for row in rows] == list(range(6))
 
 
-def test_a_killed_server_leaves_no_jvm_and_can_be_started_again(room: Room, session: Any) -> None:
-    """The next command starts cold without a word, although the socket is still there."""
+def test_a_killed_server_leaves_no_jvm_and_another_one_ends_with_its_login(room: Room, session: Any) -> None:
+    """The next command starts cold without a word, although the socket is still there; a session can be started again.
+
+    After the shell of a terminal session is gone, no process of its session is left. `tests/unit/session` has the other
+    ends: the idle time, the folder and the socket; `test_command_line.py` has `stop`.
+    """
     os.kill(session["pid"], signal.SIGKILL)
     until(lambda: not runs(session["jvm"]), "the end of the JVM")
     assert room.socket.exists()
     assert room.script(STARTS % [({}, {}, str(room.folder), False)]) == [None]
-    again = room.start("--idle-minutes", "7")
-    assert (again["pid"] != session["pid"], again["ends_after_idle_seconds"]) == (True, 420)
-    assert is_one(room.sluice(*ONE))
-    assert used_since(room, again) == 1
-
-
-@pytest.mark.usefixtures("session")
-def test_a_stopped_session_leaves_nothing(room: Room) -> None:
-    """After `stop` no process and no socket is left, and a second `stop` says so.
-
-    `tests/unit/session` has the other ends: the idle time, the folder and the login.
-    """
-    done = room.sluice("session", "stop")
-    assert done.returncode == 0
-    assert not room.socket.exists()
-    until(lambda: not any(map(runs, room.processes())), "the end of the stopped session")
-    assert room.sluice("session", "stop").stdout.startswith("No session runs for this folder")
-
-
-def test_a_session_ends_with_the_login_that_started_it(room: Room, tmp_path: Path) -> None:
-    """After the shell of a terminal session is gone, no process of its session is left."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    before = {*room.processes()}
-    start = " ".join(map(shlex.quote, [*SLUICE, "session", "start", *MASTER]))
+    start = " ".join(map(shlex.quote, [*SLUICE, "session", "start", *MASTER, "--idle-minutes", "7"]))
     with subprocess.Popen(
         ["/bin/sh", "-c", f"{start} && echo ready && exec sleep 600"],
-        cwd=folder, env=room.variables, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        cwd=room.folder, env=room.variables, stdout=subprocess.PIPE, text=True, start_new_session=True,
     ) as shell:  # fmt: skip
         assert shell.stdout is not None
         assert any(line == "ready\n" for line in shell.stdout)
-        assert any(map(runs, {*room.processes()} - before))
+        again = room.status()
+        assert (again["pid"] != session["pid"], again["ends_after_idle_seconds"]) == (True, 420)
+        assert is_one(room.sluice(*ONE))
+        assert used_since(room, again) == 1
+        assert runs(again["jvm"])
         shell.kill()
-    until(lambda: not any(map(runs, {*room.processes()} - before)), "the end of the session")
+    until(lambda: not any(map(runs, room.processes())), "the end of the session")
+    assert not room.socket.exists()
