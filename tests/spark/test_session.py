@@ -17,13 +17,14 @@ from framework.session.jvm_process import _pyspark_of_workers
 from framework.session.spark_session import start_session
 
 _LIFE = """
-import sys
+import os, sys
 from framework.session.spark_session import start_session, stop_session
 
 def life(master, conf):
     spark = start_session(app_name="life", master=master, spark_conf=conf, short=True)
     process = spark.sparkContext._gateway.proc
-    spark.range(3).write.format("delta").mode("overwrite").save(sys.argv[1])
+    if not os.path.exists(sys.argv[1]):
+        spark.range(3).write.format("delta").save(sys.argv[1])
     spark.sparkContext.setJobDescription("noise")
     spark.sql("SELECT 1").hint("no_such_hint").collect()
     python = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("sys").executable).first()
