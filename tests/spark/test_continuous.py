@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from framework.checkpoints.reset_requests import ResetRequest, ResetRequests
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
+from framework.plan import planner
+from framework.plan.steps import Continuous
 from framework.record.events import Event
 from framework.run.update.checkpoint_actions import reset_checkpoint
 from framework.run.update.results import FlowState, UpdateState
@@ -183,21 +186,17 @@ def test_a_failure_that_cannot_heal_ends_one_flow_and_fails_the_update_at_its_st
     files(world, "a", '{"id": -1}')
     files(world, "b", '{"id": 1}')
     pipeline, seen = world.pipeline(declare, configuration=OFTEN), Watched(world)
+
+    def shown(running: RunningUpdate) -> dict[str, Any]:
+        return {flow.flow.rpartition(".")[2]: flow for flow in running.board.flows}
+
     with started(pipeline) as running:
         until(lambda: any(flow.health is FlowHealth.FAILED for flow in running.flows), running, may_fail=True)
         files(world, "b", '{"id": 2}')
         until(lambda: seen.rows("sound") == [(1,), (2,)], running, may_fail=True)
         reasons = {flow.flow.table: flow.reason for flow in running.flows}
-        until(
-            lambda: {flow.written for flow in running.board.flows if flow.flow.endswith(".sound")} == {2},
-            running,
-            may_fail=True,
-        )
-        until(
-            lambda: ("reader", "IDLE") in {(flow.flow.rpartition(".")[2], flow.state) for flow in running.board.flows},
-            running,
-            may_fail=True,
-        )
+        until(lambda: shown(running)["sound"].written == 2, running, may_fail=True)
+        until(lambda: shown(running)["reader"].state == "IDLE", running, may_fail=True)
         board, lines, html = running.board, repr(running).splitlines(), running._repr_html_()
         result = running.stop()
     states = {flow.dataset.rpartition(".")[2]: (flow.state, flow.reason) for flow in board.flows}
@@ -385,11 +384,12 @@ def test_a_source_that_takes_longer_than_the_idle_time_is_not_interrupted(
 ) -> None:
     """A query ends when its sources have no data, not while they look for some; their rows arrive."""
     slow, groups, taken = threading.Event(), stream.file_groups, list[float]()  # type: ignore[attr-defined]
+    swap.setattr(planner, "Continuous", partial(Continuous, idle_seconds=1.0))
 
     def slowly(*arguments: Any) -> Any:
         begin = time.monotonic()
         found = groups(*arguments)
-        while slow.is_set() and time.monotonic() < begin + 7:
+        while slow.is_set() and time.monotonic() < begin + 4:
             found = groups(*arguments)  # jobs, which the end of the query would cancel
         taken.append(time.monotonic() - begin)
         return found
@@ -408,7 +408,7 @@ def test_a_source_that_takes_longer_than_the_idle_time_is_not_interrupted(
         until(lambda: seen.rows("grown") == [("1",)], running)
         slow.set()
         files(world, "grown", '{"id": "2", "a": "x"}')
-        until(lambda: bool(taken) and taken[-1] > 7, running)
+        until(lambda: bool(taken) and taken[-1] > 4, running)
         slow.clear()
         until(lambda: seen.rows("grown") == [("1", None), ("2", "x")], running)
 
