@@ -4,8 +4,9 @@ pgbench writes while `sluice run` takes a snapshot in chunks and follows the log
 Each round kills the process with SIGKILL after a random number of durable effects, or stops the database as a loss of
 power would. A killed process costs its start, so most kills are in updates of the test's own process: of the process
 that reads the log, and of flows between two durable effects. Moments are drawn from a seed: `SLUICE_KILL_SEED` repeats
-them as far as timing allows. `SLUICE_KILLS` sets the number of killed processes of updates; with `SLUICE_KILL_MINUTES`
-there is one every 20 seconds until the minutes are over.
+them as far as timing allows. `SLUICE_KILLS` sets the number of killed processes of updates; from three on, as in
+`make soak`, 20 kills are drawn in place of eight. With `SLUICE_KILL_MINUTES` there is one every 20 seconds until the
+minutes are over.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ MODULE = Path(__file__).parents[1] / "databases" / "fixtures" / "bank" / "bank.p
 SEED = int(os.environ.get("SLUICE_KILL_SEED", "0")) or fresh_seed()
 KILLS = int(os.environ.get("SLUICE_KILLS", "2"))
 KILL_MINUTES = float(os.environ.get("SLUICE_KILL_MINUTES", "0"))
-LEAST_KILLS = 20
+LEAST_KILLS = 20 if KILLS > 2 or KILL_MINUTES else 8
 _DEADLINE_SECONDS = 300
 _ROUND_SECONDS = 20
 _ACCOUNTS = 100_000
@@ -194,14 +195,16 @@ def kill_reader(pipeline: Pipeline, chance: Random) -> int:
 
 
 def kill_within(pipeline: Pipeline, chance: Random, kills: int) -> int:
-    """Run updates until so many flows or readers were killed; return how many were."""
-    done = 0
+    """Run updates until so many flows and readers were killed, of each kind some; return how many were."""
+    flows = readers = 0
     for number in range(10 * LEAST_KILLS):
-        if done >= kills:
-            break
-        done += kill_reader(pipeline, chance) if number % (_READERS + 1) else end_flows(pipeline, chance)
-    assert done >= kills, (done, SEED)
-    return done
+        if flows and readers > 1 and flows + readers >= kills:
+            return flows + readers
+        if number % (_READERS + 1):
+            readers += kill_reader(pipeline, chance)
+        else:
+            flows += end_flows(pipeline, chance)
+    raise AssertionError((flows, readers, SEED))
 
 
 def test_kills_of_the_process_and_of_the_database_leave_no_trace(spark: SparkSession, bank: Bank) -> None:
