@@ -1,18 +1,18 @@
-"""After a kill between any two durable writes, the next update ends in the same rows."""
+"""After a kill between any two durable writes, the next update ends in the same rows.
+
+Random histories of files with simulated kills are in `tests/properties/test_cloud_files_converge.py`.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from delta import DeltaTable
 
 from framework import Pipeline
 from framework.checkpoints.generations import GenerationState, GenerationStore
@@ -21,182 +21,49 @@ from framework.foundation.names import QualifiedName
 from framework.plan.steps import SkipStep
 from framework.run.update.results import UpdateState
 from framework.testing.crashes import CrashJob, CrashPoint, kill_updates
+from tests.support.killed_bank import (
+    ACCOUNT,
+    ALL,
+    AMOUNT,
+    CHANGE,
+    EVERY_POINT,
+    FIXTURES,
+    POINTS,
+    SCENARIOS,
+    Bank,
+    Rows,
+    Scenario,
+    case_name,
+    once_each,
+)
+from tests.support.killed_files import (
+    POINTS_OF_FILES,
+    READINGS,
+    WIDENING,
+    Files,
+    files_name,
+    jobs_of_files,
+    readings,
+    widening,
+)
+from tests.support.plain_tables import table_rows
 from tests.support.settings import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Rows = list[tuple[Any, ...]]
+OF_HISTORIES = FIXTURES / "history" / "history.py"
 
-FIXTURES = Path(__file__).parent / "fixtures"
-MODULE, OF_HISTORIES = FIXTURES / "bank" / "bank.py", FIXTURES / "history" / "history.py"
-ACCOUNT, AMOUNT = "account INT, owner STRING", "account INT, amount INT"
-CHANGE = "account INT, owner STRING, operation STRING, position INT"
-
-# What an uninterrupted update makes of all sources; the rebuild of the ledger alone reads payments as they were.
-ACCOUNTS = [(1, "Anna"), (4, "Di")]
-PAYMENTS = [(1, 1), (1, 5), (3, 7), (4, 9)]
-LEDGER = [(1, 1), (1, 5), (1, 10), (2, 20), (3, 7), (4, 9)]
-LEDGER_REREAD = [(1, 5), (1, 10), (2, 20), (3, 7)]
-ALL: Mapping[str, Rows] = {
-    "payments": PAYMENTS,
-    "ledger": LEDGER,
-    "accounts": ACCOUNTS,
-    "balances": [(1, "Anna", 16), (4, "Di", 9)],
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """An update to be killed, the update after it, and the expected tables after both.
-
-    Args:
-        start: the initial state: `fresh`, `begun` (all flows ran before the last changes arrived), `halfway` (as
-            begun, and a full refresh of the accounts failed in the middle), `lossy` (as begun, and the sources lost
-            rows that were read before), `lost` (as begun, and all tables were deleted), or `ahead` (the flows of
-            payments and accounts ran after the last changes arrived, too).
-        update: the request of the killed update.
-        again: the request of the update after it.
-        rewinds: the killed command is no update, but a rewind to the end of the first one.
-    """
-
-    start: str
-    tables: Mapping[str, Rows]
-    update: Mapping[str, Any] = field(default_factory=dict)
-    again: Mapping[str, Any] = field(default_factory=dict)
-    rewinds: bool = False
-
-
-HISTORY = {"full_refresh": ["accounts", "ledger"], "keep_history": True, "history_keys": ["*"]}
-
-SCENARIOS = {
-    "first": Scenario(start="fresh", tables=ALL),
-    "next": Scenario(start="begun", tables=ALL),
-    # What follows concerns the killed flow or the tables at the failpoint, and not the flows that have not run.
-    "payments": Scenario(start="fresh", tables={"payments": PAYMENTS}, again={"refresh": ["payments"]}),
-    "lost ledger": Scenario(
-        start="lost",
-        tables={"payments": PAYMENTS, "ledger": LEDGER},
-        again={"refresh": ["payments", "ledger"]},
-    ),
-    "lost accounts": Scenario(start="lost", tables={"accounts": ACCOUNTS}, again={"refresh": ["accounts"]}),
-    "rebuild": Scenario(
-        start="begun",
-        tables={"accounts": ACCOUNTS},
-        update={"full_refresh": ["accounts"]},
-        again={"refresh": ["accounts"]},
-    ),
-    "append": Scenario(
-        start="begun",
-        tables={"ledger": LEDGER_REREAD},
-        update={"full_refresh": ["ledger"]},
-        again={"refresh": ["ledger"]},
-    ),
-    "anew": Scenario(
-        start="halfway",
-        tables={"accounts": ACCOUNTS},
-        update={"full_refresh": ["accounts"]},
-        again={"refresh": ["accounts"]},
-    ),
-    "reset": Scenario(
-        start="begun",
-        tables={"accounts": ACCOUNTS},
-        update={"reset_checkpoints": ["change"]},
-        again={"refresh": ["accounts"]},
-    ),
-    "history": Scenario(
-        start="lossy",
-        tables={"accounts": ACCOUNTS, "ledger": LEDGER_REREAD},
-        update=HISTORY,
-        again=HISTORY,
-    ),
-    "history of accounts": Scenario(
-        start="lossy",
-        tables={"accounts": ACCOUNTS},
-        update=HISTORY,
-        again={"full_refresh": ["accounts"], "keep_history": True},
-    ),
-    "history of ledger": Scenario(
-        start="lossy",
-        tables={"ledger": LEDGER_REREAD},
-        update=HISTORY,
-        again={**HISTORY, "full_refresh": ["ledger"]},
-    ),
-    "history continued": Scenario(
-        start="lossy",
-        tables={"accounts": ACCOUNTS, "ledger": LEDGER_REREAD},
-        update=HISTORY,
-        again={"refresh": ["accounts", "ledger"]},
-    ),
-    "continuous": Scenario(start="begun", tables=ALL, update={"continuous": True}),
-    # The update finishes the rewind of all tables, and goes on with some.
-    "rewind": Scenario(
-        start="ahead",
-        tables={"payments": PAYMENTS, "accounts": ACCOUNTS},
-        again={"refresh": ["payments", "accounts"]},
-        rewinds=True,
-    ),
-}
-
-# Every failpoint at least once; one that an update passes several times, not only at the first passing.
-POINTS = [
-    ("next", "cdc.after_merge", 1),
-    ("next", "views.after_commit", 1),
-    ("first", "tables.after_create", 1),
-    ("first", "storage.before_replace", 4),
-    ("first", "run.before_once_mark", 1),
-    ("first", "storage.before_replace", 10),
-    # A flow that is suspended in its query blocks every later query with its id, of a copy of the same checkpoint:
-    # these have new checkpoints.
-    ("payments", "quarantine.after_rows", 1),
-    ("payments", "quarantine.after_target", 1),
-    ("first", "appends.after_commit", 1),
-    ("first", "cdc.after_tombstones", 1),
-    ("first", "cdc.after_merge", 1),
-    ("first", "cdc.after_merge", 2),
-    ("first", "views.after_commit", 1),
-    ("lost ledger", "tables.before_create", 2),
-    ("lost ledger", "generations.after_begin", 1),
-    ("lost accounts", "tables.after_create", 3),
-    ("history of accounts", "backups.after_copy", 2),
-    ("history of ledger", "backups.after_mark", 1),
-    ("history", "rebuilds.after_history", 2),
-    ("history continued", "rebuilds.after_history", 1),
-    ("history continued", "rebuilds.after_publish", 1),
-    ("append", "run.before_once_mark", 1),
-    ("append", "rebuilds.after_publish", 1),
-    ("rebuild", "rebuilds.after_begin", 1),
-    ("rebuild", "run.before_once_mark", 1),
-    ("rebuild", "cdc.after_tombstones", 1),
-    ("rebuild", "rebuilds.after_freeze", 1),
-    ("rebuild", "rebuilds.after_auxiliary", 1),
-    ("rebuild", "rebuilds.after_publish", 1),
-    ("rebuild", "rebuilds.after_mark", 1),
-    ("rebuild", "rebuilds.after_promote", 1),
-    ("anew", "generations.before_delete", 1),
-    ("reset", "storage.before_replace", 1),
-    ("reset", "cdc.after_merge", 1),
-    ("rewind", "rewinds.after_table", 2),
-    ("rewind", "rewinds.after_generation", 2),
-    ("continuous", "cdc.after_merge", 1),
-    ("continuous", "views.after_commit", 1),
-]
-# CI kills once at each place that an update can pass; with SLUICE_CRASH_POINTS=all also at its later passings and in
-# other kinds of updates.
-EVERY_POINT = os.environ.get("SLUICE_CRASH_POINTS") == "all"
 # A lease exists on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker. A prune is cut short in
-# tests/spark/test_honest_plan.py, a replay in tests/spark/test_quarantine.py, files are read in test_cloud_files.py,
-# those of staging in test_postgres.py, a rewind at each of its writes in tests/spark/test_rewind.py. The lists of files
-# are merged in tests/unit/sources/test_file_log.py, types become wider in test_cloud_files.py. A refresh is given up in
-# tests/spark/test_interrupted_type_changes.py.
+# tests/spark/test_honest_plan.py, a replay in tests/spark/test_quarantine.py. Kills while files are staged are in
+# test_postgres.py, those at each write of a rewind in tests/spark/test_rewind.py. The lists of files are merged in
+# tests/unit/sources/test_file_log.py. A refresh is given up in tests/spark/test_interrupted_type_changes.py.
 ELSEWHERE = {
     "staging.after_files", "staging.after_commit", "quarantine.after_claim", "quarantine.after_replay",
     "lease.before_cleaning", "prune.after_mark", "prune.before_table", "prune.before_unmark",
-    "cloud_files.before_start", "cloud_files.after_start",
     "rewinds.after_mark", "rewinds.after_checkpoint", "rewinds.after_quarantine", "rewinds.after_abandon",
     "rewinds.after_refresh", "rewinds.after_names", "rewinds.after_restore",
-    "cloud_files.after_files", "cloud_files.after_merge", "cloud_files.after_columns", "cloud_files.before_clean_mark",
-    "cloud_files.after_known", "resets.after_begin", "tables.before_wider_types", "tables.after_wider_types",
+    "cloud_files.after_merge", "cloud_files.before_clean_mark", "cloud_files.after_known", "resets.after_begin",
     "views.after_give_up",
 }  # fmt: skip
 
@@ -208,78 +75,10 @@ HISTORIES: Mapping[str, Rows] = {
 }
 
 
-def once_each(points: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
-    """The last kill of a triggered update at each failpoint.
-
-    Rebuilds pass most failpoints, and the first ones are passed on the way there. A rewind is killed once: it can't be
-    copied, and tests/spark/test_rewind.py interrupts one at each of its failpoints. A continuous update is killed at
-    random moments in test_continuous.py.
-    """
-    triggered = [point for point in points if point[0] != "continuous"]
-    return list({"rewind" if point[0] == "rewind" else point[1]: point for point in triggered}.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bank:
-    """Copies of one pipeline, each in a separate folder, over the same sources."""
-
-    spark: SparkSession
-    root: Path
-    module: Path = MODULE
-
-    def feed(self, source: str, ddl: str, *rows: tuple[Any, ...]) -> None:
-        """Append rows to a source in one commit."""
-        frame = self.spark.createDataFrame(list(rows), ddl).coalesce(1)
-        frame.write.format("delta").mode("append").save(str(self.root / "sources" / source))
-
-    def copy(self, name: str, of: str | None = None) -> Path:
-        """Return the spec of a new copy, with the current storage of another one."""
-        folder = self.root / name
-        if of is not None:
-            shutil.copytree(self.root / of, folder)
-            return folder / "pipeline.yml"
-        folder.mkdir()
-        shutil.copy(self.module, folder)
-        spec = {
-            "name": "bank",
-            "storage": "storage",
-            "development": True,
-            "configuration": {"bank.source": str(self.root / "sources")},
-            "libraries": [{"file": {"path": self.module.name}}],
-        }
-        (folder / "pipeline.yml").write_text(json.dumps(spec))  # JSON is YAML too
-        return folder / "pipeline.yml"
-
-    def lose(self, name: str, lost: Mapping[str, str]) -> None:
-        """Give a copy sources of its own, without the rows that meet a condition."""
-        folder = self.root / f"sources of {name}"
-        shutil.copytree(self.root / "sources", folder)
-        for source, condition in lost.items():
-            DeltaTable.forPath(self.spark, str(folder / source)).delete(condition)
-        file = self.root / name / "pipeline.yml"
-        spec = json.loads(file.read_text())
-        file.write_text(json.dumps({**spec, "configuration": {"bank.source": str(folder)}}))
-
-    @property
-    def first_update(self) -> str:
-        """The id of the update that ran before the last changes arrived."""
-        storage = self.pipeline("begun").storage
-        (name,) = storage.list_names(storage.path("events"))
-        return name.removesuffix(".jsonl")
-
-    def pipeline(self, name: str) -> Pipeline:
-        """Return the pipeline of a copy, as in a new process."""
-        return Pipeline.from_spec(self.root / name / "pipeline.yml", spark=self.spark)
-
-
-def case_name(scenario: str, point: CrashPoint) -> str:
-    """The folder of one killed update."""
-    return f"{scenario}-{point.name}-{point.nth}"
-
-
 def rows(pipeline: Pipeline, table: str) -> Rows:
     """The rows of a table, sorted."""
-    return sorted(tuple(row) for row in pipeline.table(table).collect())
+    path = pipeline.storage.path("tables", "main", "default", table)
+    return sorted(map(tuple, table_rows(pipeline.spark, path, without="__sluice")))
 
 
 def kept(pipeline: Pipeline) -> Rows:
@@ -288,14 +87,9 @@ def kept(pipeline: Pipeline) -> Rows:
     return sorted(tuple(row) for row in found.selectExpr("row:account::int", "row:amount::int").collect())
 
 
-def points_asked_for(items: Sequence[pytest.Item]) -> tuple[list[tuple[str, str, int]], list[str]]:
-    """Return the failpoints of the selected tests of this file, of updates and of histories.
-
-    `-k` kills no more updates than it needs.
-    """
-    chosen = [item.callspec.params for item in items if item.path == Path(__file__) and hasattr(item, "callspec")]
-    points = [(each["scenario"], each["failpoint"], each["nth"]) for each in chosen if "failpoint" in each]
-    return points, [each["place"] for each in chosen if "place" in each]
+def params_asked_for(items: Sequence[pytest.Item]) -> list[dict[str, Any]]:
+    """Return the parameters of the selected tests of this file: `-k` kills no more updates than it needs."""
+    return [item.callspec.params for item in items if item.path == Path(__file__) and hasattr(item, "callspec")]
 
 
 @pytest.fixture(scope="module")
@@ -351,21 +145,41 @@ def histories(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def wreckage(
-    bank: Bank, halfway: Path, histories: Bank, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Bank:
+def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Files]:
+    """A pipeline whose files get a new column, and one whose files need wider types."""
+    session, folder = spark.newSession(), tmp_path_factory.mktemp
+    return readings(session, folder("readings")), widening(session, folder("balances"))
+
+
+@pytest.fixture(scope="module")
+def wreckage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The storages of all selected cases, as a kill at the failpoint leaves them, all of one process.
 
     An update is copied at each failpoint, and killed at the last one. The copies are all that is left, so that none of
     them can refer to files of the update that they come from.
     """
-    assert halfway.is_file()
-    asked, places = points_asked_for(request.session.items)
+    asked, jobs = params_asked_for(request.session.items), list[CrashJob]()
+    if points := [(each["scenario"], each["failpoint"], each["nth"]) for each in asked if "failpoint" in each]:
+        assert request.getfixturevalue("halfway").is_file()
+        jobs += jobs_of_bank(request.getfixturevalue("bank"), points)
+    if places := [each["place"] for each in asked if "place" in each]:
+        histories: Bank = request.getfixturevalue("histories")
+        folders = {str(histories.root / place): CrashPoint(name=place) for place in places}
+        jobs.append(CrashJob(spec=str(histories.copy("killed")), copies=folders))
+    if any("point" in each for each in asked):
+        jobs += jobs_of_files(*request.getfixturevalue("files"))
+    kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"), spark_conf=INTERPRETED)
+    for job in jobs:
+        if job.copies:
+            shutil.rmtree(Path(job.spec).parent)
+
+
+def jobs_of_bank(bank: Bank, asked: Sequence[tuple[str, str, int]]) -> list[CrashJob]:
+    """The updates to be killed: scenarios that differ only in what follows have one."""
     if any(SCENARIOS[scenario].start == "ahead" for scenario, _, _ in asked):
         bank.copy("ahead", of="begun")
         ahead = bank.pipeline("ahead").run(refresh=["payments", "accounts"])
         assert ahead.state is UpdateState.COMPLETED
-    # By update: scenarios that differ only in what follows have one.
     killed: dict[str, Scenario] = {}
     copies: dict[str, dict[str, CrashPoint]] = defaultdict(dict)
     jobs = []
@@ -381,22 +195,17 @@ def wreckage(
     for number, (update, scenario) in enumerate(killed.items()):
         spec = bank.copy(f"killed {number}", of=scenario.start)
         jobs.append(CrashJob(spec=str(spec), arguments=scenario.update, copies=copies[update]))
-    if places:
-        folders = {str(histories.root / place): CrashPoint(name=place) for place in places}
-        jobs.append(CrashJob(spec=str(histories.copy("killed")), copies=folders))
-    kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"), spark_conf=INTERPRETED)
-    for folder in (*bank.root.glob("killed *"), *histories.root.glob("killed")):
-        shutil.rmtree(folder)
-    return bank
+    return jobs
 
 
+@pytest.mark.usefixtures("wreckage")
 @pytest.mark.parametrize(("scenario", "failpoint", "nth"), POINTS if EVERY_POINT else once_each(POINTS))
 def test_after_a_kill_the_next_update_ends_as_if_nothing_had_happened(
-    wreckage: Bank, scenario: str, failpoint: str, nth: int
+    bank: Bank, scenario: str, failpoint: str, nth: int
 ) -> None:
     """The tables are those of an uninterrupted update, nothing is left to do, and no temporary files are left."""
     expected = SCENARIOS[scenario]
-    pipeline = wreckage.pipeline(case_name(scenario, CrashPoint(name=failpoint, nth=nth)))
+    pipeline = bank.pipeline(case_name(scenario, CrashPoint(name=failpoint, nth=nth)))
     result = pipeline.run(**expected.again)
     assert result.state is UpdateState.COMPLETED
     assert {name: rows(pipeline, name) for name in expected.tables} == dict(expected.tables)
@@ -440,6 +249,43 @@ def test_a_full_refresh_that_failed_halfway_still_serves_the_old_rows(bank: Bank
     assert [(each.state, each.completed) for each in generations] == [("current", True), ("building", False)]
 
 
+def read_rows(pipeline: Pipeline, table: str) -> list[dict[str, Any]]:
+    """The rows of a table of files without NULL, in the order of their ids."""
+    path = pipeline.storage.path("tables", "main", "default", table)
+    found = [row.asDict() for row in table_rows(pipeline.spark, path, without="__sluice")]
+    return sorted(({k: v for k, v in row.items() if v is not None} for row in found), key=json.dumps)
+
+
+@pytest.mark.usefixtures("wreckage")
+@pytest.mark.parametrize(("start", "point"), POINTS_OF_FILES)
+def test_after_a_kill_the_next_update_has_each_row_once(files: tuple[Files, Files], start: str, point: str) -> None:
+    """Killed at each pair of durable writes of the source, at the first start and when a new column has come."""
+    pipeline = files[0].pipeline(files_name(start, CrashPoint(name=point)))
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert read_rows(pipeline, "readings") == READINGS
+    assert read_rows(pipeline, "sensors") == [{"sensor": "0"}, {"sensor": "1"}, {"sensor": "2"}]
+
+
+@pytest.mark.usefixtures("wreckage")
+@pytest.mark.parametrize(("point", "nth"), WIDENING)
+def test_after_a_kill_while_types_widen_each_row_is_there_once_in_the_wider_types(
+    files: tuple[Files, Files], point: str, nth: int
+) -> None:
+    """Values, keys and sequences that need wider types; a table, and a target of AUTO CDC with a late event."""
+    most = 5_000_000_000
+    pipeline = files[1].pipeline(files_name("begun", CrashPoint(name=point, nth=nth)))
+    assert pipeline.run().state is UpdateState.COMPLETED
+    found = pipeline.table("readings").select("id", "amount", "op", "seq")
+    assert [kind for _, kind in found.dtypes] == ["bigint", "double", "string", "bigint"]
+    assert sorted(tuple(row) for row in found.collect()) == [
+        (1, 10.0, "u", 1), (1, 10.5, "u", 11), (2, 0.0, "d", 12), (2, 20.0, "u", 2), (3, 30.0, "d", 9),
+        (3, 31.0, "u", 8), (most, 1.5, "u", most),
+    ]  # fmt: skip
+    balances = pipeline.table("balances").select("id", "amount", "seq").collect()
+    assert sorted(tuple(row) for row in balances) == [(1, 10.5, 11), (most, 1.5, most)]
+
+
 def test_every_failpoint_has_an_update_that_is_killed_there() -> None:
     """No pair of durable writes is omitted."""
-    assert {failpoint for _, failpoint, _ in POINTS} | {*PLACES} | ELSEWHERE == FAILPOINTS
+    files = {point for _, point in POINTS_OF_FILES} | {point for point, _ in WIDENING}
+    assert {failpoint for _, failpoint, _ in POINTS} | {*PLACES} | files | ELSEWHERE == FAILPOINTS

@@ -1,7 +1,4 @@
-"""`kill -9` while files are read: each row arrives once, with all of its columns.
-
-Random histories with simulated kills are in `tests/properties/test_cloud_files_converge.py`.
-"""
+"""Updates over files that `tests/crashes/test_updates.py` kills: new columns, and types that become wider."""
 
 from __future__ import annotations
 
@@ -13,18 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from framework import Pipeline
 from framework.run.update.results import UpdateState
-from framework.testing.crashes import CrashJob, CrashPoint, kill_updates
-from tests.support.settings import INTERPRETED
+from framework.testing.crashes import CrashJob, CrashPoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FIXTURES = Path(__file__).parent / "fixtures" / "files"
-POINTS = [
+FIXTURES = Path(__file__).parents[1] / "crashes" / "fixtures" / "files"
+POINTS_OF_FILES = [
     ("fresh", "cloud_files.before_start"),
     ("fresh", "cloud_files.after_start"),
     ("fresh", "cloud_files.after_files"),
@@ -80,7 +74,7 @@ class Files:
 
     def job(self, start: str, points: Sequence[CrashPoint]) -> CrashJob:
         """An update of a copy, which is copied at each of these points and killed at the last one."""
-        copies = {str(self.root / case_name(start, point)): point for point in points}
+        copies = {str(self.root / files_name(start, point)): point for point in points}
         return CrashJob(spec=self.copy(f"{start} killed", of=start), copies=copies)
 
     def pipeline(self, name: str) -> Pipeline:
@@ -88,15 +82,9 @@ class Files:
         return Pipeline.from_spec(self.root / name / "pipeline.yml", spark=self.spark)
 
 
-def case_name(start: str, point: CrashPoint) -> str:
+def files_name(start: str, point: CrashPoint) -> str:
     """The folder of one killed update."""
     return f"{start}-{point.name}-{point.nth}"
-
-
-def rows(pipeline: Pipeline, table: str = "readings") -> list[dict[str, Any]]:
-    """The rows of a table without NULL, in the order of their ids."""
-    found = [row.asDict() for row in pipeline.table(table).collect()]
-    return sorted(({k: v for k, v in row.items() if v is not None} for row in found), key=json.dumps)
 
 
 READINGS = [{"id": str(number), "sensor": str(number % 3)} for number in range(4)]
@@ -126,43 +114,11 @@ def widening(session: SparkSession, root: Path) -> Files:
     return files
 
 
-@pytest.fixture(scope="module")
-def wreckage(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Files]:
-    """Copies of both pipelines as kills at all points leave them, all of one process."""
-    session = spark.newSession()
-    read = readings(session, tmp_path_factory.mktemp("readings"))
-    widened = widening(session, tmp_path_factory.mktemp("balances"))
-    points = {begun: [CrashPoint(name=point) for start, point in POINTS if start == begun] for begun, _ in POINTS}
-    jobs = [read.job(start, points[start]) for start in points]
-    jobs.append(widened.job("begun", [CrashPoint(name=point, nth=nth) for point, nth in WIDENING]))
-    kill_updates(jobs, workspace=tmp_path_factory.mktemp("jobs"), spark_conf=INTERPRETED)
-    for job in jobs:  # no copy can refer to files of the update that it comes from
-        shutil.rmtree(Path(job.spec).parent)
-    return read, widened
-
-
-@pytest.mark.parametrize(("start", "point"), POINTS)
-def test_after_a_kill_the_next_update_has_each_row_once(wreckage: tuple[Files, Files], start: str, point: str) -> None:
-    """Killed at each pair of durable writes of the source, at the first start and when a new column has come."""
-    pipeline = wreckage[0].pipeline(case_name(start, CrashPoint(name=point)))
-    assert pipeline.run().state is UpdateState.COMPLETED
-    assert rows(pipeline) == READINGS
-    assert rows(pipeline, "sensors") == [{"sensor": "0"}, {"sensor": "1"}, {"sensor": "2"}]
-
-
-@pytest.mark.parametrize(("point", "nth"), WIDENING)
-def test_after_a_kill_while_types_widen_each_row_is_there_once_in_the_wider_types(
-    wreckage: tuple[Files, Files], point: str, nth: int
-) -> None:
-    """Values, keys and sequences that need wider types; a table, and a target of AUTO CDC with a late event."""
-    most = 5_000_000_000
-    pipeline = wreckage[1].pipeline(case_name("begun", CrashPoint(name=point, nth=nth)))
-    assert pipeline.run().state is UpdateState.COMPLETED
-    found = pipeline.table("readings").select("id", "amount", "op", "seq")
-    assert [kind for _, kind in found.dtypes] == ["bigint", "double", "string", "bigint"]
-    assert sorted(tuple(row) for row in found.collect()) == [
-        (1, 10.0, "u", 1), (1, 10.5, "u", 11), (2, 0.0, "d", 12), (2, 20.0, "u", 2), (3, 30.0, "d", 9),
-        (3, 31.0, "u", 8), (most, 1.5, "u", most),
-    ]  # fmt: skip
-    balances = pipeline.table("balances").select("id", "amount", "seq").collect()
-    assert sorted(tuple(row) for row in balances) == [(1, 10.5, 11), (most, 1.5, most)]
+def jobs_of_files(read: Files, widened: Files) -> list[CrashJob]:
+    """One update of each initial state, which passes all of its points."""
+    points = {
+        begun: [CrashPoint(name=point) for start, point in POINTS_OF_FILES if start == begun]
+        for begun, _ in POINTS_OF_FILES
+    }
+    widening_points = [CrashPoint(name=point, nth=nth) for point, nth in WIDENING]
+    return [*(read.job(start, points[start]) for start in points), widened.job("begun", widening_points)]
