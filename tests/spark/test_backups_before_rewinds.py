@@ -12,8 +12,8 @@ import pytest
 from framework import pipelines as dp
 from framework.plan.steps import RunFlow
 from framework.run.update.results import FlowState, UpdateState
-from tests.support.engine_world import EngineWorld, states
-from tests.support.interruption import interrupt
+from tests.support.engine_world import EngineWorld, forget_tables, states
+from tests.support.interruption import copying
 from tests.support.plain_tables import append_rows, table_rows
 
 if TYPE_CHECKING:
@@ -21,14 +21,21 @@ if TYPE_CHECKING:
 
 REWOUND = "CHECKPOINT_OLDER_THAN_REWIND"
 GONE = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
-NAMES = ("appended", "merged")
+POINTS = ("rewinds.after_names", "rewinds.after_restore")
 
 
 class Lake:
-    """Two tables outside of a storage that is replaced by an older backup; the source is outside, too."""
+    """Tables outside of a storage that is replaced by an older backup; the source is outside, too.
 
-    def __init__(self, spark: SparkSession, root: Path) -> None:
+    Args:
+        spark: the session.
+        root: a folder of its own; what is kept is beside it.
+        appended: the tables of appended rows; there is a target of AUTO CDC, too.
+    """
+
+    def __init__(self, spark: SparkSession, root: Path, *appended: str) -> None:
         self.spark, self.root, self.source = spark, root, str(root / "source")
+        self.appended = appended or ("appended",)
         self.world = EngineWorld(spark, root / "app")
 
     def feed(self, *numbers: int) -> None:
@@ -36,21 +43,26 @@ class Lake:
         append_rows(self.spark, self.source, [(number,) for number in numbers], "id INT")
 
     def declared(self) -> Callable[[], None]:
-        """An append table and a target of AUTO CDC."""
+        """The tables."""
 
         def rows() -> DataFrame:
             return self.spark.readStream.format("delta").load(self.source)
 
         def declare() -> None:
-            dp.table(name="appended", path=str(self.root / "lake" / "appended"))(rows)
+            for name in self.appended:
+                dp.table(name=name, path=str(self.root / "lake" / name))(rows)
             dp.create_streaming_table("merged", path=str(self.root / "lake" / "merged"))
             dp.auto_cdc_flow(target="merged", name="changes", keys=["id"], sequence_by="id")(rows)
 
         return declare
 
+    def all(self, *ids: int) -> dict[str, list[int]]:
+        """All tables with the same rows."""
+        return {name: [*ids] for name in (*self.appended, "merged")}
+
     def rows(self) -> dict[str, list[int]]:
-        """The rows of both tables."""
-        folders = {name: str(self.root / "lake" / name) for name in NAMES}
+        """The rows of all tables."""
+        folders = {name: str(self.root / "lake" / name) for name in self.all()}
         return {name: sorted(row[0] for row in table_rows(self.spark, folder)) for name, folder in folders.items()}
 
     def updated_twice(self) -> str:
@@ -70,45 +82,82 @@ class Lake:
         shutil.rmtree(self.root / "app" / folder)
         shutil.copytree(self.root / "backup" / folder, self.root / "app" / folder)
 
+    def keep(self, name: str) -> None:
+        """Keep everything as it is now: storage, tables, source and backup."""
+        shutil.copytree(self.root, self.root.parent / name)
+
+    def back_to(self, name: str) -> None:
+        """Have everything again as it was kept."""
+        shutil.rmtree(self.root)
+        shutil.copytree(self.root.parent / name, self.root)
+        forget_tables(self.spark)
+
     def broken(self) -> dict[str, str]:
         """The conditions of the flows that the plan does not start."""
         steps = [step for step in self.world.pipeline(self.declared()).plan().steps if isinstance(step, RunFlow)]
         return {step.flow.table: step.broken.condition for step in steps if step.broken is not None}
 
 
-@pytest.mark.parametrize(
-    ("way", "since"), [("rewind", "update"), ("rewind", "nothing"), ("reset", "update"), ("refresh", "nothing")]
-)
-def test_flows_from_before_a_rewind_do_not_go_on_in_the_rewound_tables(
-    interpreting: SparkSession, tmp_path: Path, way: str, since: str
-) -> None:
-    """They would repeat rows that came after the rewind, or never read those again that it undid. Three ways out."""
-    lake = Lake(interpreting, tmp_path)
+@pytest.fixture(scope="module")
+def rewound(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, str]:
+    """A rewind to the first of two updates, after a backup, kept at its end and where a crash may interrupt it."""
+    lake = Lake(spark.newSession(), tmp_path_factory.mktemp("rewinds") / "root")
     first = lake.updated_twice()
     lake.back_up()
     rewinds = lake.world.pipeline(lake.declared()).rewinds
-    rewinds.rewind(rewinds.plan(first))
+    plan = rewinds.plan(first)
+    copying(lambda: rewinds.rewind(plan), lake.root, {point: lake.root.parent / point for point in POINTS})
     lake.feed(3)
-    before = {name: [1, 2, 3] if since == "update" else [1] for name in NAMES}
+    lake.keep("rewound")
+    return lake, first
+
+
+def end(lake: Lake, way: str, first: str) -> UpdateState:
+    """End the state that the backup caused: by a rewind, resets or full refreshes; then update."""
+    pipeline = lake.world.pipeline(lake.declared())
+    if way == "rewind":
+        pipeline.rewinds.rewind(pipeline.rewinds.plan(first))
+        return pipeline.run().state
+    if way == "refresh":
+        return pipeline.run(full_refresh=["appended", "merged"]).state
+    return pipeline.run(reset_checkpoints={"appended": "startingVersion=3", "changes": "startingVersion=0"}).state
+
+
+@pytest.mark.parametrize(("since", "ways"), [("update", ("rewind", "reset")), ("nothing", ("rewind", "refresh"))])
+def test_flows_from_before_a_rewind_do_not_go_on_in_the_rewound_tables(
+    rewound: tuple[Lake, str], since: str, ways: tuple[str, ...]
+) -> None:
+    """They would repeat rows that came after the rewind, or never read those again that it undid. Three ways out."""
+    lake, first = rewound
+    lake.back_to("rewound")
     if since == "update":
         assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
     lake.put_back()
     assert lake.broken() == {"appended": REWOUND, "changes": REWOUND}
     result = lake.world.run(lake.declared())
     assert states(result) == {"appended": FlowState.FAILED, "changes": FlowState.FAILED}
-    assert lake.rows() == before
+    assert lake.rows() == (lake.all(1, 2, 3) if since == "update" else lake.all(1))
     lake.feed(4)
-    pipeline = lake.world.pipeline(lake.declared())
-    if way == "rewind":
-        pipeline.rewinds.rewind(pipeline.rewinds.plan(first))
-        result = pipeline.run()
-    elif way == "refresh":
-        result = pipeline.run(full_refresh=list(NAMES))
-    else:
-        result = pipeline.run(reset_checkpoints={"appended": "startingVersion=3", "changes": "startingVersion=0"})
-    assert result.state is UpdateState.COMPLETED
-    assert lake.rows() == {name: [1, 2, 3, 4] for name in NAMES}
-    assert lake.broken() == {}
+    lake.keep(since)
+    for way in ways:
+        lake.back_to(since)
+        assert (way, end(lake, way, first)) == (way, UpdateState.COMPLETED)
+        assert (way, lake.rows()) == (way, lake.all(1, 2, 3, 4))
+        assert (way, lake.broken()) == (way, {})
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_backup_from_before_a_rewind_that_was_interrupted_does_not_go_on_in_its_tables(
+    rewound: tuple[Lake, str], point: str
+) -> None:
+    """The backup does not have the rewind, and would never read the rows again that it has undone."""
+    lake, first = rewound
+    lake.back_to(point)
+    lake.put_back()
+    assert lake.broken() == {"appended": REWOUND}
+    assert states(lake.world.run(lake.declared()))["appended"] is FlowState.FAILED
+    assert end(lake, "rewind", first) is UpdateState.COMPLETED
+    assert lake.rows() == lake.all(1, 2)
 
 
 def test_a_reset_after_a_backup_was_put_back_skips_no_batch_of_its_table(
@@ -127,47 +176,32 @@ def test_a_reset_after_a_backup_was_put_back_skips_no_batch_of_its_table(
     assert lake.rows()["merged"] == [1, 2]
 
 
-@pytest.mark.parametrize(("way", "folder"), [("reset", ""), ("reset", "storage/checkpoints"), ("deleted", "")])
 def test_an_append_flow_that_began_anew_does_not_go_on_from_an_earlier_checkpoint(
-    interpreting: SparkSession, tmp_path: Path, way: str, folder: str
+    interpreting: SparkSession, tmp_path: Path
 ) -> None:
-    """It would repeat the rows that came since; an AUTO CDC flow may apply its events again."""
-    lake = Lake(interpreting, tmp_path)
+    """It would repeat the rows that came since; an AUTO CDC flow may apply its events again.
+
+    One flow began anew by a reset, one since its table was deleted.
+    """
+    lake = Lake(interpreting, tmp_path / "root", "reset", "deleted")
     lake.feed(1)
     assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
     lake.back_up()
     lake.feed(2)
-    if way == "reset":
-        lake.world.run(lake.declared(), reset_checkpoints={"appended": "startingVersion=1"})
-    else:
-        shutil.rmtree(tmp_path / "lake" / "appended")
+    shutil.rmtree(lake.root / "lake" / "deleted")
+    lake.world.run(lake.declared(), reset_checkpoints={"reset": "startingVersion=1"})
     assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
-    assert lake.rows() == {name: [1, 2] for name in NAMES}
-    lake.put_back(folder)
-    assert lake.broken() == {"appended": GONE}
-    assert states(lake.world.run(lake.declared())) == {"appended": FlowState.FAILED, "changes": FlowState.COMPLETED}
-    assert lake.rows() == {name: [1, 2] for name in NAMES}
-    lake.feed(3)
-    lake.world.run(lake.declared(), reset_checkpoints={"appended": "startingVersion=2"})
-    assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
-    assert lake.broken() == {}
-    assert lake.rows() == {name: [1, 2, 3] for name in NAMES}
-
-
-@pytest.mark.parametrize("point", ["rewinds.after_names", "rewinds.after_restore"])
-def test_a_backup_from_before_a_rewind_that_was_interrupted_does_not_go_on_in_its_tables(
-    interpreting: SparkSession, tmp_path: Path, point: str
-) -> None:
-    """The backup does not have the rewind, and would never read the rows again that it has undone."""
-    lake = Lake(interpreting, tmp_path)
-    first = lake.updated_twice()
-    lake.back_up()
-    pipeline = lake.world.pipeline(lake.declared())
-    plan = pipeline.rewinds.plan(first)
-    interrupt(lambda: pipeline.rewinds.rewind(plan), point)
-    lake.put_back()
-    assert lake.broken() == {"appended": REWOUND}
-    assert states(pipeline.run())["appended"] is FlowState.FAILED
-    pipeline.rewinds.rewind(pipeline.rewinds.plan(first))
-    assert pipeline.run().state is UpdateState.COMPLETED
-    assert lake.rows() == {name: [1, 2] for name in NAMES}
+    assert lake.rows() == lake.all(1, 2)
+    lake.keep("anew")
+    for folder in ("", "storage/checkpoints"):
+        lake.back_to("anew")
+        lake.put_back(folder)
+        assert lake.broken() == {"reset": GONE, "deleted": GONE}
+        failed = dict.fromkeys(("reset", "deleted"), FlowState.FAILED)
+        assert states(lake.world.run(lake.declared())) == {**failed, "changes": FlowState.COMPLETED}
+        assert lake.rows() == lake.all(1, 2)
+        lake.feed(3)
+        lake.world.run(lake.declared(), reset_checkpoints=dict.fromkeys(("reset", "deleted"), "startingVersion=2"))
+        assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
+        assert lake.broken() == {}
+        assert lake.rows() == lake.all(1, 2, 3)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework import pipelines as dp
-from framework.foundation import failpoints
 from framework.foundation.errors import OperationError
 from framework.plan.steps import RefuseTable
 from framework.run.update.results import FlowState, UpdateState
-from tests.support.engine_world import EngineWorld, states
-from tests.support.interruption import interrupt
+from tests.support.engine_world import EngineWorld, forget_tables, states
+from tests.support.interruption import copying, interrupt
 from tests.support.plain_tables import append_rows, table_rows
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 TABLE, REWIND = "TABLE_OF_OTHER_STORAGE", "REWIND_OF_OTHER_STORAGE"
 
 
-def declared(world: EngineWorld, lake: Path) -> Callable[[], None]:
+def declared(world: EngineWorld, lake: Path, *, view: bool = True) -> Callable[[], None]:
     """A streaming table in the storage, and one outside with a view of it."""
 
     def declare() -> None:
@@ -36,9 +35,8 @@ def declared(world: EngineWorld, lake: Path) -> Callable[[], None]:
         def outside() -> DataFrame:
             return world.spark.readStream.format("delta").load(world.source())
 
-        @dp.materialized_view(path=str(lake / "view"))
-        def view() -> DataFrame:
-            return world.spark.read.table("outside")
+        if view:
+            dp.materialized_view(name="view", path=str(lake / "view"))(lambda: world.spark.read.table("outside"))
 
     return declare
 
@@ -79,39 +77,41 @@ def test_a_copy_of_a_storage_does_not_write_to_the_tables_of_its_original(
     assert {flow.error and flow.error.condition for flow in result.flows if flow.flow.table != "inside"} == {TABLE}
 
 
-@pytest.mark.parametrize("point", ["rewinds.after_mark", "rewinds.after_table"])
 def test_an_interrupted_rewind_is_finished_by_a_moved_storage_and_not_by_a_copy(
-    interpreting: SparkSession, tmp_path: Path, point: str
+    interpreting: SparkSession, tmp_path: Path
 ) -> None:
     """Also if the table was restored before the crash: it then has the properties of that time."""
-    lake = tmp_path / "lake"
-    world = EngineWorld(interpreting, tmp_path / "first")
-
-    def rows(name: str) -> list[tuple[int]]:
-        return sorted(table_rows(interpreting, str(lake / name)))
-
+    root = tmp_path / "root"
+    world, lake = EngineWorld(interpreting, root / "first"), root / "lake"
     world.feed([(1,)], "id INT")
     first = world.run(declared(world, lake))
     interpreting.sql(f"ALTER TABLE delta.`{lake / 'outside'}` UNSET TBLPROPERTIES ('sluice.storage')")
     world.feed([(2,)], "id INT")
     world.run(declared(world, lake))
-
-    def die() -> None:
-        raise InterruptedError
-
     rewinds = world.pipeline(declared(world, lake)).rewinds
-    failpoints.arm(point, action=die)
-    with pytest.raises(InterruptedError):
-        rewinds.rewind(rewinds.plan(first.update_id, ["outside"]))
-    failpoints.disarm()
-    twin = world.copy(tmp_path / "twin")
+    plan = rewinds.plan(first.update_id, ["outside"])
+    copies = {"rewinds.after_mark": tmp_path / "marked", "rewinds.after_table": tmp_path / "restored"}
+    copying(lambda: rewinds.rewind(plan), root, copies)
+    for kept in copies.values():
+        shutil.rmtree(root)
+        kept.rename(root)
+        forget_tables(interpreting)
+        check_finished(world, lake)
+
+
+def check_finished(world: EngineWorld, lake: Path) -> None:
+    """A copy refuses, the moved storage finishes the rewind; then the copy may have the table, but not finish it."""
+
+    def rows(name: str) -> list[tuple[int]]:
+        return sorted(table_rows(world.spark, str(lake / name)))
+
+    twin = world.copy(world.root.parent / "twin")
     before = rows("outside")
     for finish in (twin.pipeline(declared(twin, lake)).run, twin.pipeline(declared(twin, lake)).rewinds.finish):
         with pytest.raises(OperationError, match=REWIND):
             finish()
     assert rows("outside") == before
-    world.root.rename(tmp_path / "moved")
-    moved = EngineWorld(interpreting, tmp_path / "moved")
+    moved = EngineWorld(world.spark, world.root.rename(world.root.parent / "moved"))
     moved.name = world.name
     result = moved.run(declared(moved, lake))
     assert states(result) == {"inside": FlowState.IDLE, **dict.fromkeys(("outside", "view"), FlowState.COMPLETED)}
@@ -119,7 +119,7 @@ def test_an_interrupted_rewind_is_finished_by_a_moved_storage_and_not_by_a_copy(
     with pytest.raises(OperationError, match=REWIND):
         twin.run(declared(twin, lake))
     shutil.rmtree(moved.root)  # so the copy may have the table, but not finish the rewind, after which it was written
-    interpreting.sql(
+    world.spark.sql(
         f"ALTER TABLE delta.`{lake / 'outside'}` SET TBLPROPERTIES ('sluice.storage' = '{twin.root / 'storage'}')"
     )
     with pytest.raises(OperationError, match="REWIND_NOT_FINISHABLE"):
@@ -131,16 +131,16 @@ def test_a_copy_gives_up_the_rewind_that_its_original_has_finished(interpreting:
     """Its own tables go back, and a table of the original is left alone: the copy fills one at another path."""
     world = EngineWorld(interpreting, tmp_path / "first")
     world.feed([(1,)], "id INT")
-    first = world.run(declared(world, tmp_path / "lake"))
+    first = world.run(declared(world, tmp_path / "lake", view=False))
     world.feed([(2,)], "id INT")
-    world.run(declared(world, tmp_path / "lake"))
-    rewinds = world.pipeline(declared(world, tmp_path / "lake")).rewinds
+    world.run(declared(world, tmp_path / "lake", view=False))
+    rewinds = world.pipeline(declared(world, tmp_path / "lake", view=False)).rewinds
     interrupt(lambda: rewinds.rewind(rewinds.plan(first.update_id)), "rewinds.after_mark")
     twin = world.copy(tmp_path / "twin")
     assert rewinds.finish() is not None
     restored = table_rows(interpreting, str(tmp_path / "lake" / "outside"))
 
-    pipeline = twin.pipeline(declared(twin, tmp_path / "own"))
+    pipeline = twin.pipeline(declared(twin, tmp_path / "own", view=False))
     with pytest.raises(OperationError, match=REWIND):
         pipeline.run()
     plan = pipeline.rewinds.plan_abandonment()
@@ -218,16 +218,10 @@ def test_a_prune_that_was_interrupted_is_finished_by_the_storage_that_was_moved(
         def nothing() -> DataFrame:
             return interpreting.range(1)
 
-    def die() -> None:
-        raise InterruptedError
-
     pipeline = world.pipeline(fewer)
     left = {table.name.table: table for table in pipeline.left_tables()}
     assert set(left) == {"inside", "outside", "view"}
-    failpoints.arm("prune.after_mark", action=die)
-    with pytest.raises(InterruptedError):
-        pipeline.prune([left["outside"]])
-    failpoints.disarm()
+    interrupt(lambda: pipeline.prune([left["outside"]]), "prune.after_mark")
     twin = world.copy(tmp_path / "twin")
     assert twin.run(fewer).state is UpdateState.COMPLETED
     assert (lake / "outside").exists()
@@ -258,9 +252,6 @@ def test_an_older_copy_of_a_storage_does_not_double_or_lose_what_a_full_refresh_
     def rows() -> list[list[tuple[int]]]:
         return [sorted(table_rows(interpreting, str(lake / name))) for name in ("before", "within")]
 
-    def die() -> None:
-        raise InterruptedError
-
     def put_back(backup: EngineWorld) -> None:
         shutil.rmtree(world.root)
         backup.copy(world.root)
@@ -269,10 +260,7 @@ def test_an_older_copy_of_a_storage_does_not_double_or_lose_what_a_full_refresh_
     feed(1)
     world.run(declare)
     before = world.copy(tmp_path / "before")
-    failpoints.arm("rebuilds.after_begin", action=die)
-    with pytest.raises(InterruptedError):
-        world.run(declare, full_refresh=["within"])
-    failpoints.disarm()
+    interrupt(lambda: world.run(declare, full_refresh=["within"]), "rebuilds.after_begin")
     within = world.copy(tmp_path / "within")
     assert world.run(declare, full_refresh=["before"]).state is UpdateState.COMPLETED
     put_back(within)

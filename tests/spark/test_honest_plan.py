@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +11,11 @@ import pytest
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
-from framework.foundation import failpoints
 from framework.foundation.errors import OperationError, SluiceError
 from framework.plan.steps import KeepStored, RefuseTable, RunFlow
 from framework.run.update.results import FlowState, UpdateState
-from tests.support.engine_world import EngineWorld, states
+from tests.support.engine_world import EngineWorld, forget_tables, states
+from tests.support.interruption import copying
 from tests.support.plain_tables import table_rows
 
 if TYPE_CHECKING:
@@ -66,12 +67,17 @@ class Shop:
         self.target()
 
 
+def shop_at(spark: SparkSession, root: Path) -> Shop:
+    """A shop with two rows."""
+    world = EngineWorld(spark, root)
+    world.feed([(1, "a"), (2, "b")], "id LONG, note STRING")
+    return Shop(world)
+
+
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path) -> Shop:
     """A shop with two rows."""
-    world = EngineWorld(spark, tmp_path)
-    world.feed([(1, "a"), (2, "b")], "id LONG, note STRING")
-    return Shop(world)
+    return shop_at(spark, tmp_path)
 
 
 def test_tables_of_somebody_else_are_refused_by_plan_show_and_run_alike(shop: Shop) -> None:
@@ -137,32 +143,25 @@ def test_another_pipeline_of_the_same_storage_keeps_its_tables(shop: Shop) -> No
     assert world.pipeline(shop.view).left_tables() == ()
 
 
-class StoppedHereError(Exception):
-    """Raised by a failpoint to simulate a crash."""
-
-
-@pytest.mark.parametrize("place", ["prune.after_mark", "prune.before_table", "prune.before_unmark"])
 def test_a_prune_that_was_cut_short_loses_and_doubles_nothing_when_the_dataset_comes_back(
-    shop: Shop, place: str
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     """The next update finishes the deletion before it plans, so the target is filled from the start."""
-    world = shop.world
-    world.run(shop.target)
-    pipeline = world.pipeline(lambda: shop.table("id"))
-
-    def stop() -> None:
-        raise StoppedHereError
-
-    failpoints.arm(place, action=stop)
-    try:
-        with pytest.raises(StoppedHereError):
-            pipeline.prune(pipeline.left_tables())
-    finally:
-        failpoints.disarm()
-    assert pipeline.left_tables() == ()
-    assert world.run(shop.target).state is UpdateState.COMPLETED
-    assert world.rows("target") == [(1, "a"), (2, "b")]
-    assert not list(Path(pipeline.storage.root, "prunes").iterdir())
+    root = tmp_path / "shop"
+    shop = shop_at(spark, root)
+    shop.world.run(shop.target)
+    pipeline = shop.world.pipeline(lambda: shop.table("id"))
+    places = ("prune.after_mark", "prune.before_table", "prune.before_unmark")
+    copying(lambda: pipeline.prune(pipeline.left_tables()), root, {place: tmp_path / place for place in places})
+    for place in places:
+        shutil.rmtree(root)
+        (tmp_path / place).rename(root)
+        forget_tables(spark)
+        assert len(list((root / "storage" / "prunes").iterdir())) == 1, place
+        assert pipeline.left_tables() == (), place
+        assert shop.world.run(shop.target).state is UpdateState.COMPLETED
+        assert shop.world.rows("target") == [(1, "a"), (2, "b")], place
+        assert not list((root / "storage" / "prunes").iterdir())
 
 
 def test_show_before_the_first_update_says_that_there_is_none(shop: Shop) -> None:

@@ -15,7 +15,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.failpoints import arm, disarm
 from framework.run.update.checkpoint_actions import reset_checkpoint
 from framework.run.update.results import UpdateState
-from tests.support.engine_world import EngineWorld
+from tests.support.engine_world import EngineWorld, forget_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -105,20 +105,15 @@ def run(world: EngineWorld, declare: Callable[[], None] | None = None, **request
 
 @pytest.mark.parametrize("failpoint", ["rebuilds.after_begin", "rebuilds.after_freeze"])
 def test_columns_that_only_a_full_refresh_can_change_do_not_stop_its_end(world: EngineWorld, failpoint: str) -> None:
-    """The update after the death compares the code with the columns of the copy, not with those of the old table."""
-    changed = shop(world, amount="'x'", more=False)
-    kill(world, failpoint, changed, full_refresh=["ledger"])
-    world.feed(LATER, PAYMENT)
-    run(world, changed, refresh=["ledger"])
-    assert world.rows("ledger") == [(1, "x"), (2, "x"), (3, "x")]
+    """The update after the death compares the code with the columns of the copy, not with those of the old table.
 
-
-def test_rows_that_arrive_after_the_death_are_there_once(world: EngineWorld) -> None:
-    """The death is before the commit of the rows; new rows and new code come before the next update."""
-    kill(world, "rebuilds.after_freeze", full_refresh=["ledger"])
+    The death is before the commit of the rows; new rows and new code come before the next update. Each is there once.
+    """
+    kill(world, failpoint, shop(world, amount="'x'", more=False), full_refresh=["ledger"])
     world.feed(LATER, PAYMENT)
-    run(world, shop(world, amount="amount * 2"), refresh=["ledger"])
-    assert world.rows("ledger") == [(1, 10), (2, 20), (3, 60), (9, -1)]
+    run(world, shop(world, amount="'y'", more=False), refresh=["ledger"])
+    before = "x" if failpoint == "rebuilds.after_freeze" else "y"
+    assert world.rows("ledger") == [(1, before), (2, before), (3, "y")]
     assert [each.name for each in rebuilds(world, "ledger").iterdir()] == ["rebuild.json"]
 
 
@@ -129,8 +124,7 @@ def test_rows_are_published_again_if_an_older_copy_of_the_table_was_put_back(wor
     kill(world, "rebuilds.after_mark", doubled, full_refresh=["ledger"])
     shutil.rmtree(world.path("ledger"))
     shutil.copytree(world.root / "older", world.path("ledger"))
-    jvm: Any = world.spark._jvm
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    forget_tables(world.spark)
     run(world, doubled, refresh=["ledger"])
     assert world.rows("ledger") == [(1, 20), (2, 40), (9, -1)]
 
@@ -152,32 +146,28 @@ def test_the_update_after_the_death_may_be_any(world: EngineWorld) -> None:
     assert world.rows("ledger") == [(1, 10), (2, 20), (3, 30), (9, -1)]
 
 
-def test_deletes_that_arrive_between_the_two_tables_of_auto_cdc_are_kept(world: EngineWorld) -> None:
-    """The auxiliary table is published, the target is not; a delete arrives, and then an older event of its key."""
-    kill(world, "rebuilds.after_auxiliary", full_refresh=["customers"])
-    world.feed([(1, None, "DELETE", 9)], CHANGE, "changes")
-    run(world, refresh=["customers"])
-    world.feed([(1, "Late", "UPDATE", 8)], CHANGE, "changes")
-    run(world, refresh=["customers"])
-    assert world.rows("customers") == [(2, "Bob")]
-
-
 def test_a_publication_that_fails_concerns_its_own_table_only(world: EngineWorld) -> None:
-    """Of two refreshes one can't be published: the other one is, and the next update does the rest."""
+    """Of two refreshes one can't be published: the other one is, and the next update does the rest.
+
+    The auxiliary table is published, the target is not; a delete arrives, and then an older event of its key.
+    """
 
     def fail() -> None:
         raise RuntimeError
 
+    doubled = shop(world, amount="amount * 2")
     arm("rebuilds.after_auxiliary", action=fail)
     try:
-        result = world.run(shop(world, amount="amount * 2"), full_refresh=["customers", "ledger"])
+        result = world.run(doubled, full_refresh=["customers", "ledger"])
     finally:
         disarm()
     assert result.state is UpdateState.FAILED
     assert world.rows("ledger") == [(1, 20), (2, 40), (9, -1)]
-    world.feed([(2, "Bobby", "UPDATE", 4)], CHANGE, "changes")
-    run(world, shop(world, amount="amount * 2"), refresh=["customers"])
-    assert world.rows("customers") == [(1, "Ann"), (2, "Bobby")]
+    world.feed([(2, "Bobby", "UPDATE", 4), (1, None, "DELETE", 9)], CHANGE, "changes")
+    run(world, doubled, refresh=["customers"])
+    world.feed([(1, "Late", "UPDATE", 8)], CHANGE, "changes")
+    run(world, doubled, refresh=["customers"])
+    assert world.rows("customers") == [(2, "Bobby")]
 
 
 def test_a_refresh_whose_copy_is_gone_fails_and_changes_no_row(world: EngineWorld) -> None:
@@ -197,18 +187,17 @@ def test_a_refresh_whose_copy_is_gone_fails_and_changes_no_row(world: EngineWorl
 
 
 def test_a_flow_that_is_declared_again_after_a_full_refresh_without_it_reads_everything(world: EngineWorld) -> None:
-    """Its rows are gone with the refresh, so its checkpoint from before is not continued."""
+    """Its rows are gone with the refresh, so its checkpoint from before is not continued.
+
+    Another refresh is published where nothing is known of that one: the table remembers transactions with the numbers
+    of a storage that is gone, and they are not taken for the new ones.
+    """
     run(world, shop(world, more=False, comment="short"), full_refresh=["ledger"])
     assert world.rows("ledger") == [(1, 10), (2, 20)]
     table = DeltaTable.forPath(world.spark, world.path("ledger"))
     assert [row["description"] for row in table.detail().select("description").collect()] == ["short"]
     run(world, refresh=["ledger"])
     assert world.rows("ledger") == [(1, 10), (2, 20), (9, -1)]
-
-
-def test_a_full_refresh_is_published_where_nothing_is_known_of_earlier_ones(world: EngineWorld) -> None:
-    """The table remembers transactions with the numbers of a storage that is gone; they are not taken for the new."""
-    run(world, full_refresh=["ledger"])
     shutil.rmtree(rebuilds(world, "ledger"))
     run(world, shop(world, amount="amount * 2"), full_refresh=["ledger"])
     assert world.rows("ledger") == [(1, 20), (2, 40), (9, -1)]

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework import pipelines as dp
-from framework.foundation.failpoints import arm, disarm
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.interruption import copying, interrupt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Killed(BaseException):
-    """Ends an update as a kill does."""
+POINTS = ("rebuilds.after_freeze", "rebuilds.after_publish")
 
 
 def total(world: EngineWorld, *, streams: bool) -> Callable[[], None]:
@@ -33,34 +32,28 @@ def total(world: EngineWorld, *, streams: bool) -> Callable[[], None]:
     return declare
 
 
-def kill(world: EngineWorld, failpoint: str, *, streams: bool = True) -> None:
-    """A full refresh as a streaming table, or an update of the view, that dies."""
-
-    def die() -> None:
-        raise Killed
-
-    arm(failpoint, action=die)
-    try:
-        with pytest.raises(Killed):
-            world.run(total(world, streams=streams), full_refresh=["total"] if streams else [])
-    finally:
-        disarm()
-
-
 @pytest.fixture(scope="module")
-def first(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> EngineWorld:
-    """The view after its first update."""
-    made = EngineWorld(spark, tmp_path_factory.mktemp("first"))
+def killed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, EngineWorld]:
+    """A view that is fully refreshed as a streaming table, as it is at each failpoint."""
+    root = tmp_path_factory.mktemp("killed")
+    made = EngineWorld(spark, root / "made")
     made.feed([(1,), (2,)], "id INT")
     assert made.run(total(made, streams=False)).state is UpdateState.COMPLETED
-    return made
+
+    killed = {point: EngineWorld(spark, root / point) for point in POINTS}
+    copies = {point: world.root for point, world in killed.items()}
+    copying(lambda: made.run(total(made, streams=True), full_refresh=["total"]), made.root, copies)
+    for world in killed.values():
+        world.name = made.name
+    return killed
 
 
-@pytest.mark.parametrize("failpoint", ["rebuilds.after_freeze", "rebuilds.after_publish"])
-def test_a_view_that_is_computed_again_gives_up_the_refresh(first: EngineWorld, tmp_path: Path, failpoint: str) -> None:
+@pytest.mark.parametrize("point", POINTS)
+def test_a_view_that_is_computed_again_gives_up_the_refresh(
+    killed: dict[str, EngineWorld], tmp_path: Path, point: str
+) -> None:
     """No row is there twice: the streaming table that is declared once more is refused, until it is refreshed again."""
-    world = first.copy(tmp_path)
-    kill(world, failpoint)
+    world = killed[point].copy(tmp_path)
     world.feed([(3,)], "id INT")
     assert world.run(total(world, streams=False)).state is UpdateState.COMPLETED
     assert world.rows("total") == [(1,), (2,), (3,)]
@@ -75,12 +68,13 @@ def test_a_view_that_is_computed_again_gives_up_the_refresh(first: EngineWorld, 
     assert world.rows("total") == [(1,), (2,), (3,), (4,), (5,)]
 
 
-def test_a_view_that_dies_or_fails_before_its_commit_has_no_row_twice(first: EngineWorld, tmp_path: Path) -> None:
+def test_a_view_that_dies_or_fails_before_its_commit_has_no_row_twice(
+    killed: dict[str, EngineWorld], tmp_path: Path
+) -> None:
     """The refresh is given up, and its rows are in the table: they are not taken for those of the stream."""
-    world = first.copy(tmp_path)
-    kill(world, "rebuilds.after_publish")
+    world = killed["rebuilds.after_publish"].copy(tmp_path)
     world.feed([(3,)], "id INT")
-    kill(world, "views.after_give_up", streams=False)
+    interrupt(lambda: world.run(total(world, streams=False)), "views.after_give_up")
     result = world.run(total(world, streams=True))
     assert [flow.error.condition for flow in result.flows if flow.error is not None] == ["DATASET_TYPE_CHANGED"]
     assert world.rows("total") == [(1,), (2,)]

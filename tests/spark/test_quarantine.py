@@ -28,6 +28,7 @@ ORDERS = """id long, amount int, price decimal(38,10), ratio double, at timestam
     tags map<int,struct<day:date,text:string>>, parts array<struct<n:int,f:float>>, any variant"""
 CHANGES = "id long, name string, op string, seq long"
 ON = {"sluice.quarantine": "true"}
+NULL = "AUTOCDC_MICROBATCH_VALIDATION.NULL"
 _EARLY = datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
 
 
@@ -114,15 +115,19 @@ def world(interpreting: SparkSession, tmp_path: Path) -> Iterator[World]:
 
 
 def test_rows_are_kept_once_and_go_to_their_table_after_the_fix(world: World) -> None:
-    """Counts are those of the expectations; values return with their types; late events lose; the rest stays."""
+    """Counts are those of the expectations; values return with their types; late events lose; the rest stays.
+
+    After a crash between two commits, each row is in one place: a batch that is in its table is not decided anew, and a
+    replay that has written is only marked. A batch of which only the quarantined rows were written, and the claims of
+    appended rows, are in `test_quarantine_identity.py`.
+    """
     made = world.made
     result = world.run()
     assert [flow.error for flow in result.flows if flow.error] == []
     assert {row[0] for row in made.rows("orders")} == {1, -1}
     assert made.rows("customers") == [(1, "Ann"), (4, "Di")]
-    null = "AUTOCDC_MICROBATCH_VALIDATION"
     first = [
-        ("changes", (f"{null}.NULL_KEY",), "open", 1), ("changes", (f"{null}.NULL_SEQUENCE",), "open", 1),
+        ("changes", (f"{NULL}_KEY",), "open", 1), ("changes", (f"{NULL}_SEQUENCE",), "open", 1),
         ("changes", ("named",), "open", 2),
         ("live", ("positive",), "open", 2), ("live", ("priced",), "open", 1), ("old", ("positive",), "open", 1),
     ]  # fmt: skip
@@ -137,9 +142,12 @@ def test_rows_are_kept_once_and_go_to_their_table_after_the_fix(world: World) ->
 
     world.feed_orders(order(5, 0), order(6, 60))
     world.feed_changes((4, "Dee", "UPSERT", 9), (4, None, "UPSERT", 8), (None, None, "DELETE", 3))
+    arm("quarantine.after_target", action=stop)
+    assert world.run(refresh=["orders"]).state is UpdateState.FAILED
+    disarm()
     assert world.run().state is UpdateState.COMPLETED
     assert world.run().is_idle
-    assert {row[0] for row in made.rows("orders")} == {1, 6, -1}
+    assert sorted(row[0] for row in made.rows("orders")) == [-1, 1, 6]
     assert ("live", ("positive",), "open", 3) in world.kept()
     pipeline = made.pipeline(world.declare)
     found = pipeline.quarantine.rows("live").selectExpr("row:id::int AS order", "batch", "position").collect()
@@ -148,13 +156,14 @@ def test_rows_are_kept_once_and_go_to_their_table_after_the_fix(world: World) ->
     assert positions[1]["from"] == positions[0]["to"] != positions[1]["to"]
 
     check_replay(world)
+    check_interrupted_replays(world)
 
 
 def check_replay(world: World) -> None:
-    """After a fix, the rows that pass are written once; the others stay, and can be dropped."""
-    made, null = world.made, "AUTOCDC_MICROBATCH_VALIDATION.NULL"
-    # The fix: any amount is allowed, and a name may be missing.
-    world.least, world.named = -5, "true"
+    """After a fix, the rows that pass are written once; the others stay."""
+    made = world.made
+    # The fix: any amount is allowed.
+    world.least = -5
     pipeline = made.pipeline(world.declare)
     assert [(d.passed, d.failed) for d in [pipeline.quarantine.replay("live", dry_run=True)]] == [(2, 2)]
     assert {row[0] for row in made.rows("orders")} == {1, 6, -1}
@@ -165,55 +174,39 @@ def check_replay(world: World) -> None:
     assert repr(by_id[2][2:-1]) == repr(by_id[1][2:-1])  # of all types; a NaN does not equal itself
     variants = pipeline.table("orders").where("id IN (1, 2)").selectExpr("schema_of_variant(any)", "to_json(any)")
     assert len(variants.distinct().collect()) == 1
-    assert [row for row in world.kept("live") if row[2] == "replayed"] == [("live", ("positive",), "replayed", 2)]
-
-    done = pipeline.quarantine.replay("changes")
-    assert (done.passed, done.failed) == (3, 3)
-    assert made.rows("customers") == [(1, "Ann"), (3, None), (4, "Dee")]  # at 9: the replayed event has the sequence 8
-    assert pipeline.quarantine.drop("changes", reason=f"{null}_KEY") == 2
-    assert pipeline.quarantine.drop("live", replayed=True) == 2
-    assert [row[2] for row in world.kept("live")] == ["open", "open"]
-    assert pipeline.sql("SELECT count(*) FROM quarantine_log WHERE state = 'open'").collect()[0][0] == 4
 
 
-def test_after_a_crash_between_two_commits_each_row_is_in_one_place(world: World) -> None:
-    """A batch that is in its table is not decided anew; a replay that has written is only marked.
-
-    A batch of which only the quarantined rows were written, and the claims of appended rows, are in
-    `test_quarantine_identity.py`.
-    """
-    made, null = world.made, "AUTOCDC_MICROBATCH_VALIDATION.NULL"
-    world.least = -5
-    arm("quarantine.after_target", action=stop)
-    assert world.run(refresh=["orders"]).state is UpdateState.FAILED
-    disarm()
-    assert world.run().state is UpdateState.COMPLETED
-    assert {row[0] for row in made.rows("orders")} == {1, 2, -1}
-    assert sorted(world.kept()) == [
-        ("changes", (f"{null}_KEY",), "open", 1), ("changes", (f"{null}_SEQUENCE",), "open", 1),
-        ("changes", ("named",), "open", 2), ("live", ("positive",), "open", 1), ("live", ("priced",), "open", 1),
-        ("old", ("positive",), "open", 1),
-    ]  # fmt: skip
-
-    world.named, world.least = "id = 3", -6
-    pipeline = made.pipeline(world.declare)
-    for point, flows, states in (
-        ("quarantine.after_claim", ("changes",), {"open"}),
-        ("quarantine.after_replay", ("changes", "old"), {"open", "replayed"}),
+def check_interrupted_replays(world: World) -> None:
+    """A claim is released, and its rows are decided anew; what was written is marked; the rest can be dropped."""
+    made = world.made
+    for point, flows, named, least, states in (
+        ("quarantine.after_claim", ("changes",), "id = 4", -5, {"open"}),
+        ("quarantine.after_replay", ("changes", "old"), "id = 3", -6, {"open", "replayed"}),
     ):
+        world.named, world.least = named, least
+        pipeline = made.pipeline(world.declare)
         for flow in flows:
             arm(point, action=stop)
             with pytest.raises(StoppedHereError):
                 pipeline.quarantine.replay(flow)
         disarm()
         assert {row[2] for row in world.kept("changes")} == states
-        world.named = "true"  # a claim of an interrupted replay is released, and its rows are decided anew
-        pipeline = made.pipeline(world.declare)
-    assert [row[0] for row in made.rows("orders")].count(-2) == 1
+    assert made.rows("customers") == [(1, "Ann"), (3, None), (4, "Dee")]
+    world.named = "true"
+    pipeline = made.pipeline(world.declare)
     assert pipeline.quarantine.replay("old").passed == 0
+    done = pipeline.quarantine.replay("changes")
+    assert (done.passed, done.failed) == (2, 3)
     assert pipeline.quarantine.replay("changes").passed == 0
-    assert made.rows("customers") == [(1, "Ann"), (3, None), (4, "Di")]
-    assert sorted(row[0] for row in made.rows("orders")) == [-2, -1, 1, 2]
+    assert made.rows("customers") == [(1, "Ann"), (3, None), (4, "Dee")]  # at 9: the replayed event has the sequence 8
+    assert sorted(row[0] for row in made.rows("orders")) == [-2, -1, 1, 2, 5, 6]
+    assert [row for row in world.kept() if row[2] == "replayed" and row[0] != "changes"] == [
+        ("live", ("positive",), "replayed", 2), ("old", ("positive",), "replayed", 1)
+    ]  # fmt: skip
+    assert pipeline.quarantine.drop("changes", reason=f"{NULL}_KEY") == 2
+    assert pipeline.quarantine.drop("live", replayed=True) == 2
+    assert [row[2] for row in world.kept("live")] == ["open", "open"]
+    assert pipeline.sql("SELECT count(*) FROM quarantine_log WHERE state = 'open'").collect()[0][0] == 3
     # A full refresh reads everything again: the rows from before are not replayed too.
     world.run(full_refresh=["orders"])
     assert sorted((row[0], row[2], row[3]) for row in world.kept() if row[0] != "changes") == [

@@ -19,6 +19,7 @@ from framework.recovery.quarantine.fitting import Fitting
 from framework.run.update.checkpoint_actions import roll_back_checkpoint
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.interruption import StoppedHereError, stop
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,15 +27,6 @@ if TYPE_CHECKING:
     from framework import Pipeline
 
 ON = {"sluice.quarantine": "true"}
-
-
-class StoppedHereError(RuntimeError):
-    """Ends an update at a failpoint, as a kill does."""
-
-
-def stop() -> None:
-    """Raise at a failpoint."""
-    raise StoppedHereError
 
 
 class World:
@@ -176,34 +168,32 @@ def test_a_rewind_keeps_the_rows_from_before_and_no_others(world: World) -> None
     assert world.made.rows("first") == [(1, 5), (2, -5), (3, -6), (3, -6), (4, -7)]
 
 
-@pytest.mark.parametrize("point", ["quarantine.after_claim", "quarantine.after_replay"])
-def test_a_pipeline_with_another_name_replays_its_rows_once(unread: World, point: str) -> None:
-    """Also those of a replay that ended in between under the former name."""
-    unread.run()
-    unread.least = "-9"
-    arm(point, action=stop)
-    with pytest.raises(StoppedHereError):
-        unread.pipeline().quarantine.replay("taken")
-    disarm()
-    unread.made.name = "renamed"
-    assert unread.pipeline().quarantine.replay("taken").passed == (1 if point == "quarantine.after_claim" else 0)
-    assert unread.kept() == [("first", 2, "replayed")]
-    assert unread.made.rows("first") == [(1, 5), (2, -5)]
+def test_a_pipeline_with_another_name_has_its_rows(world: World) -> None:
+    """It lists, replays and drops them with its own, once; a drop leaves rows that were replayed.
 
-
-def test_a_pipeline_with_another_name_has_its_rows(unread: World) -> None:
-    """It lists, replays and drops them with its own; a drop leaves rows that were replayed."""
-    unread.run()
-    unread.made.name = "renamed"
-    assert unread.kept() == [("first", 2, "open")]
-    (waiting,) = unread.pipeline().quarantine.waiting()
-    assert (waiting.flow, waiting.rows) == ("main.s.taken", 1)
-    unread.least = "-9"
-    assert unread.pipeline().quarantine.replay("taken").passed == 1
-    unread.feed(3, -10)
-    unread.run()
-    assert unread.pipeline().quarantine.drop("taken") == 1
-    assert unread.kept() == [("first", 2, "replayed")]
+    A replay under a former name ended before it had written its row, or before the row was marked.
+    """
+    for number, point, passed in ((2, "quarantine.after_claim", 1), (3, "quarantine.after_replay", 0)):
+        world.made.name = f"lists_{number}"
+        done = [("first", each, "replayed") for each in range(2, number)]
+        assert world.kept() == [*done, ("first", number, "open")]
+        (waiting,) = world.pipeline().quarantine.waiting()
+        assert (waiting.flow, waiting.rows) == ("main.s.taken", 1)
+        world.least = str(-5 * number)
+        arm(point, action=stop)
+        with pytest.raises(StoppedHereError):
+            world.pipeline().quarantine.replay("taken")
+        disarm()
+        world.made.name = f"replays_{number}"
+        assert world.pipeline().quarantine.replay("taken").passed == passed
+        world.feed(number + 1, -5 * number)
+        world.run()
+    assert world.made.rows("first") == [(1, 5), (2, -5), (3, -10)]
+    replayed = [("first", each, "replayed") for each in (2, 3)]
+    assert world.kept() == [*replayed, ("first", 4, "open")]
+    world.made.name = "drops"
+    assert world.pipeline().quarantine.drop("taken") == 1
+    assert world.kept() == replayed
 
 
 def test_a_pipeline_whose_code_has_errors_drops_no_rows_of_another_one(world: World) -> None:

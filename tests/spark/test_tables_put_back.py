@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,7 +14,7 @@ from framework import Pipeline
 from framework import pipelines as dp
 from framework.plan.steps import RunFlow
 from framework.run.update.results import UpdateState
-from tests.support.engine_world import EngineWorld
+from tests.support.engine_world import EngineWorld, forget_tables
 from tests.support.interruption import interrupt
 
 if TYPE_CHECKING:
@@ -42,36 +42,26 @@ def declared(world: EngineWorld) -> Callable[[], None]:
     return declare
 
 
-def forget(world: EngineWorld) -> None:
-    """Drop what Delta knows of the tables, as in a new process."""
-    jvm: Any = world.spark._jvm
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+def rewind(_: EngineWorld, pipeline: Pipeline, second: str) -> None:
+    """Rewind to the end of the second update."""
+    pipeline.rewinds.rewind(pipeline.rewinds.plan(second))
 
 
-def rewind_to(number: int) -> Callable[[EngineWorld, Pipeline, list[str]], None]:
-    """Rewind to the end of an update."""
-
-    def rewind(_: EngineWorld, pipeline: Pipeline, updates: list[str]) -> None:
-        pipeline.rewinds.rewind(pipeline.rewinds.plan(updates[number]))
-
-    return rewind
-
-
-def refresh(_: EngineWorld, pipeline: Pipeline, __: list[str]) -> None:
+def refresh(_: EngineWorld, pipeline: Pipeline, __: str) -> None:
     """Fully refresh all tables."""
     assert pipeline.run(full_refresh=list(NAMES)).state is UpdateState.COMPLETED
 
 
-def create_anew(world: EngineWorld, pipeline: Pipeline, _: list[str]) -> None:
+def create_anew(world: EngineWorld, pipeline: Pipeline, _: str) -> None:
     """Delete the tables; the next update creates them and reads everything again, wherever it is killed."""
     for name in NAMES:
         shutil.rmtree(world.path(name))
     for point in ("tables.before_create", "generations.after_begin", "appends.after_commit"):
-        forget(world)
+        forget_tables(world.spark)
         interrupt(pipeline.run, point)
         with put_back(world, 0):
             assert conditions(pipeline) == dict.fromkeys(FLOWS, OLDER)
-    forget(world)
+    forget_tables(world.spark)
     assert pipeline.run().state is UpdateState.COMPLETED
 
 
@@ -81,11 +71,11 @@ def put_back(world: EngineWorld, backup: int) -> Iterator[None]:
     tables, newer = world.root / "storage" / "tables", world.root / "newer"
     shutil.move(tables, newer)
     shutil.copytree(world.root / f"backup_{backup}", tables)
-    forget(world)
+    forget_tables(world.spark)
     yield
     shutil.rmtree(tables)
     shutil.move(newer, tables)
-    forget(world)
+    forget_tables(world.spark)
 
 
 def conditions(pipeline: Pipeline) -> dict[str, str | None]:
@@ -94,32 +84,49 @@ def conditions(pipeline: Pipeline) -> dict[str, str | None]:
     return {step.flow.table: None if step.broken is None else step.broken.condition for step in steps}
 
 
-@pytest.mark.parametrize(
-    ("backup", "change"),
-    [(1, rewind_to(0)), (0, rewind_to(1)), (0, refresh), (0, create_anew)],
-    ids=["newer than a rewind", "older than a rewind", "older than a full refresh", "older than another table"],
-)
-def test_flows_do_not_go_on_in_an_older_copy_of_their_table(
-    interpreting: SparkSession, tmp_path: Path, backup: int, change: Callable[[EngineWorld, Pipeline, list[str]], None]
-) -> None:
-    """Their checkpoints have begun since: they would repeat rows that the copy has, or pass over those it lacks."""
-    world = EngineWorld(interpreting, tmp_path)
-    tables, pipeline, updates = tmp_path / "storage" / "tables", world.pipeline(declared(world)), []
-    for number in range(3):
+@pytest.fixture(scope="module")
+def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[EngineWorld, str]:
+    """A pipeline after four updates with a row each, and a copy of the tables after each; the second one's id."""
+    world = EngineWorld(spark.newSession(), tmp_path_factory.mktemp("put_back"))
+    updates = []
+    for number in range(4):
         world.feed([(number,)], "id INT")
-        result = pipeline.run()
+        result = world.run(declared(world))
         assert result.state is UpdateState.COMPLETED
         updates.append(result.update_id)
-        shutil.copytree(tables, tmp_path / f"backup_{number}")
-    change(world, pipeline, updates)
-    with put_back(world, backup):
-        assert conditions(pipeline) == dict.fromkeys(FLOWS, OLDER)
-        assert pipeline.run().state is UpdateState.FAILED
-        assert {name: ids(world, name) for name in NAMES} == {name: list(range(backup + 1)) for name in NAMES}
+        shutil.copytree(world.root / "storage" / "tables", world.root / f"backup_{number}")
+    return world, updates[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "backups"),
+    [(rewind, (0, 2)), (refresh, (0,)), (create_anew, (0,))],
+    ids=["older and newer than a rewind", "older than a full refresh", "older than another table"],
+)
+def test_flows_do_not_go_on_in_an_older_copy_of_their_table(
+    template: tuple[EngineWorld, str],
+    tmp_path: Path,
+    change: Callable[[EngineWorld, Pipeline, str], None],
+    backups: tuple[int, ...],
+) -> None:
+    """Their checkpoints have begun since: they would repeat rows that the copy has, or pass over those it lacks."""
+    world = template[0].copy(tmp_path)
+    pipeline = world.pipeline(declared(world))
+    change(world, pipeline, template[1])
+    for backup in backups:
+        with put_back(world, backup):
+            assert conditions(pipeline) == dict.fromkeys(FLOWS, OLDER)
+            assert pipeline.run().state is UpdateState.FAILED
+            assert ids(world) == all_with(*range(backup + 1))
     assert pipeline.run().state is UpdateState.COMPLETED
-    assert {name: ids(world, name) for name in NAMES} == {name: [0, 1, 2] for name in NAMES}
+    assert ids(world) == all_with(0, 1, 2, 3)
 
 
-def ids(world: EngineWorld, name: str) -> list[int]:
-    """The ids in a table."""
-    return [row[0] for row in world.rows(name)]
+def ids(world: EngineWorld) -> dict[str, list[int]]:
+    """The ids in all tables."""
+    return {name: [row[0] for row in world.rows(name)] for name in NAMES}
+
+
+def all_with(*numbers: int) -> dict[str, list[int]]:
+    """All tables with the same ids."""
+    return {name: [*numbers] for name in NAMES}

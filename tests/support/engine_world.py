@@ -79,3 +79,9 @@ class EngineWorld:
 def states(result: UpdateResult) -> dict[str, FlowState]:
     """How each flow ended, by its short name."""
     return {flow.flow.table: flow.state for flow in result.flows}
+
+
+def forget_tables(spark: SparkSession) -> None:
+    """Drop what Delta knows of tables, as in a new process."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from framework.checkpoints.rewinds import RewoundTable, StoredRewind
+from framework.checkpoints.rewinds import RewoundFlow, RewoundTable, StoredRewind
 from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.plan.state import TableKind
 from framework.recovery.rewind.abandonment import abandonment_of
+from framework.run.flows.generation_numbers import rewind_application
 from framework.run.tables.table_record import TableRecord, write_record
 from tests.support.fake_pipeline import name
-from tests.support.rewind_world import ADDED, TABLE, World
+from tests.support.rewind_world import ADDED, TABLE, World, taken
 
 
 @pytest.fixture
@@ -54,7 +55,10 @@ def record(world: World, pipeline: str, kind: TableKind) -> None:
 
 
 def test_what_is_done_decides_what_is_left_to_do(begun: tuple[World, StoredRewind]) -> None:
-    """Nothing without a restored table; with one, or with tables given up before, the rest is done."""
+    """Nothing if no table is restored; with one, or with tables given up before, the rest is done.
+
+    The checkpoint of a table that names its new generations does not go on any more, so it goes back.
+    """
     world, rewind = begun
     assert refreshed(world, world.graph, rewind) == (name("loud"),)
     untouched = replace(rewind, rewind_id="other")
@@ -62,6 +66,13 @@ def test_what_is_done_decides_what_is_left_to_do(begun: tuple[World, StoredRewin
     again = replace(untouched, tables=untouched.tables[:1], refreshed=(name("loud"),))
     assert refreshed(world, world.graph, again) == (name("loud"),)
     assert refreshed(world, world.graph, replace(rewind, tables=())) == ()
+    flow = RewoundFlow(dataset=name("orders"), flow=name("orders"), before=1, generation=2, origin=1, batch=None)
+    named = replace(untouched, flows=(flow,))
+    assert refreshed(world, world.graph, named) is None
+    names = taken(rewind_application(name("orders")), 2)
+    checksum = Path(path_of(world, "orders"), "_delta_log", f"{world.commit('orders', names):020d}.crc")
+    checksum.write_text(json.dumps({"metadata": {"id": "orders"}, "setTransactions": [names["txn"]]}))
+    assert refreshed(world, world.graph, named) == (name("loud"),)
 
 
 def test_a_table_that_no_full_refresh_may_clear_is_not_given_up(begun: tuple[World, StoredRewind]) -> None:
