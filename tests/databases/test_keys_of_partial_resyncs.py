@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework import Pipeline
 from tests.support.copied_tables import failures, pipeline_of, resync
 from tests.support.database_keys import CITEXT
 
@@ -68,8 +69,15 @@ def _insert(run: Run, column: str, values: Sequence[str]) -> None:
         run(f"INSERT INTO keyed VALUES ({casts}, %s)", *row, f"{column} {value}")
 
 
+def _copied(pipeline: Pipeline, schema: str) -> list[str]:
+    return sorted(row.v for row in pipeline.table(f"{schema}.keyed").select("v").collect())
+
+
 def test_exactly_the_rows_that_are_gone_are_deleted(berlin: SparkSession, folder: Path, run: Run) -> None:
-    """Whatever the type of the key and the zones of session and process."""
+    """Whatever the type of the key and the zones of session and process.
+
+    A copy of another name that begins afterwards is a new one, with all rows.
+    """
     for statement in CITEXT:
         if "CREATE CAST" not in statement:  # like most types of extensions, it is no text
             run(statement)
@@ -90,4 +98,9 @@ def test_exactly_the_rows_that_are_gone_are_deleted(berlin: SparkSession, folder
 
     assert failures(pipeline_of(berlin, folder, _MODULE).run()) == {}
     expected = [f"{name} {value}" for name, (_, _, stay, _, come) in _KEY.items() for value in (*stay, *come)]
-    assert sorted(row.v for row in pipeline.table("copies.keyed").select("v").collect()) == sorted(expected)
+    assert _copied(pipeline, "copies") == sorted(expected)
+
+    run("DELETE FROM keyed WHERE v = %s", expected.pop())
+    pipeline = pipeline_of(berlin, folder, _MODULE.replace('"copies"', '"others"'))
+    assert failures(pipeline.run()) == {}
+    assert _copied(pipeline, "others") == sorted(expected)
