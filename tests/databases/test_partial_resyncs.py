@@ -89,7 +89,6 @@ def test_conditions_are_checked_before_anything_is_asked_for_and_end_no_gap(
     assert failures(pipeline_of(interpreting, folder).run()) == of_both_flows(sales=partitions)
     assert resync(folder, "sales", "--where", "id = 22") == "public.sales is read again"
     assert failures(pipeline_of(interpreting, folder).run()) == {}
-    assert failures(pipeline_of(interpreting, folder).run()) == {}
     assert gaps(pipeline) == {}
     tables = (*_TABLES, "sales")
     assert all_copied(pipeline, *tables) == all_at_source(run, *tables)

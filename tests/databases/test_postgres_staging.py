@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from datetime import date, datetime
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from framework import Pipeline
+from framework.demo.postgres_server import PostgresServer
 from framework.foundation.failpoints import arm, arm_all, disarm
-from framework.run.update.results import UpdateState
+from framework.run.update.results import UpdateResult, UpdateState
+from tests.databases.conftest import new_database
+from tests.support.copied_tables import copy_rows
+from tests.support.postgres_log import query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,9 +69,8 @@ def merged_snapshot():
 """
 
 
-@pytest.fixture
-def orders(run: Run) -> list[tuple[Any, ...]]:
-    """The rows of a table of many types, some chunks long."""
+def create_orders(run: Run) -> list[tuple[Any, ...]]:
+    """Create a table of many types, some chunks long, and return its rows."""
     run(
         "CREATE TABLE orders (id BIGINT PRIMARY KEY, small SMALLINT, amount NUMERIC(12,2), price DOUBLE PRECISION, "
         "seen TIMESTAMPTZ, local TIMESTAMP, day DATE, flag BOOLEAN, code CHAR(4), blob BYTEA, tags TEXT[], label TEXT)"
@@ -85,27 +89,59 @@ def orders(run: Run) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture
-def pipeline(interpreting: SparkSession, folder: Path) -> Pipeline:
-    """A pipeline of flows that read the table in files, or can't."""
+def orders(run: Run) -> list[tuple[Any, ...]]:
+    """The rows of the table."""
+    return create_orders(run)
+
+
+def pipeline_of(spark: SparkSession, folder: Path) -> Pipeline:
+    """Return a pipeline of flows that read the table in files, or can't."""
     (folder / "module.py").write_text(MODULE, "utf-8")
     return Pipeline(
         name="staging", modules=[folder / "module.py"], storage=str(folder / "storage [1] a=b"),
-        configuration={"bank.folder": str(folder)}, spark=interpreting,
+        configuration={"bank.folder": str(folder)}, spark=spark,
     )  # fmt: skip
 
 
-def test_each_kind_of_flow_has_the_rows_of_the_source(
-    pipeline: Pipeline, folder: Path, orders: list[tuple[Any, ...]]
-) -> None:
+@pytest.fixture
+def pipeline(interpreting: SparkSession, folder: Path) -> Pipeline:
+    """The pipeline of a test."""
+    return pipeline_of(interpreting, folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complete:
+    """A pipeline whose flows have all run once, in a folder, and the rows of the source."""
+
+    pipeline: Pipeline
+    folder: Path
+    result: UpdateResult
+    orders: list[tuple[Any, ...]]
+
+
+@pytest.fixture(scope="module")
+def complete(
+    spark: SparkSession, server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Complete]:
+    """All flows in one update."""
+    folder = tmp_path_factory.mktemp("staging")
+    with new_database(server) as uri:
+        (folder / "connections.yml").write_text(f"bank: {uri}\n", "utf-8")
+        orders, pipeline = create_orders(partial(query, uri)), pipeline_of(spark.newSession(), folder)
+        yield Complete(pipeline=pipeline, folder=folder, result=pipeline.run(), orders=orders)
+
+
+def test_each_kind_of_flow_has_the_rows_of_the_source(complete: Complete) -> None:
     """Rows and values are exact, files are added as they are where that is possible, and nothing is left over."""
-    result = pipeline.run()
+    pipeline, folder, result, orders = complete.pipeline, complete.folder, complete.result, complete.orders
     assert result.state is UpdateState.COMPLETED, result
     for target in ("copied", "constrained", "stamped", "merged"):
         assert rows_of(pipeline, target) == orders, target
     even = [row for row in orders if row[0] % 2 == 0]
     assert rows_of(pipeline, "checked") == even
     assert rows_of(pipeline, "changed") == [row for row in even for _ in range(2)]
-    assert pipeline.table("changed").where("twice != id * 2 OR part NOT IN (1, 2)").count() == 0
+    changed = copy_rows(pipeline, "changed", "default")
+    assert [row for row in changed if row.twice != row.id * 2 or row.part not in {1, 2}] == []
     assert {target: named_files(folder, target) for target in ("copied", "constrained", "changed", "merged")} == {
         "copied": True, "constrained": False, "changed": False, "merged": False,
     }  # fmt: skip
@@ -171,16 +207,13 @@ def test_a_batch_that_fails_deletes_its_files(pipeline: Pipeline, folder: Path, 
     left = unnamed_files(folder, "copied")
     assert len(left) > 0
     interpreting.sql(f"ALTER TABLE delta.`{table_folder(folder, 'copied')}` ADD CONSTRAINT few CHECK (id < 5)")
-    for _ in range(2):
-        assert pipeline.run(refresh=["copied"]).state is not UpdateState.COMPLETED
-        assert unnamed_files(folder, "copied") == left
-    assert pipeline.run(refresh=["changed"]).state is UpdateState.COMPLETED
-    assert list((folder / "storage [1] a=b" / "staged").rglob("*.parquet")) == []
+    assert pipeline.run(refresh=["copied"]).state is not UpdateState.COMPLETED
+    assert unnamed_files(folder, "copied") == left
 
 
-def test_an_offset_that_is_cut_off_is_named(pipeline: Pipeline, folder: Path, orders: list[tuple[Any, ...]]) -> None:
+def test_an_offset_that_is_cut_off_is_named(complete: Complete) -> None:
     """The flow fails with the file, the table keeps its rows, and `doctor` knows the damage."""
-    assert pipeline.run(refresh=["copied"]).state is UpdateState.COMPLETED
+    pipeline, folder = complete.pipeline, complete.folder
     (offsets,) = folder.rglob("checkpoints/main.default.copied/main.default.copied/1/offsets")
     last = offsets / str(max(int(path.name) for path in offsets.iterdir() if path.name.isdecimal()))
     (offsets / f".{last.name}.crc").unlink(missing_ok=True)
@@ -192,7 +225,7 @@ def test_an_offset_that_is_cut_off_is_named(pipeline: Pipeline, folder: Path, or
         assert (flow.error.condition, str(last) in flow.error.what) == ("CHECKPOINT_FILE_DAMAGED", True), damage
         (finding,) = pipeline.doctor.examine(["copied"]).findings
         assert (finding.diagnosis.name, finding.condition) == ("CHECKPOINT_DAMAGED", "CHECKPOINT_FILE_DAMAGED"), damage
-    assert rows_of(pipeline, "copied") == orders
+    assert rows_of(pipeline, "copied") == complete.orders
 
 
 def die() -> None:
@@ -208,9 +241,15 @@ def unnamed_files(folder: Path, target: str) -> list[str]:
 
 def rows_of(pipeline: Pipeline, target: str) -> list[tuple[Any, ...]]:
     """The rows of a table as the driver of the source returns them."""
-    columns = COLUMNS.replace("seen", "unix_micros(seen)").split(", ")
-    rows = pipeline.table(target).selectExpr(*columns).orderBy("id").collect()
-    return plain(rows)
+    rows = sorted(copy_rows(pipeline, target, "default"), key=lambda row: row.id)
+    return plain(
+        [[microseconds(row.seen) if name == "seen" else row[name] for name in COLUMNS.split(", ")] for row in rows]
+    )
+
+
+def microseconds(local: datetime) -> int:
+    """The microseconds since 1970 of a point in time."""
+    return (local.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def plain(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:

@@ -15,6 +15,7 @@ from tests.support.copied_tables import (
     all_at_source,
     all_copied,
     applied,
+    at_source,
     create,
     failures,
     gaps,
@@ -35,10 +36,10 @@ _REPLACED, _UNPUBLISHED = "INGESTION_TABLE_REPLACED", "INGESTION_TABLE_UNPUBLISH
 
 def create_all(run: Run) -> None:
     """Create small tables, one of several chunks, and a partitioned one."""
-    create(run, "blue", "green", "made_again", "renamed", "taken_out", "kept")
-    create(run, "orders", rows=2000)
+    create(run, "blue", "green", "made_again", "renamed", "taken_out")
+    create(run, "orders", rows=1000)
     create(run, "next_orders")
-    run("INSERT INTO next_orders SELECT i, 'next_orders' FROM generate_series(100, 2000, 100) i")  # in each chunk
+    run("INSERT INTO next_orders SELECT i, 'next_orders' FROM generate_series(100, 1000, 100) i")  # in each chunk
     run("CREATE TABLE sales (id INT PRIMARY KEY, name TEXT) PARTITION BY RANGE (id)")
     run("CREATE TABLE sales_1 PARTITION OF sales FOR VALUES FROM (0) TO (10)")
     run("CREATE TABLE sales_2 PARTITION OF sales FOR VALUES FROM (10) TO (20)")
@@ -67,7 +68,7 @@ def replace_tables(run: Run) -> None:
     run("ALTER TABLE renamed RENAME TO next_two; UPDATE next_two SET name = 'under another name' WHERE id = 1")
     run("ALTER TABLE next_two RENAME TO renamed; DELETE FROM renamed WHERE id = 2")
     run("ALTER PUBLICATION sluice_shop DROP TABLE taken_out; DELETE FROM taken_out WHERE id = 1")
-    run("ALTER PUBLICATION sluice_shop ADD TABLE taken_out; UPDATE kept SET name = 'changed'")
+    run("ALTER PUBLICATION sluice_shop ADD TABLE taken_out")
     # The flow of changes has added it, if it began after the exchange.
     if not run("SELECT 1 FROM pg_publication_tables WHERE pubname = 'sluice_shop' AND tablename = 'orders'"):
         run("ALTER PUBLICATION sluice_shop ADD TABLE orders")
@@ -102,10 +103,10 @@ def test_another_table_under_the_name_of_a_copied_one_is_never_continued(
         blue=_REPLACED, green=_REPLACED, made_again=_REPLACED, orders=_REPLACED, taken_out=_UNPUBLISHED,
         sales="INGESTION_PARTITIONS_CHANGED",
     )  # fmt: skip
-    found = all_copied(pipeline, *GONE, "orders", "renamed", "kept")
+    found = all_copied(pipeline, *GONE, "orders", "renamed")
     assert {table: found[table] for table in GONE} == before
     assert {name for _, name in found["orders"]} == {"orders"}
-    assert {table: found[table] for table in ("renamed", "kept")} == all_at_source(run, "renamed", "kept")
+    assert found["renamed"] == at_source(run, "renamed")
     assert run("SELECT count(*) FROM pg_publication_tables WHERE tablename = 'skipped'") == [(1,)]
     assert gaps(pipeline) == {
         f"public.{table}": f"sluice ingest resync public.{table}" for table in (*GONE, "orders", "sales")
@@ -129,5 +130,5 @@ def read_again(pipeline: Pipeline, run: Run) -> None:
     run("CREATE TABLE sales_3 PARTITION OF sales FOR VALUES FROM (20) TO (30)")
     run("DELETE FROM orders WHERE id % 2 = 0; INSERT INTO sales VALUES (25, 'u')")
     assert failures(pipeline.run()) == held
-    tables = ("blue", "made_again", "renamed", "kept", "orders", "sales")
+    tables = ("blue", "made_again", "renamed", "orders", "sales")
     assert all_copied(pipeline, *tables) == all_at_source(run, *tables)

@@ -16,26 +16,25 @@ Run = Callable[..., list[tuple[Any, ...]]]
 
 def test_the_key_zero_is_one_key_whatever_its_sign(interpreting: SparkSession, folder: Path, run: Run) -> None:
     """No row is lost or doubled, in chunks, changes or a second snapshot; the copy has zero without a sign."""
-    run("CREATE TABLE flips (id FLOAT8 PRIMARY KEY, n INT); INSERT INTO flips VALUES (0.0, 1), (1, 1)")
     run("CREATE TABLE minus (id FLOAT8 PRIMARY KEY, n INT); INSERT INTO minus VALUES ('-0.0', 1), (1, 1)")
-    run("CREATE TABLE pairs (a FLOAT4, b FLOAT8, n INT, PRIMARY KEY (a, b)); INSERT INTO pairs VALUES ('-0.0', 0, 1)")
+    run("CREATE TABLE pairs (a FLOAT4, b FLOAT8, n INT, PRIMARY KEY (a, b))")
+    run("INSERT INTO pairs VALUES ('-0.0', 0, 1), (0.0, 1, 1), (1, 1, 1)")
     pipeline = pipeline_of(interpreting, folder)
 
     def check() -> None:
         assert failures(pipeline.run()) == {}
-        for table in ("flips", "minus", "pairs"):
+        for table in ("minus", "pairs"):
             rows = copied(pipeline, table)
             assert rows == sorted(run(f"SELECT * FROM {table}"))  # in Python the two are equal, too
             assert not [row for row in rows if "-0.0" in map(str, row)]
 
     check()
-    run(
-        "UPDATE flips SET id = '-0.0' WHERE id = 0; UPDATE minus SET id = 0.0 WHERE id = 0; UPDATE pairs SET b = '-0.0'"
-    )
+    run("UPDATE minus SET id = 0.0 WHERE id = 0; UPDATE pairs SET b = '-0.0' WHERE b = 0")
+    run("UPDATE pairs SET a = '-0.0' WHERE b = 1 AND a = 0")
     check()
-    run("DELETE FROM flips WHERE id = 0; INSERT INTO flips VALUES (0.0, 3); DELETE FROM minus WHERE id = 0")
-    run("UPDATE pairs SET n = 2; UPDATE pairs SET a = 0.0, b = 0.0")
+    run("DELETE FROM minus WHERE id = 0; DELETE FROM pairs WHERE b = 1 AND a = 0; INSERT INTO pairs VALUES (0.0, 1, 3)")
+    run("UPDATE pairs SET n = 2 WHERE b = 0; UPDATE pairs SET a = 0.0, b = 0.0 WHERE b = 0")
     check()
-    resync(pipeline, "flips", "minus", "pairs")
-    run("UPDATE flips SET id = '-0.0' WHERE id = 0; DELETE FROM pairs")
+    resync(pipeline, "minus", "pairs")
+    run("UPDATE pairs SET a = '-0.0' WHERE b = 1 AND a = 0; DELETE FROM pairs WHERE b = 0")
     check()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import Row
 
 from framework import Pipeline
 from framework.foundation.clock import SystemClock
@@ -19,6 +18,7 @@ from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.status import IngestedState, read_status
 from framework.run.update import update
 from framework.run.update.results import FlowState, UpdateResult
+from tests.support.plain_tables import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,9 +51,14 @@ def create(run: Run, *tables: str, rows: int = 3) -> None:
         run(f"INSERT INTO {table} SELECT i, '{table}' FROM generate_series(1, {rows}) i; ANALYZE {table}")
 
 
+def copy_rows(pipeline: Pipeline, table: str, schema: str = "copies") -> list[Row]:
+    """Return the rows of a copy in any order, read without Spark where that is possible."""
+    return table_rows(pipeline.spark, pipeline.storage.path("tables", "main", schema, table), without="__sluice")
+
+
 def copied(pipeline: Pipeline, table: str) -> list[tuple[Any, ...]]:
     """Return the rows of a copy."""
-    return sorted(tuple(row) for row in pipeline.table(f"copies.{table}").collect())
+    return sorted(map(tuple, copy_rows(pipeline, table)))
 
 
 def at_source(run: Run, table: str) -> list[tuple[Any, ...]]:
@@ -62,12 +67,8 @@ def at_source(run: Run, table: str) -> list[tuple[Any, ...]]:
 
 
 def all_copied(pipeline: Pipeline, *tables: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the rows of copies with the same columns, in one query."""
-    found: dict[str, list[tuple[Any, ...]]] = {table: [] for table in tables}
-    frames = [pipeline.table(f"copies.{table}").selectExpr(f"'{table}' AS source", "*") for table in tables]
-    for source, *row in reduce(DataFrame.union, frames).collect():
-        found[source].append(tuple(row))
-    return {table: sorted(rows) for table, rows in found.items()}
+    """Return the rows of copies."""
+    return {table: copied(pipeline, table) for table in tables}
 
 
 def all_at_source(run: Run, *tables: str) -> dict[str, list[tuple[Any, ...]]]:
