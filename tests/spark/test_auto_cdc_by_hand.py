@@ -123,16 +123,20 @@ def insert_manually(world: World, ddl: str, rows: Sequence[tuple[object, ...]]) 
 
 
 def edit_manually(world: World) -> None:
-    """Run the manual statements of all cases as one UPDATE and one DELETE."""
+    """Run the manual statements of all cases as one MERGE."""
     edits = dict(enumerate(case.edit for case in CASES))
     changes = []
     for column in ("name", "__START_AT", "__END_AT"):
         whens = [f"WHEN {key} THEN {edit[column]}" for key, edit in edits.items() if column in edit]
         changes.append(f"{column} = CASE userId {' '.join(whens)} ELSE {column} END")
-    edited = ", ".join(str(key) for key, edit in edits.items() if edit)
-    world.spark.sql(f"UPDATE {world.table.sql} SET {', '.join(changes)} WHERE userId IN ({edited})")
     rows = [f"userId = {key} AND name = '{case.dropped}'" for key, case in enumerate(CASES) if case.dropped]
-    world.spark.sql(f"DELETE FROM {world.table.sql} WHERE {' OR '.join(rows)}")
+    touched = ", ".join(f"({key})" for key, case in enumerate(CASES) if case.edit or case.dropped)
+    edited = ", ".join(str(key) for key, edit in edits.items() if edit)
+    world.spark.sql(
+        f"MERGE INTO {world.table.sql} USING (VALUES {touched} AS t(key)) ON userId = key "
+        f"WHEN MATCHED AND ({' OR '.join(rows)}) THEN DELETE "
+        f"WHEN MATCHED AND userId IN ({edited}) THEN UPDATE SET {', '.join(changes)}"
+    )
 
 
 def by_case(world: World) -> dict[str, list[tuple[object, ...]]]:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.test_auto_cdc_scd1 import EXPECTED, FLOWS, GOLDEN
 from tests.support.cdc_world import World
+from tests.support.plain_tables import table_rows
 
 Change = tuple[str, int, str | None, str | None]
 
@@ -24,11 +25,12 @@ def streamed(world: World, folder: Path) -> list[Change]:
     reader = world.spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", "0")
     feed = reader.load(str(world.table.path))
     out = folder / "out"
-    before = world.spark.read.format("delta").load(str(out)).count() if out.exists() else 0
+    before = len(table_rows(world.spark, str(out))) if out.exists() else 0
     query = feed.writeStream.trigger(availableNow=True).option("checkpointLocation", str(folder / "checkpoint"))
     query.format("delta").start(str(out)).awaitTermination()
-    rows = world.spark.read.format("delta").load(str(out)).orderBy("_commit_version", "userId", "_change_type")
-    told = [(row["_change_type"], row["userId"], row["name"], row["city"]) for row in rows.collect()]
+    rows = table_rows(world.spark, str(out))
+    rows.sort(key=lambda row: (row["_commit_version"], row["userId"], row["_change_type"]))
+    told = [(row["_change_type"], row["userId"], row["name"], row["city"]) for row in rows]
     assert len(told) >= before
     return told[before:]
 

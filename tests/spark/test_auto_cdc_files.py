@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc.delta import compaction, transaction, transaction_write
-from framework.cdc.delta.table_version import TableVersion
 from framework.cdc.events.key_bounds import may_contain
 from framework.cdc.model.metrics import CdcMetrics
 from tests.spark.test_auto_cdc_scd1 import EXPECTED, FLOWS, GOLDEN
@@ -33,19 +32,6 @@ def test_small_files_are_compacted(spark: SparkSession, tmp_path: Path, swap: py
     assert files(world) <= 3
     assert world.apply("changes", [(4, "New", "N", "INSERT", 9)], batch_id=20).skipped
     assert sorted([*((number, "New", "N") for number in (1, 2, 3, 4)), *EXPECTED], key=repr) == world.rows()
-
-
-def test_a_table_with_too_many_files_to_list_ends_in_the_same_rows(
-    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
-) -> None:
-    """Delta finds the files by the bounds of the batch's keys."""
-    swap.setattr(TableVersion, "listed_files", lambda _: None)
-    swap.setattr(TableVersion, "listed_batches", lambda _: None)
-    world = World(spark, tmp_path, FLOWS)
-    world.apply("changes", GOLDEN[4:])
-    world.apply("changes", GOLDEN[:4], batch_id=7)
-    assert world.apply("changes", GOLDEN[:4], batch_id=7).skipped
-    assert EXPECTED == world.rows()
 
 
 def test_a_batch_of_new_keys_is_appended_without_reading_files(

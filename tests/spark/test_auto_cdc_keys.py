@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc.delta.table_version import TableVersion
 from framework.cdc.delta.transaction import Transaction
+from framework.cdc.model.metrics import CdcMetrics
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.support.cdc_world import World
 from tests.support.key_types import KEY_TYPES, KEYS_PER_TYPE, key_columns
@@ -54,9 +55,9 @@ class KeyWorld(World):
         fields = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in source.schema.fields)
         super().__init__(spark, root, {"changes": (spec, fields, False)}, properties)
 
-    def take(self, found: Sequence[Event], batch_id: int) -> None:
+    def take(self, found: Sequence[Event], batch_id: int) -> CdcMetrics:
         """Apply a batch."""
-        self.writer("changes").apply(events(self.spark, found, wide=self.wide), batch_id)
+        return self.writer("changes").apply(events(self.spark, found, wide=self.wide), batch_id)
 
     def shown(self) -> list[tuple[object, ...]]:
         """Return the number of each row's key and its displayed values; None for a key that was never inserted."""
@@ -78,20 +79,23 @@ def late(number: int) -> Event:
 DELETED = (0, 1, 3)
 
 
-def play(world: KeyWorld, *, one_by_one: bool) -> None:
-    """Insert all keys; update them and delete some; then late events and redelivered ones.
+def play(world: KeyWorld, *, by_bounds: bool) -> None:
+    """Insert all keys; update them and delete some; then late events and redelivered ones, and their batch again.
 
     Args:
         world: has the target.
-        one_by_one: update each key in a batch of its own, which has the bounds of this key only.
+        by_bounds: update one or two keys in a batch, so that each is a bound of its batch; and repeat the last batch.
     """
     world.take([(number, "first", "upsert", 10) for number in ALL], 0)
     second = [(number, "second", "upsert", 20) for number in ALL]
     deletes = {number: (number, "", "delete", 30) for number in DELETED}
-    for number, keys in enumerate([(key,) for key in ALL] if one_by_one else [ALL], start=1):
+    for number, keys in enumerate([ALL[:2], ALL[2:4], ALL[4:]] if by_bounds else [ALL], start=1):
         changes = [second[key] for key in keys]
         world.take([*changes, *(deletes[key] for key in keys if key in deletes)], number)
-    world.take([*(late(number) for number in ALL), *reversed(second)], 10)
+    last = [*(late(number) for number in ALL), *reversed(second)]
+    assert not world.take(last, 10).skipped
+    if by_bounds:
+        assert world.take(last, 10).skipped
 
 
 CURRENT = [(2, "second"), (4, "second")]
@@ -108,9 +112,9 @@ HISTORY = sorted(
 
 WAYS: tuple[tuple[int, str, dict[str, str], bool], ...] = (
     (1, LISTED, {}, True),
-    (1, MERGED, WITHOUT_STATISTICS, False),
+    (1, UNLISTED, {}, False),
     (2, LISTED, OTHER_STATISTICS, False),
-    (2, UNLISTED, {}, False),
+    (2, MERGED, WITHOUT_STATISTICS, False),
 )
 """The SCD type, how files are found, properties of the table, and whether keys are beyond the 32nd column."""
 
@@ -133,7 +137,7 @@ def test_a_change_finds_the_row_of_its_key_whatever_the_type(
         swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({"0.0.0"}))
         swap.setattr(Transaction, "commit", lambda *_: pytest.fail("a transaction of ours"))
     world = KeyWorld(interpreting, tmp_path, scd_type, properties, wide=wide)
-    play(world, one_by_one=finding == UNLISTED)
+    play(world, by_bounds=finding == UNLISTED)
     assert (CURRENT if scd_type == 1 else HISTORY) == world.shown()
 
 

@@ -35,8 +35,7 @@ def test_a_key_that_is_a_partition_column_finds_its_row(
     flows = {called: (replace(spec, scd_type=scd_type), ddl, once) for called, (spec, ddl, once) in FLOWS.items()}
     world = World(interpreting, tmp_path, flows, partitions=["region"])
     world.apply("snapshot", [(region, 1, "old") for region in ODD])
-    world.apply("changes", [(region, 1, "new", "upsert", 1) for region in ODD])
-    world.apply("changes", [(ODD[0], 1, None, "delete", 2)])
+    world.apply("changes", [*((region, 1, "new", "upsert", 1) for region in ODD), (ODD[0], 1, None, "delete", 2)])
     before = world.version()
     empty = "SELECT '' AS region, 1 AS id, 'v' AS v"
     bad = interpreting.sql(f"{empty} UNION ALL SELECT CAST(X'E9' AS STRING), 1, 'v'")
@@ -69,13 +68,23 @@ def test_a_first_load_with_a_key_that_a_partition_cannot_store_writes_nothing(
 def test_a_partition_column_that_is_no_key_has_the_value_that_delta_stores(
     interpreting: SparkSession, tmp_path: Path
 ) -> None:
-    """An empty string is stored as NULL, so it starts no new row after NULL, in any batch."""
-    spec = replace(CHANGES, keys=("id",), scd_type=2)
-    world = World(interpreting, tmp_path, {"changes": (spec, DDL, False)}, partitions=["region"])
-    world.apply("changes", [("", 1, "v", "upsert", 1)])
-    world.apply("changes", [("", 1, "v", "upsert", 2), ("a", 1, "v", "upsert", 4)])
-    world.apply("changes", [(None, 1, "v", "upsert", 3)])
-    assert [("a", 4, None), (None, 1, 4)] == world.rows("region", "__START_AT", "__END_AT")
+    """An empty string is NULL, and 01:30 in winter time that in summer time: neither starts a new row, in any batch."""
+    interpreting.conf.set("spark.sql.session.timeZone", "America/New_York")
+    shown = ColumnSelection(columns=("id", "region", "at"))
+    spec = AutoCdcSpec(keys=("id",), sequence_by="seq", scd_type=2, columns=shown)
+    flows = {"changes": (spec, "region STRING, id INT, at TIMESTAMP, seq INT", False)}
+    world = World(interpreting, tmp_path, flows, partitions=["region", "at"])
+    time = "TIMESTAMP'2024-11-03 06:30:00Z'"
+    for batch in (
+        f"('', 1, NULL, 1), ('x', 2, {time}, 1)",
+        f"('', 1, NULL, 2), ('a', 1, NULL, 4), ('x', 2, {time}, 2)",
+        "(NULL, 1, NULL, 3)",
+    ):
+        rows = interpreting.sql(f"SELECT * FROM VALUES {batch} AS t(region, id, at, seq)")
+        world.apply_frame("changes", rows.withColumn("at", rows.at.cast("timestamp")))
+    assert [(1, "a", 4, None), (1, None, 1, 4), (2, "x", 1, None)] == world.rows(
+        "id", "region", "__START_AT", "__END_AT"
+    )
 
 
 def test_an_empty_text_in_a_partition_column_is_a_null_to_ignore(interpreting: SparkSession, tmp_path: Path) -> None:
@@ -110,17 +119,3 @@ def test_a_time_that_a_partition_stores_as_another_is_no_key(interpreting: Spark
     assert "AUTOCDC_MICROBATCH_VALIDATION.PARTITION_KEY" == raised.value.condition
     assert (1, "at: 1") == (raised.value.fields["null_count"], raised.value.fields["counts"])
     assert [(1,)] == world.rows("seq")
-
-
-def test_a_time_that_is_no_key_is_that_of_its_partition(interpreting: SparkSession, tmp_path: Path) -> None:
-    """So the same time starts no new row."""
-    interpreting.conf.set("spark.sql.session.timeZone", "America/New_York")
-    hidden = ColumnSelection(columns=("seq",), excluded=True)
-    spec = AutoCdcSpec(keys=("id",), sequence_by="seq", scd_type=2, columns=hidden)
-    flows = {"changes": (spec, "id INT, at TIMESTAMP, seq INT", False)}
-    world = World(interpreting, tmp_path, flows, partitions=["at"])
-    for seq in (1, 2):
-        world.apply_frame(
-            "changes", interpreting.sql(f"SELECT 1 AS id, TIMESTAMP'2024-11-03 06:30:00Z' AS at, {seq} AS seq")
-        )
-    assert [(1, None)] == world.rows("__START_AT", "__END_AT")

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.cdc.delta import transaction_write
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from tests.support.cdc_cases import CHANGES, TRUNCATING, case_world, play, rows_by_case
 from tests.support.cdc_scenarios import Scenario, read_scenarios
-from tests.support.cdc_world import NO_ROWS
 
 FOLDER = Path(__file__).parent / "scenarios"
 HISTORY = replace(CHANGES, scd_type=2)
@@ -63,19 +61,6 @@ def test_each_scenario_with_ignored_nulls_ends_in_its_rows_by_generated_code(
     """Users' sessions generate code; these flows have all expressions of a batch of their type."""
     scenarios = read_scenarios(FOLDER / file)
     assert {s.name: s.rows for s in scenarios} == outcomes(compiling, tmp_path, scenarios, spec, other=other)
-
-
-def test_each_scenario_of_type_1_ends_in_its_rows_if_the_batch_is_broadcast(
-    interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
-) -> None:
-    """With many rows per key, the batch is broadcast instead of shuffling the table; the rows are the same.
-
-    `properties/test_auto_cdc_converges.py` writes every second batch this way, `test_auto_cdc_by_hand.py` a batch of
-    whole rows.
-    """
-    swap.setattr(transaction_write, "SHUFFLED_ROWS_PER_KEY", NO_ROWS)
-    scenarios = read_scenarios(FOLDER / "scd1_ignore_null.txt")
-    assert {s.name: s.rows for s in scenarios} == outcomes(interpreting, tmp_path, scenarios, IGNORING, other=CHANGES)
 
 
 TRUNCATES = read_scenarios(FOLDER / "scd1_truncate.txt")

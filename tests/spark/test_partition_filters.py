@@ -124,11 +124,19 @@ def world(spark: SparkSession, tmp_path: Path) -> EngineWorld:
 
 
 def partitioned(spark: SparkSession, path: str) -> None:
-    """A table of one commit for each of `ROWS`, with its version as `v`."""
+    """A table of one commit for each of `ROWS`, with its version as `v`: Spark's one commit is divided into them."""
     ddl = "s STRING, n INT, day DATE, flag BOOLEAN, v INT"
-    for version, row in enumerate(ROWS):
-        writer = spark.createDataFrame([(*row, version)], ddl).write.format("delta").mode("append")
-        writer.partitionBy("s", "n", "day", "flag").save(path)
+    rows = spark.createDataFrame([(*row, version) for version, row in enumerate(ROWS)], ddl)
+    rows.write.format("delta").partitionBy("s", "n", "day", "flag").save(path)
+    log = Path(path, "_delta_log")
+    lines = (log / f"{0:020d}.json").read_text("utf-8").splitlines(keepends=True)
+    adds = {line: json.loads(line)["add"] for line in lines if '"add"' in line}
+    files = {json.loads(add["stats"])["minValues"]["v"]: line for line, add in adds.items()}
+    for version in range(len(ROWS)):
+        others = [line for line in lines if line not in adds and (version == 0 or '"commitInfo"' in line)]
+        (log / f"{version:020d}.json").write_text("".join([*others, files[version]]), "utf-8")
+    for checksum in log.glob("*.crc"):
+        checksum.unlink()
 
 
 def cases_of(world: EngineWorld, path: str) -> None:

@@ -80,21 +80,29 @@ def counts(spec: AutoCdcSpec, before: Mapping[Key, Values], after: Mapping[Key, 
 
 
 def test_a_snapshot_counts_what_it_changes_and_counts_once(played: Played) -> None:
-    """Unchanged rows are not written; an invalid or repeated snapshot changes nothing."""
+    """Unchanged rows are not written; a repeated snapshot changes nothing."""
     snapshots = [rows for rows, _ in played.taken]
     spec = played.world.spec
     expected = [counts(spec, before, after) for before, after in zip([{}, *snapshots], snapshots, strict=False)]
     assert expected == [counted for _, counted in played.taken]
     assert expected[-1] == CdcMetrics()
     number = len(snapshots)
-    assert played.world.take(number + 1, [], ordinal=number - 1).skipped
     rows = played.world.rows()
-    last = [(*key, *values) for key, values in snapshots[-1].items()]
+    assert played.world.take(number + 1, [], ordinal=number - 1).skipped
+    assert played.world.rows() == rows
+
+
+def test_an_invalid_snapshot_changes_nothing(interpreting: SparkSession, tmp_path: Path) -> None:
+    """Neither one with two rows of a key nor one without a key; whatever the type, both are found before its merge."""
+    world = SnapshotWorld(interpreting, tmp_path, HISTORY)
+    valid = [(0, "k", "a", "b"), (0, "m", "c", "d")]
+    world.take(1, valid)
+    rows = world.rows()
     for bad, condition in (
-        ([*last, (0, "k", "z", "z"), (0, "k", "z", "y")], "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.DUPLICATE_KEY_VIOLATION"),
-        ([*last, (0, None, "z", "z")], "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY"),
+        ([(0, "k", "z", "z"), (0, "k", "z", "y")], "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.DUPLICATE_KEY_VIOLATION"),
+        ([*valid, (0, None, "z", "z")], "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY"),
     ):
         with pytest.raises(OperationError) as caught:
-            played.world.take(number + 1, bad, ordinal=number + 1)
+            world.take(2, bad, ordinal=2)
         assert caught.value.condition == condition
-    assert played.world.rows() == rows
+    assert world.rows() == rows == {0: frozenset((*values, 1, None) for _, *values in valid)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from delta import DeltaTable
@@ -22,23 +22,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize("is_listed", [True, False], ids=["by the checksum", "by a query over the log"])
-def test_the_rows_and_the_missing_files_of_a_version_are_known(
-    spark: SparkSession, tmp_path: Path, *, is_listed: bool
-) -> None:
-    """Deleted rows count, and the files of deletion vectors too; a version that the log no longer has is none."""
-    table = tmp_path / "t"
+@pytest.fixture(scope="module")
+def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table with deleted rows, a partition without rows, and rows that came after that."""
+    table = tmp_path_factory.mktemp("written") / "t"
     create = spark.range(6).selectExpr("id", "id % 2 AS part").coalesce(1).write.format("delta").partitionBy("part")
     create.option("delta.enableDeletionVectors", "true").save(str(table))
     target = DeltaTable.forPath(spark, str(table))
     target.delete("id = 2")  # version 1: a vector for part 0
     target.delete("id IN (1, 3, 5)")  # version 2: part 1 is gone
     spark.range(10, 12).selectExpr("id", "0L AS part").coalesce(1).write.format("delta").mode("append").save(str(table))
+    return table
+
+
+@pytest.mark.parametrize("is_listed", [True, False], ids=["by the checksum", "by a query over the log"])
+def test_the_rows_and_the_missing_files_of_a_version_are_known(
+    spark: SparkSession, written: Path, tmp_path: Path, *, is_listed: bool
+) -> None:
+    """Deleted rows count, and the files of deletion vectors too; a version that the log no longer has is none."""
+    table = shutil.copytree(written, tmp_path / "t")
     if not is_listed:
         for checksum in (table / "_delta_log").glob("*.crc"):
             checksum.unlink()
-    jvm: Any = spark._jvm
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     storage = open_storage(str(tmp_path))
 
     def effect(version: int | None) -> RestoredRows | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -81,15 +82,15 @@ CHANGES = (
     "ALTER TABLE {0} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
     "ALTER TABLE {0} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
     "COMMENT ON TABLE {0} IS 'another'",
-    "ALTER TABLE {0} SET TBLPROPERTIES ('delta.appendOnly' = 'true')",  # the last: its rows cannot be replaced
+    "ALTER TABLE {0} SET TBLPROPERTIES ('delta.appendOnly' = 'true')",
 )
 
 
 def test_another_table_is_left_to_create_or_replace(spark: SparkSession, tmp_path: Path) -> None:
     """Nothing is written to a table that `createOrReplace` would change, or whose features it knows and we do not."""
-    table = TableAddress(path=f"{tmp_path}/table")
-    for change in CHANGES:
-        replace(table, rows(spark, 4))
+    replace(TableAddress(path=f"{tmp_path}/before"), rows(spark, 4))
+    for number, change in enumerate(CHANGES):
+        table = TableAddress(path=str(shutil.copytree(tmp_path / "before", tmp_path / f"{number}")))
         spark.sql(change.format(table.sql))
         before = newest(table)
         assert not replace_rows(table, rows(spark, 5), DEFINITION, user_metadata=MARK), change

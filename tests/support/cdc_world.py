@@ -19,7 +19,7 @@ from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
 from framework.declare.specs import AutoCdcSpec
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
-from tests.support.plain_tables import plain_rows, table_rows
+from tests.support.plain_tables import create_empty_table, plain_rows, table_rows
 
 Rows = Sequence[Sequence[object]]
 
@@ -64,7 +64,8 @@ class World:
         self.generation: Counter[str] = Counter()
         self._numbers: dict[str, itertools.count[int]] = {called: itertools.count() for called in flows}
         self.target = self.plan()
-        self._create({**dict(TABLE_PROPERTIES), **properties})
+        wanted = {**dict(TABLE_PROPERTIES), **properties}
+        create_empty_table(spark, str(self.table.path), self.target.table_schema, wanted, self.partitions)
 
     def plan(self, stored: StructType | None = None) -> CdcTarget:
         """Return the target, planned from its flows."""
@@ -73,12 +74,6 @@ class World:
             for called, (spec, ddl, once) in self.flows.items()
         ]
         return plan_target(name("target"), inputs, stored=stored, partition_columns=self.partitions)
-
-    def _create(self, properties: Mapping[str, str]) -> None:
-        builder = DeltaTable.create(self.spark).location(str(self.table.path)).addColumns(self.target.table_schema)
-        for key, value in properties.items():
-            builder = builder.property(key, value)
-        builder.partitionedBy(*self.partitions).execute()
 
     def writer(self, called: str) -> AutoCdcWriter:
         """Return a writer as the engine creates it for an update of this flow."""

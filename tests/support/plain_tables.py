@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from uuid import UUID, uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from delta.tables import DeltaTable
 from pyroaring import BitMap64
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -55,6 +57,12 @@ _LEAVES = (
 _SAME_IN_ARROW = (BooleanType, ByteType, DoubleType, IntegerType, LongType, ShortType, StringType)
 _FEATURES = {"deletionVectors", "timestampNtz"}
 _BITMAP_MAGIC = 1681511377  # of the format of Delta's protocol
+_first_commits: dict[tuple[object, ...], dict[str, str]] = {}
+"""The first commits of tables and their checksums, by the definition of the table."""
+
+_known = set[str]()
+"""Folders of tables that got rows. Delta remembers a table that it has read: Spark writes the next one there."""
+
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 
@@ -81,6 +89,11 @@ def table_rows(spark: SparkSession, path: str, *, without: str | None = None) ->
 def append_rows(spark: SparkSession, path: str, rows: Sequence[Sequence[Any]], ddl: str) -> None:
     """Append rows to a Delta table, which gets new columns, in one commit with one file."""
     table = _arrow_table(rows, ddl)
+    is_known = path in _known
+    _known.add(path)
+    if table is not None and not is_known and not Path(path).exists():
+        _create_table(Path(path), table, ddl)
+        return
     if table is not None and Path(path, "_delta_log").exists():
         with active_session(spark):
             version = TableVersion(spark, TableAddress(path=path))
@@ -103,12 +116,92 @@ def _arrow_table(rows: Sequence[Sequence[Any]], ddl: str) -> pa.Table | None:
     return pa.table([pa.array([*values], kind) for values, kind in zip(columns, kinds.types, strict=True)], kinds)
 
 
-def _append_file(version: TableVersion, folder: Path, table: pa.Table) -> None:
+def create_empty_table(
+    spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str], partitions: Sequence[str] = ()
+) -> None:
+    """Create a table: by Delta, or with the first commit of an earlier table of the same definition."""
+    definition = (schema.json(), *sorted(properties.items()), *partitions)
+    log = Path(path, "_delta_log")
+    if definition not in _first_commits:
+        builder = DeltaTable.create(spark).location(path).addColumns(schema)
+        for key, value in properties.items():
+            builder = builder.property(key, value)
+        builder.partitionedBy(*partitions).execute()
+        _first_commits[definition] = {file.name: file.read_text("utf-8") for file in log.glob("[0-9]*")}
+        return
+    log.mkdir(parents=True)
+    files = _first_commits[definition]
+    (commit,) = (text for name, text in files.items() if name.endswith(".json"))
+    (known,) = (json.loads(line)["metaData"]["id"] for line in commit.splitlines() if '"metaData"' in line)
+    number = str(uuid4())
+    for name, text in files.items():
+        (log / name).write_text(text.replace(known, number), "utf-8")
+
+
+def _create_table(folder: Path, table: pa.Table, ddl: str) -> None:
+    """Write the first commit and its checksum as Delta does; the statistics have the number of rows only."""
+    log, now, number = folder / "_delta_log", time.time_ns() // 1_000_000, str(uuid4())
+    log.mkdir(parents=True)
+    name, size, statistics = _write_file(folder, table)
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    fields = [
+        {"name": field.name, "type": field.dataType.jsonValue(), "nullable": True, "metadata": {}}
+        for field in schema.fields
+    ]
+    metadata = {
+        "id": str(uuid4()), "format": {"provider": "parquet", "options": {}},
+        "schemaString": _compact({"type": "struct", "fields": fields}), "partitionColumns": [], "configuration": {},
+        "createdTime": now,
+    }  # fmt: skip
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
+    added = {
+        "path": name, "partitionValues": {}, "size": size, "modificationTime": now, "dataChange": True,
+        "stats": statistics,
+    }  # fmt: skip
+    commit = {
+        "timestamp": now, "operation": "WRITE",
+        "operationParameters": {"mode": "Append", "partitionBy": "[]", "canMergeSchema": True},
+        "isolationLevel": "Serializable", "isBlindAppend": True,
+        "operationMetrics": {"numFiles": "1", "numOutputRows": str(table.num_rows), "numOutputBytes": str(size)},
+        "txnId": number,
+    }  # fmt: skip
+    checksum = {
+        "txnId": number, "tableSizeBytes": size, "numFiles": 1, "numMetadata": 1, "numProtocol": 1,
+        "setTransactions": [], "domainMetadata": [], "metadata": metadata, "protocol": protocol,
+        "allFiles": [added | {"dataChange": False}],
+    }  # fmt: skip
+    (log / f"{0:020d}.crc").write_text(_compact(checksum), "utf-8")
+    actions = ({"commitInfo": commit}, {"metaData": metadata}, {"protocol": protocol}, {"add": added})
+    (log / f"{0:020d}.json").write_text("".join(f"{_compact(action)}\n" for action in actions), "utf-8")
+
+
+def _compact(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _write_file(folder: Path, table: pa.Table) -> tuple[str, int, str]:
+    """Write a file; its name, its size and its statistics."""
     name = f"part-00000-{uuid4()}-c000.snappy.parquet"
     pq.write_table(table, folder / name)
-    size, statistics = (folder / name).stat().st_size, json.dumps({"numRecords": table.num_rows})
+    return name, (folder / name).stat().st_size, _compact({"numRecords": table.num_rows})
+
+
+def _append_file(version: TableVersion, folder: Path, table: pa.Table) -> None:
+    name, size, statistics = _write_file(folder, table)
     added = added_file(version, NewFile(name=name, rows=table.num_rows, bytes=size, statistics=statistics))
     version.commit_append(added)
+
+
+def delete_old_files(path: str) -> None:
+    """Delete the files of a table that its current version does not have, as VACUUM does."""
+    files = _files(_actions(path))
+    assert files is not None
+    vectors = {_vector_file(json.loads(vector)) for vector in files.values()}
+    for file in [*Path(path).rglob("*.parquet"), *Path(path).rglob("*.bin")]:
+        name = str(file.relative_to(path))
+        if not name.startswith("_delta_log/") and name not in {*files, *vectors}:
+            file.unlink()
 
 
 def plain_rows(path: str, choose: Callable[[Sequence[str]], Sequence[str]]) -> list[Row] | None:
@@ -167,15 +260,22 @@ def _deleted(folder: Path, vector: dict[str, Any] | None) -> BitMap64:
     if vector["storageType"] == "i":
         data = _decoded(stored)
     else:
-        assert vector["storageType"] == "u", "a path relative to the table"
-        prefix, name = stored[:-20], UUID(bytes=_decoded(stored[-20:]))
-        with Path(folder, prefix, f"deletion_vector_{name}.bin").open("rb") as file:
+        with Path(folder, str(_vector_file(vector))).open("rb") as file:
             file.seek(vector["offset"])
             data = file.read(int.from_bytes(file.read(4), "big"))
     assert int.from_bytes(data[:4], "little") == _BITMAP_MAGIC
     deleted = BitMap64.deserialize(data[4:])
     assert len(deleted) == vector["cardinality"]
     return deleted
+
+
+def _vector_file(vector: dict[str, Any] | None) -> str | None:
+    """The file of a deletion vector; None if it is in the log."""
+    if vector is None or vector["storageType"] == "i":
+        return None
+    assert vector["storageType"] == "u", "a path relative to the table"
+    prefix, name = vector["pathOrInlineDv"][:-20], UUID(bytes=_decoded(vector["pathOrInlineDv"][-20:]))
+    return str(Path(prefix, f"deletion_vector_{name}.bin"))
 
 
 def _decoded(text: str) -> bytes:
