@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from framework.checkpoints.manifest import Generation, GenerationState, Manifest, parse_manifest
+from framework.checkpoints.manifest import BY_LOSS, Generation, GenerationState, Manifest, parse_manifest
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.failpoints import failpoint
@@ -211,6 +211,16 @@ class GenerationStore:
             why: `BY_REFRESH`, of a full refresh without the flow, or `BY_LOSS`, if the table was deleted.
         """
         self._change(dataset, flow, lambda manifest: manifest.retire(why))
+
+    def retire_lost(self, dataset: QualifiedName) -> None:
+        """Retire all flows of a table that was deleted, also those that are held or not declared.
+
+        Their checkpoints are given up before there is a table again: after a crash in between, none goes on behind the
+        rows.
+        """
+        for manifest in self.list_of(dataset):
+            self.retire(dataset, manifest.flow, BY_LOSS)
+        failpoint("tables.before_create")
 
     def abandon(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
         """Remove a building generation and delete its checkpoint. Idempotent."""

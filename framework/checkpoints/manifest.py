@@ -189,8 +189,14 @@ class Manifest:
         return dataclasses.replace(changed, generations=generations)
 
     def retire(self, why: str) -> Manifest:
-        """Return the manifest without a current generation: all rows of the flow have left the table."""
-        undone = (dataclasses.replace(_kept(each), undone_by=why) for each in self.generations)
+        """Return the manifest without a current generation: all rows of the flow have left the table.
+
+        One that is building has never had a row in it.
+        """
+        undone = (
+            each if each.state is GenerationState.BUILDING else dataclasses.replace(_kept(each), undone_by=why)
+            for each in self.generations
+        )  # fmt: skip
         return dataclasses.replace(self, generations=tuple(undone))
 
     def update(

@@ -9,7 +9,6 @@ from functools import partial
 from typing import assert_never
 
 from framework.checkpoints.generations import GenerationStore
-from framework.checkpoints.manifest import BY_LOSS
 from framework.checkpoints.rebuilds import Rebuild
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
@@ -160,16 +159,9 @@ class Executor:
         return fault_of(work, step.dataset, dataset.spec.location)
 
     def _create_table(self, dataset: GraphDataset) -> None:
-        """Create or change a table.
-
-        One that was deleted has lost the rows of all its flows, also of those that are held or not declared. Their
-        checkpoints are given up before there is a table again: after a crash in between, none goes on behind the rows.
-        """
+        """Create or change a table. One that was deleted has lost the rows of all its flows."""
         if not self.store.exists(self.store.address(dataset.spec)):
-            generations = GenerationStore(self.store.storage)
-            for manifest in generations.list_of(dataset.name):
-                generations.retire(dataset.name, manifest.flow, BY_LOSS)
-            failpoint("tables.before_create")
+            GenerationStore(self.store.storage).retire_lost(dataset.name)
         self.store.create(dataset)
 
     def _begin(self, step: BeginGeneration) -> None:
