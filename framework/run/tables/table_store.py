@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from delta import DeltaTable
@@ -383,10 +383,10 @@ class TableStore:
 
     def _widen(self, dataset: GraphDataset, address: TableAddress, auxiliary: TableAddress) -> None:
         """Widen the columns of the table, and of the auxiliary table if there is one."""
-        wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
-        widen_columns(self.spark, address, wanted, dataset=dataset)
+        widen = partial(widen_columns, self.spark, dataset=dataset, metadata=self.metadata)
+        widen(address, StructType.fromJson(json.loads(dataset.table_schema or "")))
         if dataset.cdc is not None and self.exists(auxiliary):
-            widen_columns(self.spark, auxiliary, dataset.cdc.auxiliary_schema, dataset=dataset)
+            widen(auxiliary, dataset.cdc.auxiliary_schema)
 
     def _set_properties(self, wanted: Mapping[str, str], address: TableAddress, stored: Mapping[str, str]) -> None:
         changed = {key: value for key, value in wanted.items() if stored.get(key) != value}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from delta import DeltaTable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from framework.foundation.table_address import TableAddress
     from framework.graph.graph import GraphDataset
+    from framework.sources.delta.log import LogTip
 
 
 _CONSTRAINT = "delta.constraints."
@@ -65,7 +66,10 @@ def _kinds(data_type: DataType) -> Iterator[str]:
         yield data_type.typeName()
 
 
-def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType, *, dataset: GraphDataset) -> None:
+def widen_columns(
+    spark: SparkSession, address: TableAddress, wanted: StructType, *, dataset: GraphDataset,
+    metadata: Callable[[TableAddress], LogTip],
+) -> None:  # fmt: skip
     """Widen the columns of a table whose wanted types are wider; others stay. Idempotent.
 
     The property that allows it comes first, so that a table which never needs it keeps its protocol. A crash in between
@@ -76,6 +80,7 @@ def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType
         address: the table, which exists.
         wanted: the columns, with names as in the table or in another case.
         dataset: the dataset of the table, for the error.
+        metadata: reads the metadata of the table, if it has to be changed.
 
     Raises:
         OperationError: CONSTRAINT_KEEPS_TYPE if a CHECK constraint refers to such a column,
@@ -91,9 +96,8 @@ def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType
         return
     support_types(spark, address, wanted)
     session: Any = spark._jsparkSession
-    detail = DeltaTable.forPath(spark, str(address.path)).detail().first()
-    assert detail is not None
-    if detail["properties"].get(WIDENING_PROPERTY, "").lower() != "true":
+    properties = metadata(address).properties
+    if properties.get(WIDENING_PROPERTY, "").lower() != "true":
         session.sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ('{WIDENING_PROPERTY}' = 'true')")
         failpoint("tables.before_wider_types")
     columns = ", ".join(f"{path} TYPE {kind.simpleString()}" for path, _, kind in changes)
@@ -102,7 +106,7 @@ def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType
     except PySparkException as error:
         condition = error.getCondition() or ""
         if condition.startswith("DELTA_CONSTRAINT_"):
-            raise _constrained(dataset, address, detail["properties"], changes, error) from error
+            raise _constrained(dataset, address, properties, changes, error) from error
         if condition.startswith("DELTA_GENERATED_COLUMNS_"):
             raise _generating(dataset, changes, error) from error
         raise
@@ -110,7 +114,7 @@ def widen_columns(spark: SparkSession, address: TableAddress, wanted: StructType
 
 
 def _constrained(
-    dataset: GraphDataset, address: TableAddress, properties: dict[str, str], changes: Sequence[_Change],
+    dataset: GraphDataset, address: TableAddress, properties: Mapping[str, str], changes: Sequence[_Change],
     error: PySparkException,
 ) -> OperationError:  # fmt: skip
     """Return the error for a column with a CHECK constraint, with the statements that make it wider."""
