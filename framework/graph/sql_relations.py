@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import ensure_callback_server_started
 
 from framework.foundation.jvm_cache import built_once, java_class, scala_items, scala_map, scala_object, scala_seq
+from framework.foundation.jvm_callbacks import accept_callbacks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,7 +107,7 @@ def _with_identifiers(spark: SparkSession, plan: Any) -> Any:
 
 def _transformed(plan: Any, replaced: Callable[[Any], Any]) -> Any:
     """Return the plan with each node replaced, also in subqueries and common table expressions."""
-    ensure_callback_server_started(SparkContext._gateway)
+    accept_callbacks()
 
     def applied(node: Any) -> Any:
         if node.nodeName() != "UnresolvedWith":

@@ -10,11 +10,9 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark import SparkContext
-from pyspark.java_gateway import ensure_callback_server_started
-
 from framework.foundation.errors import SluiceError
 from framework.foundation.jvm_cache import java_class, scala_object
+from framework.foundation.jvm_callbacks import accept_callbacks
 from framework.sources.plans import of_plan
 
 if TYPE_CHECKING:
@@ -70,7 +68,7 @@ class SparkSource:
         )
 
     def __init__(self, spark: SparkSession, source: BatchSource, name: str, faults: list[BaseException]) -> None:
-        ensure_callback_server_started(SparkContext._gateway)
+        accept_callbacks()
         self._spark = spark
         self._jvm: Any = spark._jvm
         self._source = source

@@ -52,7 +52,21 @@ FOR_A_SMALL_CLUSTER = {
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     **INTERPRETED,
 }
-# A filter that takes half a second for each chunk, once: chunks that are read in parallel are seen together.
+# A filter that is evaluated once for each chunk, and waits for the reader of another one: chunks that are read in
+# parallel are seen together, however late the process of one of them starts.
+WAIT_FOR_ANOTHER_READER = """
+CREATE FUNCTION wait_for_another_reader() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    FOR turn IN 1..20 LOOP
+        PERFORM pg_sleep(0.1), pg_stat_clear_snapshot();
+        EXIT WHEN EXISTS (
+            SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND pid <> pg_backend_pid()
+        );
+    END LOOP;
+    PERFORM pg_sleep(0.3);
+    RETURN true;
+END $$
+"""
 DATABASE_MODULE = """
 from pyspark.sql import SparkSession
 
@@ -64,7 +78,7 @@ spark = SparkSession.active()
 def read():
     reader = spark.readStream.format("postgres_snapshot").option("connection", "bank").option("table", "public.orders")
     reader = reader.option("connectionsFolder", spark.conf.get("folder")).option("chunkBytes", "64k")
-    return reader.option("rowFilter", "(SELECT length(pg_sleep(0.5)::text)) = 0").load()
+    return reader.option("rowFilter", "(SELECT wait_for_another_reader())").load()
 
 
 @dp.table
@@ -153,6 +167,7 @@ def updated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Up
     with PostgresServer() as server, closing(psycopg2.connect(server.uri())) as connection:
         connection.autocommit = True
         cursor = connection.cursor()
+        cursor.execute(WAIT_FOR_ANOTHER_READER)
         cursor.execute("CREATE TABLE orders (id BIGINT PRIMARY KEY, name TEXT)")
         cursor.execute("INSERT INTO orders SELECT i, repeat('x', 99) || i FROM generate_series(1, 3000) i")
         cursor.execute("ANALYZE orders")

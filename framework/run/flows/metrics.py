@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyspark.java_gateway import ensure_callback_server_started
-
 from framework.cdc.model.metrics import CdcMetrics
+from framework.foundation.jvm_callbacks import accept_callbacks
 from framework.foundation.storage import Storage
 from framework.foundation.storage_port import lines_of
 from framework.run.flows.expectations import NOTHING_COUNTED, QualityCounts
@@ -62,7 +61,7 @@ def observing(session: SparkSession) -> Iterator[Observed]:
     Yields:
         name of the observation -> metric -> value; a repeated query counts once.
     """
-    ensure_callback_server_started(session.sparkContext._gateway)
+    accept_callbacks()
     found: Observed = {}
     listener = _Listener(found)
     manager: Any = session._jsparkSession.listenerManager()

@@ -11,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from framework.foundation.jvm_callbacks import accept_callbacks
 from framework.foundation.wording import exception_text
 from framework.graph.relations import cloned
 from framework.graph.settings import set_option
@@ -218,6 +219,7 @@ def _writer(frame: DataFrame, target: StreamTarget, trigger: Trigger, faults: li
                 # Py4J only returns an Exception to the JVM: after `sys.exit()` the query would wait for ever.
                 raise RuntimeError(exception_text(error)) from error
 
+        accept_callbacks()
         return writer.foreachBatch(apply)
     return writer.format(target.format).outputMode("append").options(**dict(target.options))
 
