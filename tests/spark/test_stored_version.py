@@ -97,6 +97,14 @@ def test_a_restore_is_the_commit_of_delta(spark: SparkSession, tmp_path: Path) -
     assert spark.table(ours.sql).columns == ["id", "part"]
     assert [0, 1, 2, 3, 4, 5] == sorted(row.id for row in spark.table(ours.sql).collect())
 
+    # Other partition columns are left to `RESTORE`.
+    other = TableAddress(path=str(tmp_path / "other"))
+    shutil.copytree(str(table.path), str(other.path))
+    flat = spark.range(3).selectExpr("id", "id % 2 AS part", "'x' AS more").coalesce(1).write.format("delta")
+    flat.mode("overwrite").option("overwriteSchema", "true").save(str(other.path))
+    restore(session, storage, str(other.path), 4)
+    assert [0, 4, 10, 11] == sorted(row.id for row in spark.table(other.sql).collect())
+
     # A file that is gone is left to `RESTORE`, which names it; rows that another writer appends meanwhile are not lost.
     moment = TableVersion(session, ours)
     earlier = moment.log.getSnapshotAt(4, *[java_class("scala.Option").empty()] * 2, True)  # noqa: FBT003 - a JVM call
