@@ -336,6 +336,7 @@ def test_a_range_that_ends_between_transactions_is_acknowledged_when_it_was_read
     assert log.read_range(start.lsn, end).rows == 0
     log.acknowledge(end)
     assert [("INSERT", {"id": 1}), ("INSERT", {"id": 2})] == [row[1:] for row in brief(log.read_transactions(end))]
+    _wait_confirmed(database, end)
     log.close()
     assert start.lsn < end == _confirmed(database)
 

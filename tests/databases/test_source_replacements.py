@@ -37,9 +37,9 @@ _REPLACED, _UNPUBLISHED = "INGESTION_TABLE_REPLACED", "INGESTION_TABLE_UNPUBLISH
 def create_all(run: Run) -> None:
     """Create small tables, one of several chunks, and a partitioned one."""
     create(run, "blue", "green", "made_again", "renamed", "taken_out")
-    create(run, "orders", rows=1000)
+    create(run, "orders", rows=2000)
     create(run, "next_orders")
-    run("INSERT INTO next_orders SELECT i, 'next_orders' FROM generate_series(100, 1000, 100) i")  # in each chunk
+    run("INSERT INTO next_orders SELECT i, 'next_orders' FROM generate_series(100, 2000, 100) i")  # in each chunk
     run("CREATE TABLE sales (id INT PRIMARY KEY, name TEXT) PARTITION BY RANGE (id)")
     run("CREATE TABLE sales_1 PARTITION OF sales FOR VALUES FROM (0) TO (10)")
     run("CREATE TABLE sales_2 PARTITION OF sales FOR VALUES FROM (10) TO (20)")

@@ -102,6 +102,7 @@ def test_a_restore_is_the_commit_of_delta(spark: SparkSession, tmp_path: Path) -
     shutil.copytree(str(table.path), str(other.path))
     flat = spark.range(3).selectExpr("id", "id % 2 AS part", "'x' AS more").coalesce(1).write.format("delta")
     flat.mode("overwrite").option("overwriteSchema", "true").save(str(other.path))
+    assert not _restore_listed(session, storage, str(other.path), 4)
     restore(session, storage, str(other.path), 4)
     assert [0, 4, 10, 11] == sorted(row.id for row in spark.table(other.sql).collect())
 

@@ -112,7 +112,7 @@ def _can_restore(present: Any, earlier: Any) -> bool:
     """Whether the files of both versions are listed, and only files and the definition can differ."""
     if listed_files(present) is None or listed_files(earlier) is None:
         return False
-    # Delta lets no transaction change the partition columns; its RESTORE commits in another way.
+    # Delta can be set to refuse transactions that change the partition columns; its RESTORE commits in another way.
     partitions = present.metadata().partitionColumns(), earlier.metadata().partitionColumns()
     is_same = bool(present.protocol().equals(earlier.protocol())) and bool(partitions[0].equals(partitions[1]))
     return is_same and is_plain(present) and is_plain(earlier)
