@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,6 +48,7 @@ from framework.cdc.delta.table_version import TableVersion
 from framework.cdc.spark.execution import active_session
 from framework.foundation.storage import LocalStorage
 from framework.foundation.table_address import TableAddress
+from framework.run.tables.stored_version import vector_file
 from framework.sources.delta.log import commit_files, read_commit
 
 _LEAVES = (
@@ -274,8 +275,7 @@ def _vector_file(vector: dict[str, Any] | None) -> str | None:
     if vector is None or vector["storageType"] == "i":
         return None
     assert vector["storageType"] == "u", "a path relative to the table"
-    prefix, name = vector["pathOrInlineDv"][:-20], UUID(bytes=_decoded(vector["pathOrInlineDv"][-20:]))
-    return str(Path(prefix, f"deletion_vector_{name}.bin"))
+    return vector_file(f"u{vector['pathOrInlineDv']}")
 
 
 def _decoded(text: str) -> bytes:
