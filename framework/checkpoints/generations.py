@@ -212,14 +212,20 @@ class GenerationStore:
         """
         self._change(dataset, flow, lambda manifest: manifest.retire(why))
 
-    def retire_lost(self, dataset: QualifiedName) -> None:
+    def retire_lost(self, dataset: QualifiedName, *, besides: str = "") -> None:
         """Retire all flows of a table that was deleted, also those that are held or not declared.
 
         Their checkpoints are given up before there is a table again: after a crash in between, none goes on behind the
         rows.
+
+        Args:
+            dataset: the table.
+            besides: the fingerprint of generations that go on in what is published next; empty for none.
         """
         for manifest in self.list_of(dataset):
-            self.retire(dataset, manifest.flow, BY_LOSS)
+            current = manifest.in_state(GenerationState.CURRENT)
+            if not besides or current is None or current.fingerprint != besides:
+                self.retire(dataset, manifest.flow, BY_LOSS)
         failpoint("tables.before_create")
 
     def abandon(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:

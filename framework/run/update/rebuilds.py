@@ -235,7 +235,8 @@ class Rebuilds:
         address, copy = self.store.address(dataset.spec), self.store.address(dataset.spec, mark.number)
         auxiliary = self.store.auxiliary(dataset.spec, mark.number)
         if not self.store.exists(address):  # dropped meanwhile; without its properties it would not be ours
-            GenerationStore(self.store.storage).retire_lost(dataset.name)
+            # A crash may have come after some of the rebuild's generations were made current.
+            GenerationStore(self.store.storage).retire_lost(dataset.name, besides=mark.generation_mark)
             self.store.create(dataset)
         self._check_takes_rows(dataset, copy, address)  # before the auxiliary table is replaced
         if dataset.cdc is not None or self.store.exists(auxiliary):

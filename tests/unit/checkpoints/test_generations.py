@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from framework.checkpoints.generations import Generation, GenerationState, GenerationStore, folder_name
-from framework.checkpoints.manifest import BY_REFRESH, BY_REWIND
+from framework.checkpoints.manifest import BY_LOSS, BY_REFRESH, BY_REWIND
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.checkpoints.roll_back import last_kept
 from framework.foundation.errors import InternalError, OperationError, UserError
@@ -240,6 +240,20 @@ def test_a_retired_flow_begins_anew_and_can_not_be_rolled_back(store: Generation
     assert store.begin(ORDERS, LOAD, reason="declared again").number == 2
     store.begin(ORDERS, LOAD, reason="reset")
     assert roll_back_checkpoint(storage, "p", "load")[1].number == 2
+
+
+def test_a_deleted_table_ends_what_wrote_to_it_and_not_what_is_published_in_its_place(store: GenerationStore) -> None:
+    """A generation of the refresh that is published next goes on, whether it is building or current already."""
+    store.begin(ORDERS, LOAD, reason="first run")
+    store.begin(ORDERS, LOAD, reason="full refresh", staged=True, fingerprint="refresh 1")
+    store.retire_lost(ORDERS, besides="refresh 1")
+    found = [(each.number, each.state, each.undone_by) for each in store.read(ORDERS, LOAD)]
+    assert found == [(1, KEPT, BY_LOSS), (2, GenerationState.BUILDING, "")]
+    store.promote(ORDERS, LOAD, 2)
+    store.retire_lost(ORDERS, besides="refresh 1")
+    assert store.current(ORDERS, LOAD) == store.read(ORDERS, LOAD)[1]
+    store.retire_lost(ORDERS)
+    assert store.current(ORDERS, LOAD) is None
 
 
 def test_a_generation_from_before_a_rewind_is_ahead_of_the_table(store: GenerationStore) -> None:
