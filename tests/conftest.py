@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage import Storage, open_storage
 from tests.support.settings import COMPILED, INTERPRETED, SELDOM_COMPILED, SHORT_LIVED
 from tests.support.worker_session import worker_session
@@ -51,8 +52,7 @@ def _active_session(request: pytest.FixtureRequest) -> None:
     if "spark" in request.fixturenames:
         session: SparkSession = request.getfixturevalue("spark")
         SparkSession._activeSession = session
-        assert session._jvm is not None
-        session._jvm.SparkSession.setActiveSession(session._jsparkSession)
+        java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from types import ModuleType
 
 from framework.declare.face import FACE
 
-# With a dot at their end, as each imported module's name is compared: thousands of names for each call of a query.
-_ROOTS = ("dlt.", "pyspark.pipelines.")
+_ROOTS = ("dlt", "pyspark.pipelines")
+_SHIMS = tuple(f"{root}{below}" for root in _ROOTS for below in ("", ".api"))
 _lock = threading.RLock()
 _depth = 0
 _replaced: dict[str, ModuleType] = {}
@@ -60,6 +60,8 @@ def _install() -> None:
 
 
 def _restore() -> None:
+    for name in _SHIMS:
+        sys.modules.pop(name, None)
     for name in _under_shims():
         del sys.modules[name]
     sys.modules |= _replaced
@@ -72,7 +74,13 @@ def _restore() -> None:
 
 def _under_shims() -> dict[str, ModuleType]:
     """The loaded modules with the names of the shims, or below them."""
-    return {name: module for name, module in list(sys.modules.items()) if f"{name}.".startswith(_ROOTS)}
+    found = {root: sys.modules[root] for root in _ROOTS if root in sys.modules}
+    # One text of all names is searched faster than thousands of names, for each call of a query.
+    names = "\n".join(["", *sys.modules])
+    for root in _ROOTS:
+        if f"\n{root}." in names:
+            found |= {name: module for name, module in list(sys.modules.items()) if name.startswith(f"{root}.")}
+    return found
 
 
 def _module(name: str, path: list[str] | None) -> ModuleType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -15,10 +16,28 @@ R = TypeVar("R")
 
 _ALIASES = {
     "functions": "org.apache.spark.sql.functions",
+    "PythonForeachBatchHelper": "org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchHelper",
+    "PythonErrorUtils": "org.apache.spark.api.python.PythonErrorUtils",
     "PythonUtils": "org.apache.spark.api.python.PythonUtils",
     "PythonSQLUtils": "org.apache.spark.sql.api.python.PythonSQLUtils",
 }
 """The classes that PySpark uses by the names that it imports."""
+
+_FULL_NAMES = (
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.sql.classic.SparkSession$",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.streaming.Trigger",
+    "org.apache.spark.storage.StorageLevel",
+    "org.apache.spark.util.Utils",
+)
+"""The classes that PySpark uses by their full names."""
+
+_PATHS = ("io.delta.tables.DeltaTable", "py4j.reflection.TypeUtil")
+"""The classes that Delta and Py4J use package by package. For a package, Java searches all jars, once for each import.
+
+PySpark compares each exception of Java with 14 classes by `TypeUtil`: also that which ends the iteration over a list.
+"""
 
 # Per gateway to a JVM: the result of each call.
 _kept: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
@@ -65,10 +84,18 @@ def java_class(name: str) -> Any:
 @built_once
 def keep_classes_of_pyspark() -> None:
     """Let PySpark find the classes that it uses most without a lookup in the JVM, by the names that it uses."""
-    for name in ("org.apache.spark.sql.functions", "org.apache.spark.sql.classic.SparkSession"):
+    for name in _FULL_NAMES:
         setattr(SparkContext._jvm, name, java_class(name))
     for alias, name in _ALIASES.items():
         setattr(SparkContext._jvm, alias, java_class(name))
+    for path in _PATHS:
+        *packages, last = path.split(".")
+        holder: Any = SparkContext._jvm
+        for name in packages:
+            package = getattr(holder, name)
+            setattr(holder, name, package)
+            holder = package
+        setattr(holder, last, java_class(path))
 
 
 @built_once
@@ -99,6 +126,17 @@ def scala_map(entries: Mapping[str, Any]) -> Any:
         filled.put(name, value)
     converted = java_class("scala.jdk.javaapi.CollectionConverters").asScala(filled)
     return getattr(scala_object("scala.collection.immutable.Map"), "from")(converted)
+
+
+def text_map(entries: Any) -> dict[str, str]:
+    """Return a Java map of texts by one call; an iteration ends with an exception in the JVM, which costs dozens."""
+    found: dict[str, str] = json.loads(_json_mapper().writeValueAsString(entries))
+    return found
+
+
+@built_once
+def _json_mapper() -> Any:
+    return java_class("com.fasterxml.jackson.databind.ObjectMapper")()
 
 
 def scala_items(sequence: Any) -> list[Any]:

@@ -19,6 +19,7 @@ from framework.declare.queries import display_name
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
+from framework.foundation.jvm_cache import keep_classes_of_pyspark
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import plain_path
@@ -113,6 +114,7 @@ class Resolution:
         Raises:
             GraphErrors: all faults of the declarations and of the queries.
         """
+        keep_classes_of_pyspark()
         self._faults.add(*self.registry.faults)
         broken = [error for rule in RULES for error in rule(self.registry)]
         if self.registry.is_incomplete:

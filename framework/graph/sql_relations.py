@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from framework.foundation.jvm_cache import built_once, java_class, scala_items, scala_map, scala_object, scala_seq
+from framework.foundation.jvm_cache import (
+    built_once,
+    java_class,
+    scala_items,
+    scala_map,
+    scala_object,
+    scala_seq,
+    text_map,
+)
 from framework.foundation.jvm_callbacks import accept_callbacks
 
 if TYPE_CHECKING:
@@ -160,10 +168,10 @@ def _walk_with(plan: Any, hidden: frozenset[str]) -> Iterator[SqlRelation]:
 
 
 def _relation(plan: Any) -> SqlRelation:
-    options = plan.options().asCaseSensitiveMap()
+    options = text_map(plan.options().asCaseSensitiveMap())
     return SqlRelation(
         parts=tuple(scala_items(plan.multipartIdentifier())),
-        options=tuple((str(name).lower(), str(options[name])) for name in options),
+        options=tuple((name.lower(), value) for name, value in options.items()),
         streaming=bool(plan.isStreaming()),
         start=_start(plan),
     )

@@ -67,10 +67,8 @@ class SparkSource:
             "org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow",
         )
 
-    def __init__(self, spark: SparkSession, source: BatchSource, name: str, faults: list[BaseException]) -> None:
+    def __init__(self, source: BatchSource, name: str, faults: list[BaseException]) -> None:
         accept_callbacks()
-        self._spark = spark
-        self._jvm: Any = spark._jvm
         self._source = source
         self._name = name
         self._faults = faults
@@ -80,7 +78,7 @@ class SparkSource:
 
     def schema(self) -> Any:
         """Spark's schema of the rows."""
-        return self._jvm.org.apache.spark.sql.types.DataType.fromJson(self._source.schema.json())
+        return java_class("org.apache.spark.sql.types.DataType").fromJson(self._source.schema.json())
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the end of the update."""
@@ -91,7 +89,7 @@ class SparkSource:
 
     def getDefaultReadLimit(self) -> Any:
         """No limit: the source has its own."""
-        return self._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.allAvailable()
+        return java_class("org.apache.spark.sql.connector.read.streaming.ReadLimit").allAvailable()
 
     def latestOffset(self, start: Any, limit: Any) -> Any:
         """The end of the next batch; the start, if the source can't go on.
@@ -114,7 +112,7 @@ class SparkSource:
 
     def getOffset(self) -> Any:  # noqa: N802 - Java's name
         """Unused: Spark calls `latestOffset` of a source that has it."""
-        return self._jvm.scala.Option.empty()
+        return java_class("scala.Option").empty()
 
     def getBatch(self, start: Any, end: Any) -> Any:  # noqa: N802 - Java's name
         """The plan of a batch."""
@@ -149,7 +147,7 @@ class SparkSource:
         return self._name
 
     def _offset(self, json: str) -> Any:
-        return self._jvm.org.apache.spark.sql.execution.streaming.runtime.SerializedOffset(json)
+        return java_class("org.apache.spark.sql.execution.streaming.runtime.SerializedOffset")(json)
 
     def _guarded(self, call: Callable[[], Any]) -> Any:
         try:
@@ -170,11 +168,11 @@ def stream_of(spark: SparkSession, source: BatchSource, name: str, faults: list[
     """
     struct = java_class("org.apache.spark.sql.types.DataType").fromJson(source.schema.json())
     output = scala_object("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(struct)
-    return of_plan(spark, relation_of(spark, SparkSource(spark, source, name, faults), output))
+    return of_plan(spark, relation_of(spark, SparkSource(source, name, faults), output))
 
 
 def relation_of(spark: SparkSession, source: SparkSource, output: Any) -> Any:
     """The leaf of a streaming plan that reads a source, with the attributes of the leaf that it replaces."""
     relation = scala_object("org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation")
-    none = spark._jvm.scala.Option.empty()  # type: ignore[union-attr]  # PySpark's stubs: None before the JVM starts
+    none = java_class("scala.Option").empty()
     return relation.apply(source, output, none, getattr(relation, "apply$default$4")(), spark._jsparkSession)

@@ -175,7 +175,7 @@ def lose(world: EngineWorld, fixed: Pipeline, **lost: Lose) -> None:
     """Take something away from tables: its name is the same everywhere, with what to do; nothing is changed by it."""
     for table, take_away in lost.items():
         take_away(world, table)
-    forget_tables(world.spark)
+    forget_tables()
     problems = ".*".join(f"main.s.{table}: [^;]*{PROBLEMS[take_away]}" for table, take_away in lost.items())
     for refused in (fixed.run, fixed.rewinds.finish, fixed.plan, fixed.run):
         with pytest.raises(OperationError, match=rf"(?s)REWIND_NOT_FINISHABLE.*{problems}.*sluice rewind --abandon"):

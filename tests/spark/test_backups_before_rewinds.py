@@ -90,7 +90,7 @@ class Lake:
         """Have everything again as it was kept."""
         shutil.rmtree(self.root)
         shutil.copytree(self.root.parent / name, self.root)
-        forget_tables(self.spark)
+        forget_tables()
 
     def broken(self) -> dict[str, str]:
         """The conditions of the flows that the plan does not start."""

@@ -95,7 +95,7 @@ def test_an_interrupted_rewind_is_finished_by_a_moved_storage_and_not_by_a_copy(
     for kept in copies.values():
         shutil.rmtree(root)
         kept.rename(root)
-        forget_tables(interpreting)
+        forget_tables()
         check_finished(world, lake)
 
 

@@ -156,7 +156,7 @@ def test_a_prune_that_was_cut_short_loses_and_doubles_nothing_when_the_dataset_c
     for place in places:
         shutil.rmtree(root)
         (tmp_path / place).rename(root)
-        forget_tables(spark)
+        forget_tables()
         assert len(list((root / "storage" / "prunes").iterdir())) == 1, place
         assert pipeline.left_tables() == (), place
         assert shop.world.run(shop.target).state is UpdateState.COMPLETED

@@ -124,7 +124,7 @@ def test_rows_are_published_again_if_an_older_copy_of_the_table_was_put_back(wor
     kill(world, "rebuilds.after_mark", doubled, full_refresh=["ledger"])
     shutil.rmtree(world.path("ledger"))
     shutil.copytree(world.root / "older", world.path("ledger"))
-    forget_tables(world.spark)
+    forget_tables()
     run(world, doubled, refresh=["ledger"])
     assert world.rows("ledger") == [(1, 20), (2, 40), (9, -1)]
 

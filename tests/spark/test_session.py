@@ -12,6 +12,10 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from framework.graph.relations import cloned
+from framework.plan.steps import AvailableNow
+from framework.run.flows.stop_signal import StopSignal
+from framework.run.flows.streaming_query import StreamTarget, run_stream
 from framework.session.jvm_options import gateway_command
 from framework.session.jvm_process import _pyspark_of_workers
 from framework.session.spark_session import start_session
@@ -49,6 +53,32 @@ def test_a_session_that_is_active_is_used_and_not_ended(spark: SparkSession) -> 
     assert found.sparkContext is spark.sparkContext
     assert found.sparkContext.master == "local[2]"
     assert derived.range(3).count() == 3
+
+
+def test_spark_hands_no_events_to_the_listener_of_a_query_that_has_ended(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark keeps one for each session that ran a query, and each job would call them all."""
+    session = cloned(spark)
+    source = session.readStream.format("text").load(str(tmp_path))
+    buses: Any = session.sparkContext._jsc.sc().listenerBus()
+    seen: list[bool] = []
+
+    def is_registered() -> bool:
+        manager: Any = session.streams._jsqm
+        field = manager.getClass().getDeclaredField("listenerBus")
+        field.setAccessible(True)
+        return bool(buses.listeners().contains(field.get(manager)))
+
+    run_stream(
+        lambda _: source,
+        StreamTarget(batch_function=lambda _, __: None),
+        name="ends",
+        checkpoint=str(tmp_path / "checkpoint"),
+        trigger=AvailableNow(),
+        stop=StopSignal(),
+        on_progress=lambda _: None,
+        on_start=lambda _: seen.append(is_registered()),
+    )
+    assert (seen, is_registered()) == ([True], False)
 
 
 def test_a_local_session_is_sized_quiet_and_private(spark: SparkSession) -> None:

@@ -57,11 +57,11 @@ def create_anew(world: EngineWorld, pipeline: Pipeline, _: str) -> None:
     for name in NAMES:
         shutil.rmtree(world.path(name))
     for point in ("tables.before_create", "generations.after_begin", "appends.after_commit"):
-        forget_tables(world.spark)
+        forget_tables()
         interrupt(pipeline.run, point)
         with put_back(world, 0):
             assert conditions(pipeline) == dict.fromkeys(FLOWS, OLDER)
-    forget_tables(world.spark)
+    forget_tables()
     assert pipeline.run().state is UpdateState.COMPLETED
 
 
@@ -71,11 +71,11 @@ def put_back(world: EngineWorld, backup: int) -> Iterator[None]:
     tables, newer = world.root / "storage" / "tables", world.root / "newer"
     shutil.move(tables, newer)
     shutil.copytree(world.root / f"backup_{backup}", tables)
-    forget_tables(world.spark)
+    forget_tables()
     yield
     shutil.rmtree(tables)
     shutil.move(newer, tables)
-    forget_tables(world.spark)
+    forget_tables()
 
 
 def conditions(pipeline: Pipeline) -> dict[str, str | None]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework import Pipeline
+from framework.foundation.jvm_cache import java_class
 from framework.record.events import Event
 from framework.record.reader import read_events
 from framework.run.update.results import FlowState, UpdateResult
@@ -81,7 +82,6 @@ def states(result: UpdateResult) -> dict[str, FlowState]:
     return {flow.flow.table: flow.state for flow in result.flows}
 
 
-def forget_tables(spark: SparkSession) -> None:
+def forget_tables() -> None:
     """Drop what Delta knows of tables, as in a new process."""
-    jvm: Any = spark._jvm
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    java_class("org.apache.spark.sql.delta.DeltaLog").clearCache()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.2
+_FACTORY_MODE = "spark.sql.codegen.factoryMode"
 
 
 @contextmanager
@@ -91,6 +92,8 @@ class _SharedJvm:
         session = start_session(app_name="sluice tests", master="local[2]", spark_conf={**conf, **memory})
         jvm: Any = session._jvm
         if not self.addresses.exists():
+            # Delta reads its logs without the settings of a session. The threads of a gateway inherit this one.
+            session.sparkContext.setLocalProperty(_FACTORY_MODE, conf[_FACTORY_MODE])
             found = {}
             for number in range(int(os.environ["PYTEST_XDIST_WORKER_COUNT"])):
                 if f"gw{number}" != worker:

@@ -7,7 +7,6 @@ has no effect.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -54,8 +53,7 @@ def table_exists(session: SparkSession, table: TableAddress) -> bool:
 
 def _delete_log_without_commits(session: SparkSession, path: str) -> None:
     """Delete the log folder of a creation that was killed: Delta creates no table where one exists."""
-    jvm: Any = session._jvm
-    log = jvm.org.apache.hadoop.fs.Path(path, "_delta_log")
+    log = java_class("org.apache.hadoop.fs.Path")(path, "_delta_log")
     log.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).delete(log, True)  # noqa: FBT003 - Java's
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -96,7 +98,8 @@ def run_stream(
         Exception: the failure of the query.
     """
     faults: list[BaseException] = []
-    writer = _writer(query_of(faults), target, trigger, faults)
+    frame = query_of(faults)
+    writer = _writer(frame, target, trigger, faults)
     query = _start(writer, target, name=name, checkpoint=checkpoint)
     idle = _Idle(trigger, by_rows=idle_by_rows)
 
@@ -127,8 +130,24 @@ def run_stream(
         if query.isActive:
             query.stop()
         seen.look(query)
+        _remove_listener(frame.sparkSession)
     if faults and not is_ended:  # of a source that has nothing for Spark any more
         raise faults[-1]
+
+
+def _remove_listener(session: SparkSession) -> None:
+    """Remove the listener that Spark has registered for the queries of a session, after the last of them has ended.
+
+    Spark never removes it, and hands each event of each job to the listener of each session that ever ran a query. If
+    there are listeners of queries, they get the end of the query from it, later; then it stays.
+    """
+    manager: Any = session._jsparkSession.sessionState().streamingQueryManager()
+    if manager.listListeners() or manager.active():
+        return
+    with suppress(Py4JError):  # another version of Spark, with another field
+        field = manager.getClass().getDeclaredField("listenerBus")
+        field.setAccessible(True)
+        session.sparkContext._jsc.sc().listenerBus().removeListener(field.get(manager))
 
 
 class _Seen:

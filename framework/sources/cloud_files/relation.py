@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
+from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.options import CloudFilesOptions, parse_options
 from framework.sources.cloud_files.schemas import FileSchema, SchemaStore, resolve_schema
@@ -61,7 +62,7 @@ def stand_in(
     kind = "parquet" if options.format == "parquet" else "json"
     # A glob that matches nothing: Spark neither lists the folder nor complains that it is empty.
     reader = spark._jsparkSession.readStream().format(kind).option(MARK, mark)
-    struct = spark._jvm.org.apache.spark.sql.types.DataType.fromJson(columns.columns.json())  # type: ignore[union-attr]  # PySpark's stubs
+    struct = java_class("org.apache.spark.sql.types.DataType").fromJson(columns.columns.json())
     return DataFrame(reader.schema(struct).load("/dev/null/[s]luice"), spark)
 
 
@@ -99,7 +100,7 @@ def bound(frame: DataFrame, storage: Storage, checkpoint: str, faults: list[Base
         source = next((source for other, source in sources if other.equals(leaf)), None)
         if source is None:
             stream = _stream(spark, mark, leaf, storage=storage, checkpoint=checkpoint, number=len(sources))
-            source = SparkSource(spark, stream, f"cloudFiles[{mark['path']}]", faults)
+            source = SparkSource(stream, f"cloudFiles[{mark['path']}]", faults)
             sources.append((leaf, source))
         return relation_of(spark, source, leaf.output())
 

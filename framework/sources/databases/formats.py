@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.udf import _wrap_function
 
 from framework.foundation.errors import UserError
+from framework.foundation.jvm_cache import java_class
 from framework.sources.databases.options import Options
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ def register_format(spark: SparkSession, name: str) -> None:
         return
     manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
     if not manager.dataSourceExists(format_class.name()):
-        python: Any = spark._jvm
-        make = python.org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource
+        make = java_class("org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource")
         manager.registerDataSource(format_class.name(), make(_wrap_function(spark.sparkContext, format_class)))
 
 
