@@ -32,12 +32,14 @@ class Launch:
         settings: the settings of the session.
         warehouse: the folder of its managed tables, which is deleted when the session ends.
         archive: the path of the class archive for such a session; None if it can't use one.
+        short: whether it is for a command that ends soon.
     """
 
     jvm: Jvm
     settings: Mapping[str, str]
     warehouse: tempfile.TemporaryDirectory[str] | None = None
     archive: Path | None = None
+    short: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +101,7 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
         jvm = replace(jvm, patience_seconds=_DUMP_SECONDS)
     settings |= local_file_settings(jvm.gateway, settings)
     archive = None if archive_to_build else archive
-    return Launch(jvm=jvm, settings=settings, warehouse=warehouse, archive=archive)
+    return Launch(jvm=jvm, settings=settings, warehouse=warehouse, archive=archive, short=bool(request.short))
 
 
 def launch_by_submit(request: SessionRequest) -> Launch:

@@ -86,6 +86,8 @@ def test_a_local_session_is_sized_quiet_and_private(spark: SparkSession) -> None
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
     assert spark.conf.get("spark.databricks.delta.snapshotPartitions") == "1"
     assert spark.sparkContext.uiWebUrl is None
+    hadoop: Any = spark._jsparkSession.sessionState().newHadoopConf()
+    assert (hadoop.get("yarn.acl.enable"), hadoop.get("mapreduce.map.sort.spill.percent")) == (None, "0.80")
     assert spark.conf.get("spark.driver.host") == "127.0.0.1"
 
 
