@@ -110,7 +110,8 @@ class Neighbours:
         return spec
 
     def _enter(self) -> None:
-        hidden = [name for name in sys.modules if name.partition(".")[0] in self._tops or name in self._named]
+        # A copy, because another thread may import a module meanwhile.
+        hidden = [name for name in list(sys.modules) if name.partition(".")[0] in self._tops or name in self._named]
         self._replaced = {name: sys.modules.pop(name) for name in hidden}
         sys.modules.update(self._named)
         self._before = set(sys.modules) - self._named.keys()
@@ -125,7 +126,7 @@ class Neighbours:
             if str(folder) in sys.path:
                 sys.path.remove(str(folder))
         for name in sys.modules.keys() - self._before:
-            if self._is_ours(sys.modules[name]):
+            if self._is_ours(sys.modules.get(name)):
                 self._named[name] = sys.modules.pop(name)
         # Modules are pickled by value only while they are importable: later, their names may be another pipeline's.
         for module in self._named.values():
@@ -133,7 +134,7 @@ class Neighbours:
         sys.modules.update(self._replaced)
         self._replaced = {}
 
-    def _is_ours(self, module: ModuleType) -> bool:
+    def _is_ours(self, module: ModuleType | None) -> bool:
         """Whether a module was loaded from a file of the folders, or is a namespace package in them."""
         loader = getattr(getattr(module, "__spec__", None), "loader", None)
         if isinstance(loader, _Loader):

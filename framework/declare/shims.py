@@ -46,7 +46,7 @@ def _install() -> None:
     pyspark = importlib.import_module("pyspark")
     _replaced.update(_under_shims())
     for name in _replaced:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
     if "pipelines" in pyspark.__dict__:
         _attribute.append(pyspark.__dict__["pipelines"])
     # Submodules without a shim, such as pyspark.pipelines.flow, are still imported from the installed package.
@@ -63,7 +63,7 @@ def _restore() -> None:
     for name in _SHIMS:
         sys.modules.pop(name, None)
     for name in _under_shims():
-        del sys.modules[name]
+        sys.modules.pop(name, None)
     sys.modules |= _replaced
     _replaced.clear()
     pyspark = importlib.import_module("pyspark")
@@ -74,13 +74,11 @@ def _restore() -> None:
 
 def _under_shims() -> dict[str, ModuleType]:
     """The loaded modules with the names of the shims, or below them."""
-    found = {root: sys.modules[root] for root in _ROOTS if root in sys.modules}
     # One text of all names is searched faster than thousands of names, for each call of a query.
-    names = "\n".join(["", *sys.modules])
-    for root in _ROOTS:
-        if f"\n{root}." in names:
-            found |= {name: module for name, module in list(sys.modules.items()) if name.startswith(f"{root}.")}
-    return found
+    names = ".\n".join(["", *sys.modules, ""])
+    roots = tuple(f"{root}." for root in _ROOTS if f"\n{root}." in names)
+    # A copy, because another thread may import a module meanwhile.
+    return {name: module for name, module in list(sys.modules.items()) if f"{name}.".startswith(roots)} if roots else {}
 
 
 def _module(name: str, path: list[str] | None) -> ModuleType:

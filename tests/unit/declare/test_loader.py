@@ -131,6 +131,23 @@ def test_a_neighbour_wins_over_a_loaded_module_of_its_name_and_gives_it_back(
     assert sys.modules["helper"] is other
 
 
+def test_another_thread_may_import_a_module_while_a_function_of_the_pipeline_begins(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name in `sys.modules` that imports another one when it is looked at takes the thread's place."""
+
+    class Name(str):
+        __slots__ = ()
+
+        def partition(self, sep: str) -> tuple[str, str, str]:
+            monkeypatch.setitem(sys.modules, f"imported_{len(sys.modules)}", sys)
+            return super().partition(sep)
+
+    monkeypatch.setitem(sys.modules, Name("imported"), sys)
+    project.write({"transformations/a.py": TABLE.format(name="a", rows="1")})
+    assert tables(project.load()) == ["a"]
+
+
 def test_the_standard_library_is_never_shadowed(project: Project) -> None:
     """A file with the name of a standard module is an ordinary pipeline file."""
     project.write({"transformations/json.py": TABLE.format(name="t", rows="__import__('json').loads('1')")})
