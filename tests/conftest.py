@@ -24,7 +24,10 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED)
 
 # The folders by the time that a file of theirs takes. The workers get the files in this order: the last ones are short,
 # so that no worker waits for the other's last file. Unlisted folders run first.
-_LONGEST_FIRST = ("properties", "crashes", "e2e", "conformance", "spark", "unit", "golden", "framework")
+_LONGEST_FIRST = (
+    "tests/properties", "tests/crashes", "tests/e2e", "tests/conformance", "tests/unit/tidy", "tests/spark",
+    "tests/unit", "tests/golden", "framework",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,9 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _folder_order(item: pytest.Item) -> int:
-    top, below, *_ = item.nodeid.split("/")
-    folder = below if top == "tests" else top
-    return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else -1
+    listed = (place for place, folder in enumerate(_LONGEST_FIRST) if item.nodeid.startswith(f"{folder}/"))
+    return next(listed, -1)
 
 
 @pytest.fixture(scope="session")
