@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from framework.foundation.conditions.cloud_files import GROWN
 from framework.foundation.conditions.entry import Condition
+
+COLUMNS_CHANGED = "SOURCE_COLUMNS_CHANGED"
+RESOLVED_AGAIN = GROWN | {COLUMNS_CHANGED}
+"""The flow goes on when the graph is resolved again: its table and its readers have the columns then."""
 
 CONDITIONS: dict[str, Condition] = {
     "TABLE_NOT_OWNED": Condition(
@@ -44,6 +49,11 @@ CONDITIONS: dict[str, Condition] = {
     "FLOW_FAILED": Condition(
         "Flow {flow} failed: {cause}",
         "Correct the cause, then run again. Committed rows are kept, and the next update processes the rest.",
+    ),
+    "SOURCE_COLUMNS_CHANGED": Condition(
+        "The sources of flow {flow} have other columns than when the update analysed them: {columns}. No row was read "
+        "with them.",
+        "Run the update again: the table of the flow gets the columns first.",
     ),
     "FILE_TYPE_MISMATCH": Condition(
         "Flow {flow} reads the column {column} as {wanted}, but in a file it has the type {found}: {file}",
