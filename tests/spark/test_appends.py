@@ -14,13 +14,18 @@ from pyspark.sql import functions as F
 
 from framework import pipelines as dp
 from framework.cdc.delta.table_version import TableVersion
+from framework.cdc.delta.transaction import LOCATION, Transaction
+from framework.cdc.model.metrics import CdcMetrics
+from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm_all, disarm
 from framework.foundation.storage import open_storage
 from framework.foundation.table_address import TableAddress
-from framework.run.tables.appended_files import delete_leftovers
+from framework.run.tables.appended_files import TableAppend, delete_leftovers
+from framework.run.update.fault_classification import can_heal
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld
 from tests.support.interruption import stop
+from tests.support.plain_tables import append_rows, create_empty_table, delete_old_files, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -246,3 +251,32 @@ def test_only_files_that_no_version_has_are_leftovers(
     assert known == sorted(Path(world.source()).glob("*.parquet"))
     before = spark.read.format("delta").option("versionAsOf", 1).load(world.source())
     assert [(1, "a", 1), (2, "b", 2)] == sorted(map(tuple, before.collect()))
+
+
+def test_files_that_are_deleted_before_their_commit_are_not_committed(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """`VACUUM` with a short retention deletes new files of rows and of deletion vectors; the table stays as it was."""
+    spark, path = interpreting, str(tmp_path / "t")
+    table, more = TableAddress(path=path), spark.createDataFrame([(3, "c", 3)], DDL)
+    create_empty_table(spark, path, more.schema, {"delta.enableDeletionVectors": "true"})
+    known = [(1, "a", 1), (2, "b", 2)]
+    append_rows(spark, path, known, DDL)
+
+    def removal() -> Transaction:
+        transaction = Transaction.begin(spark, table, more.schema)
+        assert transaction is not None
+        transaction.remove(transaction.rows({}).where("id = 1").select(LOCATION))
+        return transaction
+
+    version, removing = TableVersion(spark, table), removal()
+    added = version.transaction.writeFiles(more._jdf)
+    delete_old_files(path)
+    append = TableAppend(version, "query", 0)
+    for commit in (partial(append._commit, added, {}), partial(removing.commit, None, CdcMetrics())):
+        with pytest.raises(OperationError, match=r"FILES_GONE_BEFORE_COMMIT.*(parquet|bin)") as raised:
+            commit()
+        assert can_heal(raised.value)
+    assert known == sorted(map(tuple, table_rows(spark, path)))
+    removal().commit(None, CdcMetrics())
+    assert known[1:] == [*map(tuple, table_rows(spark, path))]

@@ -9,6 +9,8 @@ COLUMNS_CHANGED = "SOURCE_COLUMNS_CHANGED"
 RESOLVED_AGAIN = GROWN | {COLUMNS_CHANGED}
 """The flow goes on when the graph is resolved again: its table and its readers have the columns then."""
 
+FILES_GONE = "FILES_GONE_BEFORE_COMMIT"
+
 CONDITIONS: dict[str, Condition] = {
     "TABLE_NOT_OWNED": Condition(
         "The table of {dataset} at {path} belongs to {owner}.",
@@ -54,6 +56,12 @@ CONDITIONS: dict[str, Condition] = {
         "The sources of flow {flow} have other columns than when the update analysed them: {columns}. No row was read "
         "with them.",
         "Run the update again: the table of the flow gets the columns first.",
+    ),
+    "FILES_GONE_BEFORE_COMMIT": Condition(
+        "{count} file(s) that were written to the table at {path} were deleted before their commit, such as {file}. "
+        "VACUUM with a short retention deletes files that no commit names yet. Nothing was committed.",
+        "Run the update again: it writes the rows again. Let VACUUM keep files for longer than an update takes; by "
+        "default it keeps them for 7 days.",
     ),
     "FILE_TYPE_MISMATCH": Condition(
         "Flow {flow} reads the column {column} as {wanted}, but in a file it has the type {found}: {file}",

@@ -172,10 +172,14 @@ DIAGNOSES = (
     Diagnosis(
         name="NEW_COLUMNS",
         meaning=(
-            "Files have columns that the flow's schema lacks, or values that need wider types. What is new is "
+            "Sources have columns that the flow's schema lacks, or values that need wider types. What is new is "
             "recorded, and the next run has it; columns that are refused need a decision."
         ),
-        faults=(Fault(condition="UNKNOWN_FIELD"), Fault(condition="WIDER_FIELD")),
+        faults=(
+            Fault(condition="UNKNOWN_FIELD"),
+            Fault(condition="WIDER_FIELD"),
+            Fault(condition="SOURCE_COLUMNS_CHANGED"),
+        ),
         patterns=(r"UnknownFieldException",),
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
     ),
@@ -377,6 +381,7 @@ DIAGNOSES = (
             Fault(condition="DELTA_CONCURRENT", sqlstate="2D521"),
             Fault(condition="DELTA_METADATA_CHANGED", sqlstate="2D521"),
             Fault(condition="DELTA_PROTOCOL_CHANGED", sqlstate="2D521"),
+            Fault(condition="FILES_GONE_BEFORE_COMMIT"),
         ),
         patterns=(
             r"Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception", r"(?:Metadata|Protocol)Changed",

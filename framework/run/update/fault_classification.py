@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 
 from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.conditions.recovery import BREAKS, SOURCES_CHANGED
+from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError, SluiceError, remote_error
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
@@ -127,7 +128,7 @@ def break_fault(error: BaseException) -> BreakFault | None:
 def can_heal(error: BaseException) -> bool:
     """Whether a retry may succeed without any other change."""
     if isinstance(error, SluiceError):
-        return error.condition in RETRYABLE
+        return error.condition in RETRYABLE or error.condition == FILES_GONE
     if is_spark_lost(error):
         return False
     text = "\n".join(_texts(error))
