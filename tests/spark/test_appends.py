@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from delta import DeltaTable
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
@@ -228,6 +229,33 @@ def test_a_table_that_others_delete_while_a_stream_runs_is_not_created_without_i
     assert disarm()["appends.after_commit"] == 1
     assert flow.error is not None
     assert "DELTA_MISSING_DELTA_TABLE" in str(flow.error)
+    assert world.run(appending(world)).state is UpdateState.COMPLETED
+    assert world.rows("t") == rows
+
+
+def test_a_stream_writes_nothing_to_a_table_that_others_put_in_the_place_of_its_own(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """A user's table stays as it is; when it is moved away, the next update makes the flow's table with all rows."""
+    spark, world = interpreting, EngineWorld(interpreting, tmp_path)
+    rows = [(1, "a", 1), (2, "b", 2)]
+    for row in rows:
+        world.feed([row], DDL)
+
+    def replace() -> None:
+        columns = spark.read.format("delta").load(world.path("t")).schema
+        DeltaTable.replace(spark).location(world.path("t")).addColumns(columns).execute()
+
+    arm_all({("appends.after_commit", 1): replace})
+    (flow,) = world.run(appending(world)).flows
+    assert disarm()["appends.after_commit"] == 1
+    assert flow.error is not None
+    assert flow.error.condition == "TABLE_REPLACED"
+    assert world.rows("t") == []
+    (flow,) = world.run(appending(world)).flows
+    assert flow.error is not None
+    assert flow.error.condition == "TABLE_NOT_OWNED"
+    Path(world.path("t")).rename(tmp_path / "moved")
     assert world.run(appending(world)).state is UpdateState.COMPLETED
     assert world.rows("t") == rows
 

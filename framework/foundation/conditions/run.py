@@ -22,6 +22,12 @@ CONDITIONS: dict[str, Condition] = {
         "used any more, let the table belong to this one: "
         "{statement}",
     ),
+    "TABLE_REPLACED": Condition(
+        "Another table was put in the place of the table of {dataset} at {path} while flow {flow} wrote to it. The "
+        "flow wrote nothing to the new one.",
+        "Put the table back, and run the update again. Or move the new table away: the next update makes the table "
+        "of {dataset} anew, with all rows that its sources still have.",
+    ),
     "TABLE_WITHOUT_LATEST_ROWS": Condition(
         "The table of {dataset} at {path} lacks the rows that its flows have written to another table since, at "
         "{elsewhere}. They would go on behind these rows.",
