@@ -216,7 +216,7 @@ BREAKS = {
         is_foretold=False,  # the options of a read by path are unknown, and one of them allows it
     ),
     "column_renamed": Break(
-        diagnosis="DELTA_SOURCE_SCHEMA_CHANGED",
+        diagnosis="DELTA_SOURCE_COLUMNS_REPLACED",
         condition="DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
         way="RESET_AFTER_CHANGE",
         cost="lost: 2 rows; repeated: none; read again: none",
