@@ -66,8 +66,8 @@ class TableQueries:
     store: TableStore
     tables: KnownTables
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    _stopped_for: set[tuple[QualifiedName, str]] = field(default_factory=set)
-    """The flows that stopped for other columns, each with the schema that it had then."""
+    _stopped_for: dict[QualifiedName, tuple[str, DataflowGraph]] = field(default_factory=dict)
+    """The flows that stopped for other columns, each with the schema that it had then, and the graph."""
 
     def flow_query(
         self,
@@ -103,8 +103,8 @@ class TableQueries:
         """Check that a query has the columns with which the update planned the tables of the flow and of its readers.
 
         Others may change an external source at any time. AUTO CDC would leave out new columns and pass over their
-        rows. A flow stops once for each schema: columns that the analysis does not see, such as those that users add
-        to a table of the pipeline, are left out.
+        rows. Columns that the analysis does not see either, when the graph is resolved again, are left out: such as
+        those that users add to a table of the pipeline.
 
         Raises:
             OperationError: SOURCE_COLUMNS_CHANGED.
@@ -112,13 +112,17 @@ class TableQueries:
         flow = self.graph.flow(spec.name)
         if flow is None or flow.schema is None or not _reads_outside(flow):
             return
-        stopped = (spec.name, frame.schema.json())
         before, now = _types(StructType.fromJson(json.loads(flow.schema))), _types(frame.schema)
-        if before != now and stopped not in self._stopped_for:
-            self._stopped_for.add(stopped)
-            changed = (name for name in {**before, **now} if before.get(name) != now.get(name))
-            columns = (f"{name} ({before.get(name, 'none')} before, {now.get(name, 'none')} now)" for name in changed)
-            raise OperationError(COLUMNS_CHANGED, location=spec.location, flow=spec.name, columns=", ".join(columns))
+        if before == now:
+            self._stopped_for.pop(spec.name, None)
+            return
+        present, (schema, graph) = frame.schema.json(), self._stopped_for.get(spec.name, ("", self.graph))
+        if schema == present and graph is not self.graph:
+            return
+        self._stopped_for[spec.name] = (present, self.graph)
+        changed = (name for name in {**before, **now} if before.get(name) != now.get(name))
+        columns = (f"{name} ({before.get(name, 'none')} before, {now.get(name, 'none')} now)" for name in changed)
+        raise OperationError(COLUMNS_CHANGED, location=spec.location, flow=spec.name, columns=", ".join(columns))
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
