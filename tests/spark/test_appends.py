@@ -233,6 +233,27 @@ def test_a_table_that_others_delete_while_a_stream_runs_is_not_created_without_i
     assert world.rows("t") == rows
 
 
+def test_a_once_flow_makes_no_table_in_place_of_one_that_others_delete(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """Delta's writer would make one without owner and without the rows of other flows."""
+    world = EngineWorld(interpreting, tmp_path)
+
+    def declare() -> None:
+        dp.create_streaming_table("t")
+
+        @dp.append_flow(target="t", name="backfill", once=True)
+        def backfill() -> DataFrame:
+            return world.spark.sql("SELECT 1 AS id")
+
+    arm_all({("tables.after_create", 1): lambda: shutil.rmtree(world.path("t"))})
+    (flow,) = world.run(declare).flows
+    assert disarm()["tables.after_create"] == 1
+    assert "DELTA_MISSING_DELTA_TABLE" in str(flow.error)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.rows("t") == [(1,)]
+
+
 def test_a_stream_writes_nothing_to_a_table_that_others_put_in_the_place_of_its_own(
     interpreting: SparkSession, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def to_same_table(run: FlowRun, write: BatchFunction) -> StreamTarget:
     """Return the target whose batches are written only while the table has the id that it has now.
 
-    A table that is replaced after the look, before the commit, is a conflict of Delta: its definition has changed.
+    One that is put in place after the batch has begun its transaction is a conflict of Delta: the definition changed.
 
     Args:
         run: the flow's run.
