@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 
 from framework.checkpoints.operators import StatefulOperator
-from framework.foundation.conditions.recovery import SOURCES_CHANGED
+from framework.foundation.conditions.recovery import SOURCES_CHANGED, UNREADABLE_COMMITS
 from framework.foundation.wording import counted
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.plan.history import why_no_history
@@ -134,8 +134,8 @@ def _roll_back(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
 
 
 def may_resume(condition: str, state: FlowState) -> bool:
-    """Whether a reset may begin where the checkpoint ends: the position is known, and the sources still have it."""
-    lost = {_WENT_BACK, _REWOUND, *(gap.condition for gap in state.gaps)}
+    """Whether a reset may begin where the checkpoint ends: the position is known, and the sources can be read there."""
+    lost = {_WENT_BACK, _REWOUND, *UNREADABLE_COMMITS, *(gap.condition for gap in state.gaps)}
     return bool(state.resume) and not state.restarted and condition not in lost
 
 

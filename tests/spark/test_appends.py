@@ -10,17 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from delta import DeltaTable
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
 from framework.cdc.delta.table_version import TableVersion
+from framework.cdc.delta.transaction import LOCATION, Transaction
+from framework.cdc.model.metrics import CdcMetrics
+from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm_all, disarm
 from framework.foundation.storage import open_storage
 from framework.foundation.table_address import TableAddress
-from framework.run.tables.appended_files import delete_leftovers
+from framework.run.tables.appended_files import TableAppend, delete_leftovers
+from framework.run.update.fault_classification import can_heal
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld
 from tests.support.interruption import stop
+from tests.support.plain_tables import append_rows, create_empty_table, delete_old_files, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -227,6 +233,54 @@ def test_a_table_that_others_delete_while_a_stream_runs_is_not_created_without_i
     assert world.rows("t") == rows
 
 
+def test_a_once_flow_makes_no_table_in_place_of_one_that_others_delete(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """Delta's writer would make one without owner and without the rows of other flows."""
+    world = EngineWorld(interpreting, tmp_path)
+
+    def declare() -> None:
+        dp.create_streaming_table("t")
+
+        @dp.append_flow(target="t", name="backfill", once=True)
+        def backfill() -> DataFrame:
+            return world.spark.sql("SELECT 1 AS id")
+
+    arm_all({("tables.after_create", 1): lambda: shutil.rmtree(world.path("t"))})
+    (flow,) = world.run(declare).flows
+    assert disarm()["tables.after_create"] == 1
+    assert "DELTA_MISSING_DELTA_TABLE" in str(flow.error)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.rows("t") == [(1,)]
+
+
+def test_a_stream_writes_nothing_to_a_table_that_others_put_in_the_place_of_its_own(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """A user's table stays as it is; when it is moved away, the next update makes the flow's table with all rows."""
+    spark, world = interpreting, EngineWorld(interpreting, tmp_path)
+    rows = [(1, "a", 1), (2, "b", 2)]
+    for row in rows:
+        world.feed([row], DDL)
+
+    def replace() -> None:
+        columns = spark.read.format("delta").load(world.path("t")).schema
+        DeltaTable.replace(spark).location(world.path("t")).addColumns(columns).execute()
+
+    arm_all({("appends.after_commit", 1): replace})
+    (flow,) = world.run(appending(world)).flows
+    assert disarm()["appends.after_commit"] == 1
+    assert flow.error is not None
+    assert flow.error.condition == "TABLE_REPLACED"
+    assert world.rows("t") == []
+    (flow,) = world.run(appending(world)).flows
+    assert flow.error is not None
+    assert flow.error.condition == "TABLE_NOT_OWNED"
+    Path(world.path("t")).rename(tmp_path / "moved")
+    assert world.run(appending(world)).state is UpdateState.COMPLETED
+    assert world.rows("t") == rows
+
+
 @pytest.mark.parametrize("files", ["in the checksum", "in the log only"])
 def test_only_files_that_no_version_has_are_leftovers(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, files: str
@@ -246,3 +300,32 @@ def test_only_files_that_no_version_has_are_leftovers(
     assert known == sorted(Path(world.source()).glob("*.parquet"))
     before = spark.read.format("delta").option("versionAsOf", 1).load(world.source())
     assert [(1, "a", 1), (2, "b", 2)] == sorted(map(tuple, before.collect()))
+
+
+def test_files_that_are_deleted_before_their_commit_are_not_committed(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """`VACUUM` with a short retention deletes new files of rows and of deletion vectors; the table stays as it was."""
+    spark, path = interpreting, str(tmp_path / "t")
+    table, more = TableAddress(path=path), spark.createDataFrame([(3, "c", 3)], DDL)
+    create_empty_table(spark, path, more.schema, {"delta.enableDeletionVectors": "true"})
+    known = [(1, "a", 1), (2, "b", 2)]
+    append_rows(spark, path, known, DDL)
+
+    def removal() -> Transaction:
+        transaction = Transaction.begin(spark, table, more.schema)
+        assert transaction is not None
+        transaction.remove(transaction.rows({}).where("id = 1").select(LOCATION))
+        return transaction
+
+    version, removing = TableVersion(spark, table), removal()
+    added = version.transaction.writeFiles(more._jdf)
+    delete_old_files(path)
+    append = TableAppend(version, "query", 0)
+    for commit in (partial(append._commit, added, {}), partial(removing.commit, None, CdcMetrics())):
+        with pytest.raises(OperationError, match=r"FILES_GONE_BEFORE_COMMIT.*(parquet|bin)") as raised:
+            commit()
+        assert can_heal(raised.value)
+    assert known == sorted(map(tuple, table_rows(spark, path)))
+    removal().commit(None, CdcMetrics())
+    assert known[1:] == [*map(tuple, table_rows(spark, path))]

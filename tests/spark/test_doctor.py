@@ -216,13 +216,13 @@ BREAKS = {
         is_foretold=False,  # the options of a read by path are unknown, and one of them allows it
     ),
     "column_renamed": Break(
-        diagnosis="DELTA_SOURCE_SCHEMA_CHANGED",
+        diagnosis="DELTA_SOURCE_COLUMNS_REPLACED",
         condition="DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
         way="RESET_AFTER_CHANGE",
         cost="lost: 2 rows; repeated: none; read again: none",
         rows=tuple(OLD),
         harm=lambda harm: harm.sql("ALTER TABLE {source} RENAME COLUMN kind TO sort"),
-        ways=("RUN_AGAIN", "TRACK_SCHEMA", "RESET_AFTER_CHANGE", "RESET_START", "FULL_REFRESH"),
+        ways=("TRACK_SCHEMA", "RESET_AFTER_CHANGE", "RESET_START", "FULL_REFRESH"),
         is_foretold=False,
     ),
 }

@@ -64,7 +64,7 @@ def overwrite_table(session: SparkSession, source: TableAddress, target: TableAd
 
 
 def _commit(version: TableVersion, rows: DataFrame, definition: Any, batch: Batch) -> None:
-    transaction, some, none = version.transaction, java_class("scala.Option").apply, java_class("scala.Option").empty()
+    some, none = java_class("scala.Option").apply, java_class("scala.Option").empty()
     if version.last_batch(batch.application_id) >= batch.number:
         return
     _define_columns(version, definition)
@@ -75,7 +75,7 @@ def _commit(version: TableVersion, rows: DataFrame, definition: Any, batch: Batc
     operation = java_class(f"{DELTA}.DeltaOperations$Write")(
         mode, some(partitions), none, none, none, overwrites_columns, none, none, none
     )
-    transaction.commit(written.prependedAll(own), operation)
+    version.commit(written.prependedAll(own), operation)
 
 
 def _define_columns(version: TableVersion, definition: Any) -> None:

@@ -124,4 +124,4 @@ def _commit(version: TableVersion, rows: DataFrame, files: Any, user_metadata: s
     operation = java_class(f"{DELTA}.DeltaOperations$ReplaceTable")(
         transaction.metadata(), managed, or_create, as_select, some(user_metadata), none, none, none, none, none, none
     )
-    transaction.commit(version.sequence(*each(added), *removed), operation)
+    version.commit(version.sequence(*each(added), *removed), operation)

@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any, Self
 from py4j.java_gateway import JavaClass
 from pyspark.sql import DataFrame, SparkSession
 
+from framework.cdc.delta.data_files import file_name, missing_files
 from framework.cdc.model.reserved_names import METADATA_KEY
 from framework.cdc.spark.execution import active_session
+from framework.foundation.conditions.run import FILES_GONE
+from framework.foundation.errors import OperationError
 from framework.foundation.jvm_cache import built_once, java_class, scala_map
+from framework.foundation.storage import open_storage
 
 if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
@@ -112,7 +116,24 @@ class TableVersion:
         """Commit an action as Delta's writer commits an append."""
         append, none = java_class("org.apache.spark.sql.SaveMode").Append, java_class("scala.Option").empty()
         operation = java_class(f"{DELTA}.DeltaOperations$Write")(append, *[none] * 8)
-        self.transaction.commit(self.sequence(action), operation)
+        self.commit(self.sequence(action), operation)
+
+    def commit(self, actions: Any, operation: Any) -> None:
+        """Commit a Scala `Seq` of actions, after a look for the files that they add.
+
+        `VACUUM` with a short retention deletes files that no commit names yet. Delta would commit them all the same.
+
+        Raises:
+            OperationError: FILES_GONE_BEFORE_COMMIT; nothing is committed.
+            pyspark.errors.PySparkException: one of Delta's conflicts.
+        """
+        # Of all kinds of actions, only added files have this.
+        added = [file_name(entry) for entry in log_entries(actions) if "modificationTime" in entry]
+        folder = str(self.log.dataPath().toString())
+        gone = missing_files(open_storage(folder, self.session), folder, added)
+        if gone:
+            raise OperationError(FILES_GONE, path=folder, count=len(gone), file=gone[0])
+        self.transaction.commit(actions, operation)
 
     def write(self, rows: DataFrame, *, mode: str, options: Mapping[str, str], partitions: Any) -> Any:
         """Write rows by Delta's command in `transaction`, which may change the columns of the table.

@@ -197,7 +197,7 @@ class Transaction:
         none, nothing = java_class("scala.Option").empty(), version.sequence()
         merge = java_class(f"{DELTA}.DeltaOperations$Merge")
         operation = merge(none, none, none, none, nothing, nothing, nothing)
-        version.transaction.commit(version.sequence(*actions), operation)
+        version.commit(version.sequence(*actions), operation)
 
     def _resolved(self, condition: Column) -> Any:
         """Return a condition over the table's columns as Catalyst expressions with folded constants."""

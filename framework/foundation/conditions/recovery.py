@@ -12,8 +12,24 @@ BROKEN_CHECKPOINT = Condition("Flow {flow} cannot continue from its checkpoint: 
 SOURCES_CHANGED = "STREAMING_SOURCES_CHANGED"
 """Spark has an assertion in place of a condition."""
 
+SOURCE_FILES_GONE = "DELTA_SOURCE_FILES_GONE"
+"""Spark reports a file that does not exist, of any kind and of any table."""
+
+COLUMNS_REPLACED = (
+    "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE",
+    "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
+)
+"""A column was renamed or dropped, or has another type; Delta recommends different options."""
+
+UNREADABLE_COMMITS = frozenset(
+    {SOURCE_FILES_GONE, "DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES", *COLUMNS_REPLACED}
+)
+"""A stream that begins where the checkpoint ends comes to the same commit, and fails again."""
+
 BREAKS = (
     SOURCES_CHANGED,
+    SOURCE_FILES_GONE,
+    *COLUMNS_REPLACED,
     "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED",
     "CHECKPOINT_OLDER_THAN_REWIND",
     "DELTA_CHANGE_DATA_FILE_NOT_FOUND",

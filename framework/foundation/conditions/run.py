@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from framework.foundation.conditions.cloud_files import GROWN
 from framework.foundation.conditions.entry import Condition
+
+COLUMNS_CHANGED = "SOURCE_COLUMNS_CHANGED"
+RESOLVED_AGAIN = GROWN | {COLUMNS_CHANGED}
+"""The flow goes on when the graph is resolved again: its table and its readers have the columns then."""
+
+FILES_GONE = "FILES_GONE_BEFORE_COMMIT"
 
 CONDITIONS: dict[str, Condition] = {
     "TABLE_NOT_OWNED": Condition(
@@ -14,6 +21,12 @@ CONDITIONS: dict[str, Condition] = {
         "Set another `path` for the dataset in the code that uses the storage {root}. Or, if the other storage is not "
         "used any more, let the table belong to this one: "
         "{statement}",
+    ),
+    "TABLE_REPLACED": Condition(
+        "Another table was put in the place of the table of {dataset} at {path} while flow {flow} wrote to it. The "
+        "flow wrote nothing to the new one.",
+        "Put the table back, and run the update again. Or move the new table away: the next update makes the table "
+        "of {dataset} anew, with all rows that its sources still have.",
     ),
     "TABLE_WITHOUT_LATEST_ROWS": Condition(
         "The table of {dataset} at {path} lacks the rows that its flows have written to another table since, at "
@@ -44,6 +57,17 @@ CONDITIONS: dict[str, Condition] = {
     "FLOW_FAILED": Condition(
         "Flow {flow} failed: {cause}",
         "Correct the cause, then run again. Committed rows are kept, and the next update processes the rest.",
+    ),
+    "SOURCE_COLUMNS_CHANGED": Condition(
+        "The sources of flow {flow} have other columns than when the update analysed them: {columns}. No row was read "
+        "with them.",
+        "Run the update again: the table of the flow gets the columns first.",
+    ),
+    "FILES_GONE_BEFORE_COMMIT": Condition(
+        "{count} file(s) that were written to the table at {path} were deleted before their commit, such as {file}. "
+        "VACUUM with a short retention deletes files that no commit names yet. Nothing was committed.",
+        "Run the update again: it writes the rows again. Let VACUUM keep files for longer than an update takes; by "
+        "default it keeps them for 7 days.",
     ),
     "FILE_TYPE_MISMATCH": Condition(
         "Flow {flow} reads the column {column} as {wanted}, but in a file it has the type {found}: {file}",

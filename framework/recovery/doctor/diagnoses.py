@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from framework.foundation.conditions.recovery import SOURCES_CHANGED
+from framework.recovery.doctor.delta_diagnoses import DELTA_DIAGNOSES
 from framework.recovery.doctor.diagnosis import Diagnosis, Fault, Way
 
 _RESETS = (Way.RESET_HERE, Way.RESET_START, Way.FULL_REFRESH)
@@ -108,57 +109,7 @@ DIAGNOSES = (
         faults=(Fault(condition=SOURCES_CHANGED),),
         ways=(Way.RESTORE, *_RESETS),
     ),
-    Diagnosis(
-        name="DELTA_SOURCE_REPLACED",
-        meaning=(
-            "The Delta table that the flow reads was dropped and created again, so that the stored version is one of "
-            "another table."
-        ),
-        faults=(
-            Fault(condition="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE", sqlstate="55019"),
-            Fault(condition="DELTA_STREAMING_SCHEMA_LOG_INCOMPATIBLE_DELTA_TABLE_ID", sqlstate="22000"),
-        ),
-        ways=(Way.RESET_START, Way.FULL_REFRESH),
-    ),
-    Diagnosis(
-        name="DELTA_SOURCE_CHANGED",
-        meaning=(
-            "Rows of the Delta source were updated or deleted. A stream of a table has inserted rows only, so it can't "
-            "represent the commit."
-        ),
-        faults=(
-            Fault(condition="DELTA_SOURCE_TABLE_IGNORE_CHANGES", sqlstate="0A000"),
-            Fault(condition="DELTA_SOURCE_IGNORE_DELETE", sqlstate="0A000"),
-        ),
-        ways=(Way.RESTORE, Way.RESET_AFTER_CHANGE, Way.RESET_START, Way.FULL_REFRESH),
-    ),
-    Diagnosis(
-        name="DELTA_SOURCE_SCHEMA_CHANGED",
-        meaning="The columns of the Delta source changed in a commit that the flow has not read yet.",
-        faults=(
-            Fault(condition="DELTA_SCHEMA_CHANGED", sqlstate="KD007"),
-            Fault(condition="DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART", sqlstate="KD007"),
-            Fault(condition="DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", sqlstate="42KD4"),
-            Fault(condition="DELTA_STREAMING_METADATA_EVOLUTION", sqlstate="22000"),
-            Fault(condition="DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION", sqlstate="KD002"),
-        ),
-        ways=(Way.RUN_AGAIN, Way.TRACK_SCHEMA, Way.RESET_AFTER_CHANGE, Way.RESET_START, Way.FULL_REFRESH),
-    ),
-    Diagnosis(
-        name="DELTA_HISTORY_GONE",
-        meaning=(
-            "Commits of the Delta source that the flow has not read are no longer in the table's log, or their change "
-            "data was removed."
-        ),
-        faults=(
-            Fault(condition="DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE", sqlstate="42K03"),
-            Fault(condition="DELTA_TRUNCATED_TRANSACTION_LOG", sqlstate="42K03"),
-            Fault(condition="DELTA_VERSIONS_NOT_CONTIGUOUS", sqlstate="KD00C"),
-            Fault(condition="DELTA_MISSING_CHANGE_DATA", sqlstate="KD002"),
-            Fault(condition="DELTA_CHANGE_DATA_FILE_NOT_FOUND"),
-        ),
-        ways=(Way.RESET_FIRST_KEPT, Way.RESET_START, Way.FULL_REFRESH),
-    ),
+    *DELTA_DIAGNOSES,
     Diagnosis(
         name="KAFKA_OFFSETS_GONE",
         meaning=(
@@ -172,10 +123,14 @@ DIAGNOSES = (
     Diagnosis(
         name="NEW_COLUMNS",
         meaning=(
-            "Files have columns that the flow's schema lacks, or values that need wider types. What is new is "
+            "Sources have columns that the flow's schema lacks, or values that need wider types. What is new is "
             "recorded, and the next run has it; columns that are refused need a decision."
         ),
-        faults=(Fault(condition="UNKNOWN_FIELD"), Fault(condition="WIDER_FIELD")),
+        faults=(
+            Fault(condition="UNKNOWN_FIELD"),
+            Fault(condition="WIDER_FIELD"),
+            Fault(condition="SOURCE_COLUMNS_CHANGED"),
+        ),
         patterns=(r"UnknownFieldException",),
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
     ),
@@ -377,6 +332,7 @@ DIAGNOSES = (
             Fault(condition="DELTA_CONCURRENT", sqlstate="2D521"),
             Fault(condition="DELTA_METADATA_CHANGED", sqlstate="2D521"),
             Fault(condition="DELTA_PROTOCOL_CHANGED", sqlstate="2D521"),
+            Fault(condition="FILES_GONE_BEFORE_COMMIT"),
         ),
         patterns=(
             r"Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception", r"(?:Metadata|Protocol)Changed",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from delta import DeltaTable
+
 from framework.declare.specs import DatasetKind
 from framework.graph.relations import moved
 from framework.run.flows.expectations import counted
@@ -59,5 +61,6 @@ def _append(run: FlowRun, frame: DataFrame) -> None:
         spec = dataset.spec
         frame.write.format(spec.format or "").mode("append").options(**dict(spec.options)).save()
         return
+    DeltaTable.forPath(frame.sparkSession, run.path)  # Delta's writer would create a table that others have deleted
     writer = frame.write.format("delta").mode("append")
     writer.option("txnAppId", run.application_id).option("txnVersion", run.step.generation).save(run.path)

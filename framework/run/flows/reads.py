@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -9,14 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyspark.sql.types import StructType
+
 from framework.cdc.delta.table_version import read_small_table
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
-from framework.foundation.errors import UserError
+from framework.foundation.conditions.run import COLUMNS_CHANGED
+from framework.foundation.errors import OperationError, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import call_query
-from framework.graph.graph import DataflowGraph, GraphDataset
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.interception import not_reading, reading, starting
 from framework.graph.relations import named
 from framework.graph.settings import SessionSettings
@@ -62,6 +66,8 @@ class TableQueries:
     store: TableStore
     tables: KnownTables
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _stopped_for: dict[QualifiedName, tuple[str, DataflowGraph]] = field(default_factory=dict)
+    """The flows that stopped for other columns, each with the schema that it had then, and the graph."""
 
     def flow_query(
         self,
@@ -78,16 +84,45 @@ class TableQueries:
             settings: Spark settings during the analysis.
             starts: where sources start by their names, in place of what the code says.
             quarantines: whether rows that expectations drop are marked in place of being dropped.
+
+        Raises:
+            OperationError: SOURCE_COLUMNS_CHANGED.
         """
         target = self.graph.dataset(flow.target)
         is_view = target is not None and target.kind is DatasetKind.MATERIALIZED_VIEW
         reads = _Reads(queries=self, starts=starts or {}, now=is_view)
         with self._lock, SessionSettings(self.spark).applied(settings), reading(reads), starting(reads.start_of):
             frame = call_query(self._function(flow, reads), flow.name, flow.location)
+            self._check_columns(flow, frame)
             if target is not None and target.kind is not DatasetKind.TEMPORARY_VIEW:
                 frame = _marked(frame, flow, target) if quarantines else _guarded(frame, flow, target)
                 reads.expectations[target.name] = target.spec.expectations
         return FlowQuery(frame=frame, expectations=dict(reads.expectations))
+
+    def _check_columns(self, spec: FlowSpec, frame: DataFrame) -> None:
+        """Check that a query has the columns with which the update planned the tables of the flow and of its readers.
+
+        Others may change an external source at any time. AUTO CDC would leave out new columns and pass over their
+        rows. Columns that the analysis does not see either, when the graph is resolved again, are left out: such as
+        those that users add to a table of the pipeline.
+
+        Raises:
+            OperationError: SOURCE_COLUMNS_CHANGED.
+        """
+        flow = self.graph.flow(spec.name)
+        if flow is None or flow.schema is None or not _reads_outside(flow):
+            return
+        before, now = _types(StructType.fromJson(json.loads(flow.schema))), _types(frame.schema)
+        if before == now:
+            self._stopped_for.pop(spec.name, None)
+            return
+        present, (schema, graph) = frame.schema.json(), self._stopped_for.get(spec.name, ("", self.graph))
+        if schema == present and graph is not self.graph:
+            return
+        self._stopped_for[spec.name] = (present, self.graph)
+        changed = (name for name in {**before, **now} if before.get(name) != now.get(name))
+        columns = (f"{name} ({before.get(name, 'none')} before, {now.get(name, 'none')} now)" for name in changed)
+        raise OperationError(COLUMNS_CHANGED, location=spec.location, flow=spec.name, columns=", ".join(columns))
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -111,6 +146,15 @@ class TableQueries:
         if query is not None:
             return query
         return lambda: reads.source(flow)
+
+
+def _reads_outside(flow: GraphFlow) -> bool:
+    """Whether a flow reads anything but tables of the pipeline by name."""
+    return bool(flow.sources or flow.batch_paths) or any(read.dataset is None for read in flow.reads)
+
+
+def _types(schema: StructType) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
 def _guarded(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame:

@@ -24,6 +24,7 @@ from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
 from framework.run.flows.quarantined_batches import QuarantinedBatches, forget_open_batch
 from framework.run.flows.reads import FlowQuery
+from framework.run.flows.same_table import to_same_table
 from framework.run.flows.sink_types import check_sink_types
 from framework.run.flows.staged_leftovers import StagedLeftovers
 from framework.run.flows.staged_snapshot import StagedSnapshot
@@ -92,16 +93,16 @@ def _bound(run: FlowRun, query: FlowQuery, session: SparkSession, faults: list[B
 def _target(run: FlowRun, query: FlowQuery, session: SparkSession, batches: _Batches) -> StreamTarget:
     dataset = run.dataset
     if run.quarantines:
-        return StreamTarget(batch_function=_quarantining(run, batches))
+        return to_same_table(run, _quarantining(run, batches))
     if dataset.cdc is not None:
         writer = run.writer_of(dataset.cdc)
-        return StreamTarget(batch_function=lambda frame, number: batches.applied(writer.apply(frame, number), number))
+        return to_same_table(run, lambda frame, number: batches.applied(writer.apply(frame, number), number))
     if dataset.kind is DatasetKind.FOREACH_BATCH_SINK:
         return StreamTarget(batch_function=run.apply_batch)
     if dataset.kind is DatasetKind.SINK:
         return StreamTarget(format=dataset.spec.format or "", options=dataset.spec.options)
     if can_append(session, TableAddress(path=run.path), query.frame):
-        return StreamTarget(batch_function=partial(_append, run, batches))
+        return to_same_table(run, partial(_append, run, batches))
     return StreamTarget(path=run.path, options=tuple(SINK_OPTIONS.items()))
 
 
@@ -130,12 +131,11 @@ def _quarantining(run: FlowRun, batches: _Batches) -> BatchFunction:
 
 def _staged_target(run: FlowRun, batches: _Batches, staged: StagedSnapshot) -> StreamTarget:
     if run.dataset.cdc is None:
-        return StreamTarget(batch_function=lambda chunks, number: staged.append(chunks, number, batches.checked))
+        return to_same_table(run, lambda chunks, number: staged.append(chunks, number, batches.checked))
     writer = run.writer_of(run.dataset.cdc)
-    return StreamTarget(
-        batch_function=lambda chunks, number: batches.applied(
-            staged.apply(chunks, number, writer, batches.checked), number
-        )
+    return to_same_table(
+        run,
+        lambda chunks, number: batches.applied(staged.apply(chunks, number, writer, batches.checked), number),
     )
 
 

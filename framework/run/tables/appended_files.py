@@ -118,7 +118,7 @@ class TableAppend:
         version.set_metrics({**counts, "numAddedFiles": int(adds.size()), "numRemovedFiles": 0})
         mode = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
         operation = java_class(f"{DELTA}.DeltaOperations$StreamingUpdate")(mode, self._query_id, self._number, none)
-        version.transaction.commit(adds.prepended(version.taken(self._query_id, self._number)), operation)
+        version.commit(adds.prepended(version.taken(self._query_id, self._number)), operation)
 
 
 def can_append(session: SparkSession, table: TableAddress, query: DataFrame) -> bool:

@@ -10,8 +10,6 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import unquote
-from uuid import UUID
 
 from delta import DeltaTable
 from py4j.protocol import Py4JJavaError
@@ -19,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from framework.cdc.delta.data_files import file_name, missing_files
 from framework.cdc.delta.table_replacement import is_plain
 from framework.cdc.delta.table_version import DELTA, LoggedFile, TableVersion, can_open, each, listed_files, log_entries
 from framework.cdc.spark.execution import active_session
@@ -28,9 +27,6 @@ from framework.foundation.table_address import TableAddress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_ENCODED_UUID = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +63,7 @@ def restored_rows(spark: SparkSession, storage: Storage, path: str, version: int
         again = then.without(now)
     except (Py4JJavaError, PySparkException):
         return None
-    return RestoredRows(before=now.rows(), after=then.rows(), missing=_missing(storage, path, again))
+    return RestoredRows(before=now.rows(), after=then.rows(), missing=missing_files(storage, path, again))
 
 
 def restore(session: SparkSession, storage: Storage, path: str, version: int) -> None:
@@ -102,7 +98,7 @@ def _restore_listed(session: SparkSession, storage: Storage, path: str, version:
         now, then = _by_name(listed_files(present.snapshot)), _by_name(listed_files(earlier))
         added = [entry for name, (entry, _) in then.items() if name not in now]
         removed = [file for name, (_, file) in now.items() if name not in then]
-        if _missing(storage, path, then.keys() - now.keys()):
+        if missing_files(storage, path, then.keys() - now.keys()):
             return False  # Delta has the error for it
         _commit(present, earlier, added, removed)
     return True
@@ -120,7 +116,7 @@ def _can_restore(present: Any, earlier: Any) -> bool:
 
 def _by_name(files: Any) -> dict[tuple[str, str], tuple[dict[str, Any], Any]]:
     """Return the log entry and the `AddFile` of each listed file, by path and vector."""
-    return {_name(entry): (entry, file) for entry, file in zip(log_entries(files), each(files), strict=True)}
+    return {file_name(entry): (entry, file) for entry, file in zip(log_entries(files), each(files), strict=True)}
 
 
 def _commit(present: TableVersion, earlier: Any, added: list[dict[str, Any]], removed: list[Any]) -> None:
@@ -139,13 +135,7 @@ def _commit(present: TableVersion, earlier: Any, added: list[dict[str, Any]], re
         "tableSizeAfterRestore": int(checksum.tableSizeBytes()),
     })  # fmt: skip
     operation = java_class(f"{DELTA}.DeltaOperations$Restore")(some(earlier.version()), none)
-    transaction.commit(present.sequence(*actions), operation)
-
-
-def _missing(storage: Storage, path: str, files: Collection[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the files, and the files of their deletion vectors, that are not there any more."""
-    found = {file for name, vector in files for file in _paths(path, name, vector)}
-    return tuple(sorted(file for file in found if not storage.exists(file)))
+    present.commit(present.sequence(*actions), operation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +153,7 @@ class _Files:
     @classmethod
     def of(cls, spark: SparkSession, snapshot: Any) -> Self:
         files = listed_files(snapshot)
-        listed = None if files is None else {_name(entry): _stored_rows(entry) for entry in log_entries(files)}
+        listed = None if files is None else {file_name(entry): _stored_rows(entry) for entry in log_entries(files)}
         return cls(frame=lambda: _frame(spark, snapshot), listed=listed)
 
     def without(self, others: _Files) -> Collection[tuple[str, str]]:
@@ -191,50 +181,5 @@ def _frame(spark: SparkSession, snapshot: Any) -> DataFrame:
     return files.select("path", F.coalesce(vector, F.lit("")).alias("vector"), rows.alias("rows"))
 
 
-def _name(entry: Mapping[str, Any]) -> tuple[str, str]:
-    vector = entry.get("deletionVector")
-    return entry["path"], "" if vector is None else f"{vector['storageType']}{vector['pathOrInlineDv']}"
-
-
 def _stored_rows(entry: Mapping[str, Any]) -> int | None:
     return LoggedFile.read(entry, names_match=False).rows
-
-
-def _paths(table: str, file: str, vector: str) -> list[str]:
-    """Return the absolute paths of a file and of its deletion vector."""
-    return [_absolute(table, unquote(file)), *([_absolute(table, name)] if (name := vector_file(vector)) else [])]
-
-
-def _absolute(table: str, path: str) -> str:
-    return path if path.startswith("/") or ":/" in path else f"{table}/{path}"
-
-
-def vector_file(vector: str) -> str | None:
-    """Return the file of a deletion vector, relative to the table or absolute; None if it is in the log.
-
-    Args:
-        vector: the type of its storage, one letter, and its place in Delta's encoding.
-
-    Examples:
-        >>> vector_file("uab^-aqEH.-t@S}K{vb[*k^")
-        'ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin'
-    """
-    kind, place = vector[:1], vector[1:]
-    if kind == "p":
-        return unquote(place)
-    if kind != "u":
-        return None
-    folder, encoded = place[:-_ENCODED_UUID], place[-_ENCODED_UUID:]
-    name = f"deletion_vector_{UUID(bytes=_decode(encoded))}.bin"
-    return f"{folder}/{name}" if folder else name
-
-
-def _decode(text: str) -> bytes:
-    """Decode base 85 in the alphabet of ZeroMQ: each five characters are four bytes."""
-    found = b""
-    for place in range(0, len(text), 5):
-        value = 0
-        for character in text[place : place + 5]:
-            value = value * 85 + _Z85.index(character)
-        found += value.to_bytes(4, "big")
-    return found

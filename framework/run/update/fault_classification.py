@@ -13,7 +13,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from framework.foundation.conditions.databases import RETRYABLE
-from framework.foundation.conditions.recovery import BREAKS, SOURCES_CHANGED
+from framework.foundation.conditions.recovery import BREAKS, SOURCE_FILES_GONE, SOURCES_CHANGED
+from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError, SluiceError, remote_error
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
@@ -41,6 +42,7 @@ _TYPE_MISMATCH = re.compile(
 )
 _WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED", "DELTA_FAILED_TO_MERGE_FIELDS"})
 
+_FILE_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
 _MOST_CAUSES = 20
 _CALL_FAILED = "An error occurred while calling "
 
@@ -101,7 +103,10 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakFault:
-    """A failure that repeats until someone acts on the flow's checkpoint: its condition, and Spark's sentence."""
+    """A failure that repeats until someone acts on the flow's checkpoint: its condition, and Spark's sentence.
+
+    SOURCE_FILES_GONE is one only if the file that the sentence names is that of a streaming source.
+    """
 
     condition: str
     words: str
@@ -112,7 +117,8 @@ def break_fault(error: BaseException) -> BreakFault | None:
     if isinstance(error, SluiceError):
         return None
     text = "\n".join(_texts(error))
-    for condition, words in reversed(_CONDITION.findall(text)):
+    for found, words in reversed(_CONDITION.findall(text)):
+        condition = SOURCE_FILES_GONE if found == _FILE_GONE else found
         if condition in BREAKS:
             return BreakFault(condition=condition, words=one_line(_SQLSTATE.sub("", words)))
     counted = _SOURCES_CHANGED.search(text)
@@ -127,7 +133,7 @@ def break_fault(error: BaseException) -> BreakFault | None:
 def can_heal(error: BaseException) -> bool:
     """Whether a retry may succeed without any other change."""
     if isinstance(error, SluiceError):
-        return error.condition in RETRYABLE
+        return error.condition in RETRYABLE or error.condition == FILES_GONE
     if is_spark_lost(error):
         return False
     text = "\n".join(_texts(error))

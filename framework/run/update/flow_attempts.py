@@ -7,6 +7,7 @@ from typing import Any
 
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.clock import Clock
+from framework.foundation.conditions.recovery import SOURCE_FILES_GONE
 from framework.foundation.errors import SluiceError
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.ingest.holds import held_flows
@@ -25,6 +26,7 @@ from framework.run.update.fault_classification import break_fault, can_heal, flo
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
+from framework.sources.delta.source import KIND as DELTA
 
 
 class _Committed:
@@ -122,6 +124,8 @@ class FlowAttempts:
         if found is None or isinstance(step, RefreshView):
             return None
         dataset, flow = self._dataset(step), self._flow(step)
+        if found.condition == SOURCE_FILES_GONE and not self._names_source(flow, found.words):
+            return None
         # A rebuild has a checkpoint of its own, and the table keeps the current one.
         state = self.state.flow_state(flow) if step.rebuild is None else StoredFlow()
         foretold = foretell(dataset, flow, state)
@@ -131,6 +135,11 @@ class FlowAttempts:
             condition=found.condition, problem=problem, ways=ways_out(found.condition, dataset, flow, state)
         )
         return breakage_error(self.graph, step.flow, broken)
+
+    def _names_source(self, flow: GraphFlow, text: str) -> bool:
+        """Whether a text names a file in the folder of a Delta table that a flow reads as a stream."""
+        sources = self.state.stream_sources(flow) or ()
+        return any(source.kind == DELTA and f"{source.location}/" in text for source in sources)
 
     def _violated(self, step: RunFlow | RefreshView, fault: SluiceError) -> QualityCounts:
         """Return the count of the expectation that failed the flow, with its one violating row."""

@@ -1,7 +1,8 @@
-"""New columns of files, or wider types, in a running update: the graph is resolved again, and the flows go on with it.
+"""New columns of sources, or wider types, in a running update: the graph is resolved again, the flows go on with it.
 
-A flow that reads files stops before the first batch with new columns, after it has recorded them. Its table, and those
-that read it, get the columns before a row has them. All other flows continue as they are.
+A flow that reads files stops before the first batch with new columns, after it has recorded them; any other one before
+its query starts. Its table, and those that read it, get the columns before a row has them. All other flows continue as
+they are.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from framework.foundation.conditions.cloud_files import GROWN
+from framework.foundation.conditions.run import RESOLVED_AGAIN
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.plan.continuous import supervised_steps
@@ -26,8 +27,8 @@ PlanOf = Callable[[DataflowGraph, tuple[QualifiedName, ...]], Plan]
 
 
 def has_new_columns(flows: Iterable[FlowResult]) -> bool:
-    """Whether a flow stopped for columns or types that are recorded now."""
-    return any(flow.error is not None and flow.error.condition in GROWN for flow in flows)
+    """Whether a flow stopped for columns or types that its sources have now."""
+    return any(flow.error is not None and flow.error.condition in RESOLVED_AGAIN for flow in flows)
 
 
 def with_graph(executor: Executor, graph: DataflowGraph) -> Executor:
@@ -48,7 +49,7 @@ def with_graph(executor: Executor, graph: DataflowGraph) -> Executor:
 
 
 class Growth:
-    """Restarts flows of a continuous update with the columns that their files have now.
+    """Restarts flows of a continuous update with the columns that their sources have now.
 
     Args:
         executor: runs the flows; replaced at each restart.

@@ -25,14 +25,17 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from delta import DeltaTable
+from delta.exceptions import MetadataChangedException, ProtocolChangedException
 from pyspark.sql import functions as F
 
-from framework.cdc.delta.transaction_identifiers import USER_METADATA
+from framework.cdc.delta.transaction_identifiers import CONFLICTS, USER_METADATA
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_offsets
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
@@ -58,6 +61,9 @@ from framework.run.update.rewind_obstacles import check_finishable, restore_vers
 from framework.sources.delta.source import NextVersion, moved_offset
 from framework.sources.kinds import KINDS
 from framework.sources.port import RewindableSource, RewindPosition
+
+_Result = TypeVar("_Result")
+_TRIES = 4
 
 ACTION = "REWIND"
 """The action in the events of a rewind."""
@@ -122,9 +128,9 @@ class Rewinds:
         restored: dict[str, int] = {}
         for table in rewind.tables:
             if not table.auxiliary:
-                self._name_generations(table, rewind)
+                _retried(partial(self._name_generations, table, rewind), rewind)
                 failpoint("rewinds.after_names")
-            version = self._restore(table, rewind)
+            version = _retried(partial(self._restore, table, rewind), rewind)
             failpoint("rewinds.after_restore")
             # A restored table has the properties of that time. A crash here is safe, unless another storage had it
             # then: that is refused, and the user says once more whose it is.
@@ -249,6 +255,18 @@ class Rewinds:
             log.record(
                 user_action(action=ACTION, user_name=rewind.user, message=text, reason=rewind.why or None, more=more)
             )
+
+
+def _retried(work: Callable[[], _Result], rewind: StoredRewind) -> _Result:
+    """Do work on a table again if a commit of others comes in between; it has no effect where it is done already.
+
+    Raises:
+        OperationError: REWIND_UNFINISHED, if each attempt ends in a conflict.
+    """
+    for _ in range(_TRIES):
+        with suppress(*CONFLICTS, MetadataChangedException, ProtocolChangedException):
+            return work()
+    raise OperationError("REWIND_UNFINISHED", to=rewind.to, begun_at=rewind.begun_at)
 
 
 def _names(rewind: StoredRewind) -> list[str]:

@@ -20,7 +20,7 @@ from typing import Protocol
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.reset_requests import ResetRequests
 from framework.foundation.clock import Clock
-from framework.foundation.conditions.cloud_files import GROWN
+from framework.foundation.conditions.run import RESOLVED_AGAIN
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
@@ -426,7 +426,7 @@ class Supervisor:
 
 
 def _has_new_columns(result: FlowResult, unit: Unit) -> bool:
-    is_stopped = result.error is not None and result.error.condition in GROWN
+    is_stopped = result.error is not None and result.error.condition in RESOLVED_AGAIN
     return is_stopped and unit.restarts < _MOST_RESTARTS
 
 
