@@ -17,10 +17,27 @@ from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.catalog import SourceIdentity
 from framework.sources.databases.postgres.log_reader import LogReader
-from framework.sources.databases.postgres.position import StartPosition, drop_position, ensure_position
+from framework.sources.databases.postgres.position import (
+    StartPosition,
+    drop_position,
+    ensure_position,
+    settled_position,
+)
 from framework.sources.databases.postgres.position_check import Gap, StoredPosition, check_history, check_position
+from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import Spool
-from tests.support.postgres_log import PUBLICATION, brief, execute, name, position, query, reader, session, slot_of
+from tests.support.postgres_log import (
+    PUBLICATION,
+    brief,
+    execute,
+    name,
+    position,
+    query,
+    reader,
+    rows_of,
+    session,
+    slot_of,
+)
 
 _TABLES = ("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
 
@@ -108,6 +125,40 @@ def test_a_snapshot_waits_for_transactions_that_the_log_may_lack(database: str) 
     waiting.join(10)
     assert not waiting.is_alive()
     writer.close()
+
+
+def test_the_position_of_a_snapshot_waits_for_each_transaction_that_runs(database: str) -> None:
+    """Also for the newest one: none that is newer has ended. A session that only reads can wait, too."""
+    execute(database, *_TABLES)
+    writer = psycopg2.connect(database)
+    writer.cursor().execute("INSERT INTO a VALUES (1)")
+    with Session(Connection(name="test", uri=database)) as opened:
+        with pytest.raises(SourceError) as caught:
+            settled_position(opened, slot_of(database), wait_seconds=0.2)
+        assert "DATABASE_TRANSACTIONS_OPEN" == caught.value.condition
+        assert str(writer.info.backend_pid) in str(caught.value.fields["pids"])
+        writer.commit()
+        assert settled_position(opened, slot_of(database), wait_seconds=10) > 0
+    writer.close()
+
+
+def test_no_change_after_a_crash_is_below_the_position_of_a_snapshot(tmp_path: Path) -> None:
+    """What a crash of the server takes from its log is above the position; the next changes are there, too."""
+    with PostgresServer({"wal_writer_delay": "10000"}) as server:
+        uri = server.uri()
+        execute(uri, *_TABLES)
+        first = position(uri, "a")
+        with closing(psycopg2.connect(uri)) as writer, closing(session(uri)) as opened:
+            writer.autocommit = True
+            with writer.cursor() as cursor:
+                cursor.execute("SET synchronous_commit = off; INSERT INTO b SELECT generate_series(1, 5000)")
+            snapshot = settled_position(opened, slot_of(uri))
+            server.stop("immediate")
+        server.start()
+        execute(uri, "INSERT INTO a VALUES (1)")
+        with closing(reader(uri, first, tmp_path / "spool")) as log:
+            changes = rows_of(log.read_transactions(first.lsn))
+    assert [(row["source_table"], row["position"] >= snapshot) for row in changes] == [("public.a", True)]
 
 
 def test_a_new_slot_waits_for_open_transactions_no_longer_than_allowed(database: str) -> None:

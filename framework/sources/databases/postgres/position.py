@@ -125,7 +125,7 @@ def ensure_position(
 def settled_position(
     session: Session, slot: str, *, wait_seconds: float = _WAIT_SECONDS, clock: Clock | None = None
 ) -> int:
-    """Return the end of the log, when each transaction that committed before it is visible.
+    """Return the end of the durable log, when each transaction that committed before it is visible.
 
     A snapshot that is read afterwards has all changes below the position.
 
@@ -140,7 +140,8 @@ def settled_position(
     """
     work = _Work(session.raw.cursor(), slot, slot, wait_seconds, clock or SystemClock())
     with work.cursor, named_errors(session.connection):
-        lsn = parse_lsn(_query(work, "SELECT pg_current_wal_insert_lsn()::text"))
+        # A crash of the server loses what is not flushed: changes after it would have positions below a later one.
+        lsn = parse_lsn(_query(work, "SELECT pg_current_wal_flush_lsn()::text"))
         _wait_for_running_transactions(work)
         return lsn
 
@@ -322,7 +323,9 @@ def _without_log(work: _Work) -> SourceError | None:
 
 
 def _wait_for_running_transactions(work: _Work) -> None:
-    newest = _query(work, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+    # An id that is taken now is above those of all transactions that run. The end of a snapshot is not: it follows the
+    # newest transaction that has ended, so that a newer one may run, such as one whose commit waits for a standby.
+    newest = _query(work, "SELECT pg_current_xact_id()::text")
     deadline = work.clock.monotonic() + work.wait_seconds
     while not _query(work, "SELECT pg_snapshot_xmin(pg_current_snapshot()) >= %s::xid8", newest):
         if work.clock.monotonic() > deadline:
