@@ -164,14 +164,24 @@ def test_no_change_after_a_crash_is_below_the_position_of_a_snapshot(tmp_path: P
 def test_a_new_slot_waits_for_open_transactions_no_longer_than_allowed(database: str) -> None:
     """A transaction that was open before the slot holds it up; the fault has its process."""
     execute(database, *_TABLES)
+    before = _ensure(database, "a").stored()
+    execute(database, f"SELECT pg_drop_replication_slot('{slot_of(database)}')", f"DROP PUBLICATION {PUBLICATION}")
     writer = psycopg2.connect(database)
     writer.cursor().execute("INSERT INTO a VALUES (1)")
     with pytest.raises(SourceError) as caught:
         _ensure(database, "a", wait_seconds=0.5)
     assert "DATABASE_TRANSACTIONS_OPEN" == caught.value.condition
     assert [] == query(database, f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{slot_of(database)}'")
+    making = threading.Thread(target=_ensure, args=[database, "a"])
+    making.start()
+    slot = f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{slot_of(database)}'"
+    while not query(database, slot):
+        assert making.is_alive()
+    # It has no position yet, so a stored one is that of a slot that is gone.
+    assert "DATABASE_POSITION_LOST.SLOT_MISSING" == getattr(_check(database, before), "condition", None)
     writer.commit()
-    assert _ensure(database, "a").created
+    making.join(10)
+    assert not _ensure(database, "a").created
     writer.close()
 
 

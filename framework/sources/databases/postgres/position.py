@@ -289,6 +289,8 @@ def _find_slot(work: _Work) -> bool:
 
 def _slot_position(work: _Work) -> int:
     position = _query(work, "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s", work.slot)
+    if position is None:  # another process is making it
+        raise slot_in_use(work.slot, _active_pid(work))
     return parse_lsn(position)
 
 

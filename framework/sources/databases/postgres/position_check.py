@@ -19,14 +19,23 @@ from framework.sources.databases.postgres.session import Session
 
 _VERSION = 1
 _SLOT = """
-SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), coalesce(wal_status, 'lost'), confirmed_flush_lsn
-FROM pg_replication_slots WHERE slot_name = %s
+SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), coalesce(wal_status, 'lost'), confirmed_flush_lsn,
+       coalesce(to_jsonb(s) ->> 'invalidation_reason', 'wal_removed')
+FROM pg_replication_slots AS s WHERE slot_name = %s
 """
 _COMMITS = """
 SELECT data FROM pg_logical_slot_peek_binary_changes(
     %s, %s::pg_lsn, NULL, 'proto_version', '1', 'publication_names', quote_ident(%s))
 WHERE get_byte(data, 0) = ascii('C') ORDER BY lsn DESC LIMIT 2
 """
+_INVALIDATIONS = {
+    "wal_removed": ("has removed the log that it needs", "Raise max_slot_wal_keep_size before."),
+    "idle_timeout": (
+        "has invalidated it, because nothing read it for idle_replication_slot_timeout",
+        "Raise idle_replication_slot_timeout before, or update more often.",
+    ),
+}
+"""What the server did, and what to do before a new slot, by the reason that PostgreSQL 17 and newer record."""
 _PUBLICATION = """
 SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s
 """
@@ -129,6 +138,17 @@ def check_position(session: Session, stored: StoredPosition) -> Gap | None:
         return _server_gap(session, stored) or _slot_gap(cursor, stored) or _publication_gap(cursor, stored)
 
 
+def other_slot_gap(stored: StoredPosition, slot: str, publication: str) -> Gap | None:
+    """Return the gap of a stored position in the log of another slot or publication than the named ones; else None.
+
+    To read on from the first one would leave out the tables that only the publication of the other one has, and to read
+    the other one, what it has not sent.
+    """
+    if (stored.slot, stored.publication) == (slot, publication):
+        return None
+    return _gap(stored, "OTHER_SLOT", publication=stored.publication, named=slot, named_publication=publication)
+
+
 def check_history(session: Session, stored: StoredPosition) -> Gap | None:
     """Return the gap of a source that was restored to an older state, and whose log has passed the position since.
 
@@ -191,11 +211,14 @@ def _slot_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
     row = cursor.fetchone()
     if row is None:
         return _gap(stored, "SLOT_MISSING")
-    plugin, database, status, confirmed = row
+    plugin, database, status, confirmed, reason = row
     if plugin != "pgoutput" or database != stored.identity.database:
         return _gap(stored, "SLOT_REPLACED", plugin=plugin, database=database)
+    if confirmed is None:  # another one of this name is being made
+        return _gap(stored, "SLOT_MISSING")
     if status == "lost":
-        return _gap(stored, "SLOT_INVALID")
+        cause, mend = _INVALIDATIONS.get(reason, (f"has invalidated it ({reason})", "Correct the cause before."))
+        return _gap(stored, "SLOT_INVALID", cause=cause, mend=mend)
     if parse_lsn(confirmed) > stored.lsn:
         # START_REPLICATION would start at the confirmed position, without an error.
         return _gap(stored, "SLOT_AHEAD", confirmed=confirmed)
