@@ -157,7 +157,8 @@ class _Expansion:
 
         A snapshot would publish its table for the other slot, whose changes nothing reads.
         """
-        if state is None or self._is_new_slot_asked(state):
+        changes = changes_name(self.spec, self.registry)
+        if state is None or self._is_new_slot_asked(state) or self.is_refreshed(changes):
             return None
         gap = read_from_other_slot(self.storage, state, slot_name(self.spec), publication_name(self.spec))
         return None if gap is None else gap.at(self.spec.location)

@@ -186,6 +186,8 @@ def lost_operations(storage: Storage, state: GatewayState) -> SourceError | None
 def read_from_other_slot(storage: Storage, state: GatewayState, slot: str, publication: str) -> SourceError | None:
     """Return the fault of staged changes that were read from another slot or publication; None without one.
 
+    Changes that are staged anew may be read from any slot.
+
     Args:
         storage: the pipeline's storage.
         state: the gateway.
@@ -194,7 +196,8 @@ def read_from_other_slot(storage: Storage, state: GatewayState, slot: str, publi
     """
     from framework.sources.databases.postgres.position_check import StoredPosition, other_slot_gap
 
-    offset = _stored_offset(state, storage)
+    is_rebuilt = GenerationStore(storage).building(state.gateway.changes, state.gateway.changes) is not None
+    offset = None if is_rebuilt else _stored_offset(state, storage)
     with suppress(SourceError):  # of a damaged offset, with which the flow of the changes fails
         gap = None if offset is None else other_slot_gap(StoredPosition.from_json(offset), slot, publication)
         return None if gap is None else gap.error()

@@ -28,7 +28,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_PUBLICATION_NOT_OURS": Condition(
         "The publication {publication} was not made by Sluice for the replication slot {slot}.",
-        "Use another publication name, or drop it if nothing needs it: DROP PUBLICATION {publication}.",
+        "If it was made for this slot alone, run as its owner: `{statement}`. Otherwise use another publication name, "
+        "or drop it if nothing needs it: DROP PUBLICATION {publication}.",
     ),
     "DATABASE_POSITION_BUSY": Condition(
         "Another process has made or dropped replication slots of this database for {seconds} seconds ({slot}).",

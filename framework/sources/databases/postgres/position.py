@@ -27,11 +27,12 @@ from psycopg2 import errors, sql
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import SourceError, UserError
 from framework.sources.databases.postgres.catalog import SourceIdentity, read_identity
+from framework.sources.databases.postgres.chunk_sql import quote_literal
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.position_check import StoredPosition
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.tables import TableName
+from framework.sources.databases.tables import TableName, quote_identifier
 
 PLUGIN = "pgoutput"
 _LOCK = 0x536C75696365  # an advisory lock of the database, taken by whoever makes or drops positions
@@ -111,6 +112,7 @@ def ensure_position(
         lsn = _slot_position(work) if has_slot else _create_slot(work)
         if not (settled and has_slot):
             _wait_for_running_transactions(work)
+        if not settled:
             _mark(work, settled=True)
         return StartPosition(
             slot=slot,
@@ -246,6 +248,16 @@ def _mark(work: _Work, *, settled: bool) -> None:
     )
 
 
+def mark_sql(slot: str, publication: str) -> str:
+    """Return the statement with which the owner of a publication gives it to a slot of ours."""
+    return f"COMMENT ON PUBLICATION {quote_identifier(publication)} IS {quote_literal(f'{_MARK}{slot}')}"
+
+
+def is_marked(comment: str, slot: str) -> bool:
+    """Return whether the comment of a publication says that it is that of a slot of ours."""
+    return comment.removesuffix(_UNSETTLED) == f"{_MARK}{slot}"
+
+
 def _publication_comment(work: _Work) -> str | None:
     """The comment of the publication, '' if it has none; None if there is no publication."""
     found: str | None = _query(
@@ -257,8 +269,11 @@ def _publication_comment(work: _Work) -> str | None:
 
 
 def _require_ours(work: _Work, comment: str) -> None:
-    if comment.removesuffix(_UNSETTLED) != f"{_MARK}{work.slot}":
-        raise UserError("DATABASE_PUBLICATION_NOT_OURS", publication=work.publication, slot=work.slot)
+    if not is_marked(comment, work.slot):
+        statement = mark_sql(work.slot, work.publication)
+        raise UserError(
+            "DATABASE_PUBLICATION_NOT_OURS", publication=work.publication, slot=work.slot, statement=statement
+        )
 
 
 def _published(work: _Work) -> set[TableName]:
