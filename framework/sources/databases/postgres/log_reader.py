@@ -26,8 +26,14 @@ from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.partitions import is_partition
 from framework.sources.databases.postgres.pgoutput import Commit
 from framework.sources.databases.postgres.position import slot_in_use
-from framework.sources.databases.postgres.position_check import Gap, StoredPosition, check_history, check_position
-from framework.sources.databases.postgres.reading import Goal, Reading, ReadLimit
+from framework.sources.databases.postgres.position_check import (
+    Gap,
+    StoredPosition,
+    check_position,
+    history_gap,
+    unconfirmed_from,
+)
+from framework.sources.databases.postgres.reading import Goal, LastCommit, Reading, ReadLimit
 from framework.sources.databases.postgres.reread import OmittedValues
 from framework.sources.databases.postgres.seen_partitions import PartitionWatch
 from framework.sources.databases.postgres.session import Session
@@ -318,12 +324,18 @@ class LogReader:
             raise gap.error()
 
     def _history_gap(self, stored: StoredPosition) -> Gap | None:
-        deadline = self._clock.monotonic() + self._slot_wait_seconds
-        while True:
-            try:
-                return check_history(self._session(), stored)
-            except psycopg2.errors.ObjectInUse:
-                self._wait_for_slot(deadline)
+        """Compare the log that the slot has below the position with what was read; a stream keeps nothing of it."""
+        confirmed = unconfirmed_from(self._session(), stored)
+        if confirmed is None:
+            return None
+        self._stream = self._start_stream(confirmed)
+        goal, last = Goal(stored.lsn, None, self._clock, self._source), LastCommit(stored.lsn)
+        while not last.take(self._next_messages(goal)):
+            if last.reply_requested:
+                self._stream.send_status()
+                last.reply_requested = False
+        self._close_stream()
+        return history_gap(stored, confirmed, last.found)
 
     def _start_stream(self, start: int) -> ReplicationStream:
         timeout = int(self._one("SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'")) / 1000

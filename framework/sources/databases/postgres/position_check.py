@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from psycopg2 import errors
-
 from framework.foundation.errors import SourceError
 from framework.sources.databases.postgres.catalog import UNKNOWN_SYSTEM, SourceIdentity, read_identity
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
-from framework.sources.databases.postgres.pgoutput import Commit, decode
+from framework.sources.databases.postgres.pgoutput import Commit
 from framework.sources.databases.postgres.seen_partitions import SeenPartitions
 from framework.sources.databases.postgres.session import Session
 
@@ -22,11 +20,6 @@ _SLOT = """
 SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), coalesce(wal_status, 'lost'), confirmed_flush_lsn,
        coalesce(to_jsonb(s) ->> 'invalidation_reason', 'wal_removed')
 FROM pg_replication_slots AS s WHERE slot_name = %s
-"""
-_COMMITS = """
-SELECT data FROM pg_logical_slot_peek_binary_changes(
-    %s, %s::pg_lsn, NULL, 'proto_version', '1', 'publication_names', quote_ident(%s))
-WHERE get_byte(data, 0) = ascii('C') ORDER BY lsn DESC LIMIT 2
 """
 _INVALIDATIONS = {
     "wal_removed": ("has removed the log that it needs", "Raise max_slot_wal_keep_size before."),
@@ -149,36 +142,35 @@ def other_slot_gap(stored: StoredPosition, slot: str, publication: str) -> Gap |
     return _gap(stored, "OTHER_SLOT", publication=stored.publication, named=slot, named_publication=publication)
 
 
-def check_history(session: Session, stored: StoredPosition) -> Gap | None:
-    """Return the gap of a source that was restored to an older state, and whose log has passed the position since.
+def unconfirmed_from(session: Session, stored: StoredPosition) -> int | None:
+    """Return the position of a slot that is behind a stored one, whose log in between can be compared; else None.
 
-    Its slot is older, too, so that the log from there to the position can be compared: its last transaction must be
-    the one that was read last. A slot is also behind after a crash of the server, and before an acknowledgement.
+    A slot is behind if its source was restored to an older state, whose log may have passed the position since. It is
+    also behind after a crash of the server, and before an acknowledgement.
 
     Args:
         session: any session of the database.
         stored: the position, without another gap.
 
     Raises:
-        psycopg2.errors.ObjectInUse: another process reads the slot.
         SourceError: DATABASE_UNREACHABLE and other faults of the connection.
     """
     if stored.last is None:
         return None
-    with session.raw.cursor() as cursor:
-        cursor.execute(_SLOT, [stored.slot])
-        confirmed = parse_lsn(cursor.fetchone()[3])
-        if confirmed >= stored.lsn:
-            return None
-        try:
-            cursor.execute(_COMMITS, [stored.slot, format_lsn(stored.lsn), stored.publication])
-        except errors.UndefinedObject:  # it did not exist at that position: it was dropped and made again
-            return _gap(stored, "PUBLICATION", publication=stored.publication)
-        # At the end of a page of the log, PostgreSQL decodes one record more.
-        commits = [decode(bytes(data)) for (data,) in cursor.fetchall()]
-    before = [each for each in commits if isinstance(each, Commit) and each.end <= stored.lsn]
-    expected = [] if confirmed >= stored.last.end else [stored.last]
-    return None if before[:1] == expected else _gap(stored, "LOG_REPLACED")
+    confirmed = parse_lsn(session.rows(_SLOT, [stored.slot])[0][3])
+    return confirmed if confirmed < stored.lsn else None
+
+
+def history_gap(stored: StoredPosition, confirmed: int, found: Commit | None) -> Gap | None:
+    """Return the gap of a source whose log up to a stored position is another one than that which was read.
+
+    Args:
+        stored: the position.
+        confirmed: the position of the slot, from which on the log was compared.
+        found: the last transaction in it that ends at or before the stored position; None without one.
+    """
+    expected = None if stored.last is None or confirmed >= stored.last.end else stored.last
+    return None if found == expected else _gap(stored, "LOG_REPLACED")
 
 
 def _commit_value(commit: Commit) -> list[object]:

@@ -15,6 +15,8 @@ from framework.sources.databases.postgres.spool import SpoolWriter
 from framework.sources.databases.postgres.stream import DATA, PAYLOAD_START, read_keepalive, unreachable
 
 _INSERT, _UPDATE, _DELETE = b"IUD"
+_BOUNDS = b"BC"
+"""The kinds of the messages with which a transaction begins and ends."""
 _RELATION = slice(PAYLOAD_START, PAYLOAD_START + 5)
 """The kind of a change, and the oid of its relation."""
 _NUDGE_SECONDS = 1.0
@@ -82,6 +84,43 @@ def _end_of_run(messages: list[bytes], first: int) -> int:
         if messages[index][_RELATION] != relation or messages[index][0] != DATA:
             return index
     return len(messages)
+
+
+class LastCommit:
+    """The last transaction that ends at or before a position, in the messages of a stream that begins below it.
+
+    Args:
+        upto: the position, which the log has reached.
+    """
+
+    def __init__(self, upto: int) -> None:
+        self._upto = upto
+        self._in_transaction = False
+        self.found: Commit | None = None
+        self.reply_requested = False
+
+    def take(self, messages: list[bytes]) -> bool:
+        """Look at the messages that follow; whether the position is reached."""
+        return any(self._ends(data) for data in messages)
+
+    def _ends(self, data: bytes) -> bool:
+        if data[0] != DATA:
+            position, _, reply = read_keepalive(data, 1)
+            self.reply_requested |= bool(reply)
+            return not self._in_transaction and position >= self._upto
+        if data[PAYLOAD_START] not in _BOUNDS:
+            return False
+        match decode(data, PAYLOAD_START):
+            case Begin(position=position):
+                self._in_transaction = True
+                return position >= self._upto
+            case Commit() as commit:
+                self._in_transaction = False
+                if commit.end <= self._upto:
+                    self.found = commit
+                return commit.end >= self._upto
+            case _:
+                return False
 
 
 class Reading:
