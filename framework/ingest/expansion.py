@@ -41,7 +41,7 @@ from framework.ingest.names import change_flow_name, changes_name, publication_n
 from framework.ingest.payloads import free_name, generation_sql, payload_options, quoted_column
 from framework.ingest.relations import log_relations
 from framework.ingest.state import GatewayState, GatewayStore, Mode, TableState
-from framework.ingest.status import has_lost_operations
+from framework.ingest.status import lost_operations, read_from_other_slot
 from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
 from framework.sources.databases.tables import REPLACED, UNREADABLE, quote_identifier
 
@@ -127,16 +127,16 @@ class _Expansion:
         )
         found = finder.find(self.folder)
         other = "" if state is None else self.other_reader(state.storage)
-        if other:
-            found = self._refuse_all(found, other)
+        refusal = self._of_other_storage(other) if other else self._of_other_slot(state)
+        if refusal is not None:
+            found = self._refuse_all(found, refusal)
         self.registry.gateways.append(replace(self._gateway(found), other_storage=other))
         copies = [copy for copy in found if isinstance(copy, Copy)]
-        if state is not None and not other and self._has_gap(state):
-            slot, publication = state.gateway.slot, state.gateway.publication
-            gap = SourceError("DATABASE_POSITION_LOST.PUBLICATION", slot=slot, publication=publication, lsn="unknown")
+        gap = None if state is None or self._is_new_slot_asked(state) else lost_operations(self.storage, state)
+        if refusal is None and gap is not None:
             self._refuse_changes(gap.at(self.spec.location))
         # The changes of tables that are held are staged, also if all are.
-        elif not other and (copies or has_changes(self.storage, changes_name(self.spec, self.registry))):
+        elif refusal is None and (copies or has_changes(self.storage, changes_name(self.spec, self.registry))):
             self._add_changes(copies, [each.table for each in copies or found])
         for copy in found:
             self._add_target(copy)
@@ -145,12 +145,26 @@ class _Expansion:
             else:
                 self._add_failed(copy)
 
-    def _refuse_all(self, found: Sequence[Copy | FailedCopy], other: str) -> tuple[FailedCopy, ...]:
-        """Refuse the changes and all copies: another storage reads the slot, and would miss what is read here."""
-        error = OperationError(
+    def _of_other_storage(self, other: str) -> SluiceError:
+        """Return the fault of a storage that would read what another one has to read."""
+        return OperationError(
             "INGESTION_OF_OTHER_STORAGE", location=self.spec.location, name=self.spec.name, slot=slot_name(self.spec),
             other=other,
         )  # fmt: skip
+
+    def _of_other_slot(self, state: GatewayState | None) -> SluiceError | None:
+        """Return the fault of changes that were read from a slot of another name; None if a new slot is asked for.
+
+        A snapshot would publish its table for the other slot, whose changes nothing reads.
+        """
+        changes = changes_name(self.spec, self.registry)
+        if state is None or self._is_new_slot_asked(state) or self.is_refreshed(changes):
+            return None
+        gap = read_from_other_slot(self.storage, state, slot_name(self.spec), publication_name(self.spec))
+        return None if gap is None else gap.at(self.spec.location)
+
+    def _refuse_all(self, found: Sequence[Copy | FailedCopy], error: SluiceError) -> tuple[FailedCopy, ...]:
+        """Refuse the changes and all copies."""
         self._refuse_changes(error)
         return tuple(FailedCopy(table=each.table, target=each.target, error=error) for each in found)
 
@@ -160,10 +174,8 @@ class _Expansion:
         self.registry.datasets.append(changes)
         self._add_failing(FlowSpec(name=changes.name, target=changes.name, location=self.spec.location), error)
 
-    def _has_gap(self, state: GatewayState) -> bool:
-        """Whether an earlier update found a gap that the source no longer shows, and no new slot is asked for."""
-        is_asked = GatewayStore(self.storage).request(self.spec.name).generation > state.slot_generation
-        return not is_asked and has_lost_operations(self.storage, state)
+    def _is_new_slot_asked(self, state: GatewayState) -> bool:
+        return GatewayStore(self.storage).request(self.spec.name).generation > state.slot_generation
 
     def _gateway(self, found: Sequence[Copy | FailedCopy]) -> IngestedGateway:
         return IngestedGateway(

@@ -8,7 +8,7 @@ from framework.foundation.storage_port import Storage
 from framework.ingest.connections import gateway_connection
 from framework.ingest.copies import PARTITIONS_CHANGED
 from framework.ingest.state import GatewayStore
-from framework.ingest.status import gap_of_table, way_out_of
+from framework.ingest.status import NEW_SLOT, gap_of_table, way_out_of
 from framework.sources.databases.tables import TableName
 
 
@@ -35,7 +35,7 @@ def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: Inge
     gap, state = gap_of_table(storage, gateway.name, table.source), GatewayStore(storage).read(gateway.name)
     known = None if state is None else state.table(table.source)
     named = known.named_partitions if known is not None and gap == PARTITIONS_CHANGED else ""
-    command = way_out_of(gap, table.source)
+    command = NEW_SLOT if way_out_of(gap, table.source, "") == NEW_SLOT else f"sluice ingest resync {table.source}"
     if gap is not None and not named:
         raise UserError("INGESTION_RESYNC_NEEDS_ALL_ROWS", table=table.source, gap=gap, command=command)
     copy = None if state is None else state.copy(table.target)

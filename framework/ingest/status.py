@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -20,7 +21,7 @@ from framework.ingest.progress import Sizes, SnapshotProgress, snapshot_progress
 from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, TableState
 from framework.record.events import Event, EventType
 from framework.record.reader import newest_events
-from framework.sources.databases.tables import TableName
+from framework.sources.databases.tables import TableName, quote_identifier
 
 if TYPE_CHECKING:
     from framework.sources.databases.postgres.session import Session
@@ -30,6 +31,10 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
 _ENDED_WELL = frozenset({"COMPLETED", "IDLE"})
 _ROWS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
 _GAP = "DATABASE_POSITION_LOST."
+_PUBLICATION, _PARTITION_ROOT, _OTHER_SLOT = (
+    f"{_GAP}{reason}" for reason in ("PUBLICATION", "PARTITION_ROOT", "OTHER_SLOT")
+)
+_OTHER_STORAGE = "INGESTION_OF_OTHER_STORAGE"
 _TABLE_GAPS = frozenset(
     {
         "INGESTION_TABLE_REPLACED",
@@ -79,6 +84,7 @@ class TableStatus:
         lag_bytes: log of the source that is not staged; None if unknown. It includes the log of other tables.
         lag_seconds: the longest time that a change may be unstaged; None if unknown.
         error: the condition of the last failure of one of its flows, or of its gap; None without one.
+        way_out: the command, or the statement at the source, that ends its gap; None without one.
     """
 
     source: str
@@ -89,11 +95,7 @@ class TableStatus:
     lag_bytes: int | None
     lag_seconds: float | None
     error: str | None
-
-    @property
-    def way_out(self) -> str | None:
-        """The command that ends a gap; None without one."""
-        return way_out_of(self.error, self.source) if self.state is IngestedState.GAP else None
+    way_out: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,7 @@ class GatewayStatus:
         slot_status: what the server says of it; None if there is no slot, or no answer.
         position: the position up to which changes are staged; None before the first.
         gap: the condition of a gap; None without one.
+        way_out: the command, or the statement at the source, that ends the gap; None without one.
         error: why the source gave no answer; None if it did.
         tables: the tables.
     """
@@ -117,6 +120,7 @@ class GatewayStatus:
     slot_status: SlotStatus | None
     position: int | None
     gap: str | None
+    way_out: str | None
     error: str | None
     tables: tuple[TableStatus, ...]
 
@@ -164,8 +168,8 @@ def gap_of_table(storage: Storage, gateway: str, source: str) -> str | None:
     return _gateway_gap(state, answer, failures) or (error if error in _TABLE_GAPS else None)
 
 
-def has_lost_operations(storage: Storage, state: GatewayState) -> bool:
-    """Return whether the last update found that the log of the slot lacks operations.
+def lost_operations(storage: Storage, state: GatewayState) -> SourceError | None:
+    """Return the fault of a log that lacks operations, as the last update found; None without one.
 
     The publication may send all of them again, and nothing else shows the loss.
 
@@ -174,16 +178,44 @@ def has_lost_operations(storage: Storage, state: GatewayState) -> bool:
         state: the gateway.
     """
     changes = str(state.gateway.changes)
-    is_read = _stored_offset(state, storage) is not None
-    return is_read and _last_failures(storage, {changes}).get(changes) == f"{_GAP}PUBLICATION"
+    if _stored_offset(state, storage) is None or _last_failures(storage, {changes}).get(changes) != _PUBLICATION:
+        return None
+    return SourceError(_PUBLICATION, slot=state.gateway.slot, publication=state.gateway.publication, lsn="unknown")
 
 
-def way_out_of(gap: str | None, source: str) -> str:
-    """Return the command that ends a gap of a table."""
+def read_from_other_slot(storage: Storage, state: GatewayState, slot: str, publication: str) -> SourceError | None:
+    """Return the fault of staged changes that were read from another slot or publication; None without one.
+
+    Changes that are staged anew may be read from any slot.
+
+    Args:
+        storage: the pipeline's storage.
+        state: the gateway.
+        slot: the slot that the modules name.
+        publication: the publication that they name.
+    """
+    from framework.sources.databases.postgres.position_check import StoredPosition, other_slot_gap
+
+    is_rebuilt = GenerationStore(storage).building(state.gateway.changes, state.gateway.changes) is not None
+    offset = None if is_rebuilt else _stored_offset(state, storage)
+    with suppress(SourceError):  # of a damaged offset, with which the flow of the changes fails
+        gap = None if offset is None else other_slot_gap(StoredPosition.from_json(offset), slot, publication)
+        return None if gap is None else gap.error()
+    return None
+
+
+def way_out_of(gap: str | None, source: str, publication: str) -> str | None:
+    """Return the command, or the statement at the source, that ends a gap of a table; None if only the code can."""
+    if gap == _PARTITION_ROOT:
+        return f"ALTER PUBLICATION {quote_identifier(publication)} SET (publish_via_partition_root = true)"
+    if gap == _OTHER_SLOT:
+        return None
     return NEW_SLOT if _gap_of(gap) else f"sluice ingest resync {source}"
 
 
 def _gateway_gap(state: GatewayState, answer: _Answer, failures: Mapping[str, str]) -> str | None:
+    if failures.get(str(state.gateway.changes)) == _OTHER_STORAGE:  # which reads the slot rightly
+        return None
     return answer.gap or _gap_of(failures.get(str(state.gateway.changes)))
 
 
@@ -221,21 +253,25 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
         size = answer.sizes.get(TableName(schema=table.source_schema, table=table.source_table))
         progress = snapshot_progress(table, storage, size[0] if size else None)
         error = _error_of(each, answer, failures, is_read=staged is not None or progress.chunks > 0)
+        found = _state_of(each, request, progress, is_paused=is_paused, gap=gap, error=error)
+        is_gap = found is IngestedState.GAP
         tables.append(
             TableStatus(
                 source=table.source,
                 target=table.target,
-                state=_state_of(each, request, progress, is_paused=is_paused, gap=gap, error=error),
+                state=found,
                 generation=each.number,
                 snapshot=progress,
                 lag_bytes=lag_bytes,
                 lag_seconds=lag_seconds,
                 error=gap or error,
+                way_out=way_out_of(gap or error, table.source, gateway.publication) if is_gap else None,
             )
         )
     return GatewayStatus(
         name=gateway.name, is_paused=is_paused, slot=gateway.slot, slot_status=answer.slot,
         position=None if staged is None else staged[1], gap=gap, error=answer.error, tables=tuple(tables),
+        way_out=None if gap is None else way_out_of(gap, "", gateway.publication),
     )  # fmt: skip
 
 
@@ -265,7 +301,7 @@ def _state_of(
 
 def _ask(state: GatewayState, storage: Storage) -> _Answer:
     from framework.sources.databases.postgres.catalog import read_sizes
-    from framework.sources.databases.postgres.position_check import StoredPosition, check_position
+    from framework.sources.databases.postgres.position_check import StoredPosition, check_position, other_slot_gap
     from framework.sources.databases.postgres.session import Session
     from framework.sources.databases.postgres.slot_status import read_log_end, read_slot_status
 
@@ -273,7 +309,10 @@ def _ask(state: GatewayState, storage: Storage) -> _Answer:
     try:
         with Session(gateway_connection(gateway)) as session:
             offset = _stored_offset(state, storage)
-            gap = None if offset is None else check_position(session, StoredPosition.from_json(offset))
+            stored = None if offset is None else StoredPosition.from_json(offset)
+            gap = None
+            if stored is not None:
+                gap = other_slot_gap(stored, gateway.slot, gateway.publication) or check_position(session, stored)
             return _Answer(
                 sizes=read_sizes(session, table_names(gateway)),
                 slot=read_slot_status(session, gateway.slot),

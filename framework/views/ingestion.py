@@ -43,7 +43,7 @@ def status_head(gateway: GatewayStatus) -> str:
     found = gateway.slot_status
     parts = [f"{gateway.name}: slot {gateway.slot}"]
     if gateway.gap is not None:
-        parts.append(f"GAP ({gateway.gap}): `{NEW_SLOT}` reads all tables again")
+        parts.append(f"GAP ({gateway.gap}): {_way_out(gateway)}")
     if gateway.error is not None:
         parts.append(f"the source gave no answer ({gateway.error})")
     elif found is None:
@@ -138,6 +138,13 @@ def _status_row(table: TableStatus) -> tuple[Cell | str, ...]:
         "" if table.lag_seconds is None else seconds_text(table.lag_seconds),
         " → ".join(filter(None, (table.error, table.way_out))),
     )
+
+
+def _way_out(gateway: GatewayStatus) -> str:
+    if gateway.way_out == NEW_SLOT:
+        return f"`{NEW_SLOT}` reads all tables again"
+    ended = "see the error of its last update" if gateway.way_out is None else f"`{gateway.way_out}` ends it"
+    return f"nothing is lost, {ended}"
 
 
 def _percent(table: TableStatus) -> str:

@@ -49,9 +49,9 @@ _TABLES = ("accounts", "cities", "parts")
 _PUBLICATION = "sluice_shop"
 
 
-def pipeline_of(spark: SparkSession, folder: Path) -> Pipeline:
+def pipeline_of(spark: SparkSession, folder: Path, module: str = MODULE) -> Pipeline:
     """Return the pipeline of the module, loaded again."""
-    (folder / "module.py").write_text(MODULE, "utf-8")
+    (folder / "module.py").write_text(module, "utf-8")
     spec = {"name": "shop", "storage": str(folder / "storage"), "libraries": [{"file": {"path": "module.py"}}]}
     (folder / "pipeline.yml").write_text(json.dumps(spec), "utf-8")
     return Pipeline.from_spec(folder / "pipeline.yml", spark=spark)
@@ -213,12 +213,20 @@ def pipeline_clock() -> Any:
     return SystemClock().now()
 
 
+def check_other_slot(renamed: Pipeline, run: Run) -> None:
+    """Nothing runs if the slot is named differently: a new table would be published for a slot that nothing reads."""
+    run("ALTER TABLE parts RENAME TO new_parts; CREATE TABLE parts (id INT PRIMARY KEY)")
+    assert {*failures(renamed.run()).values()} == {"DATABASE_POSITION_LOST.OTHER_SLOT"}
+    assert run("SELECT slot_name FROM pg_replication_slots WHERE database = current_database()") == [("sluice_shop",)]
+
+
 def test_flows_are_held_and_a_gap_has_a_way_out(interpreting: SparkSession, folder: Path, run: Run) -> None:
     """A paused table waits, a skipped one has changes only, a truncated history fails alone, and a lost slot is named.
 
     A table that gets a column of another type while it waits for its first chunk begins with it. Its staged changes are
     not refreshed without it. Operations that an update found to be missing stay missed.
-    Another snapshot of all tables from a new slot is the way out of the last two.
+    Another snapshot of all tables from a new slot is the way out of the last two. Changes that were read from one slot
+    are not continued under the name of another one.
     """
     pipeline, ingest = pipeline_of(interpreting, folder), commands(folder)
     (missing,) = json.loads(ingest("preflight", "-o", "json", exit_code=1))
@@ -262,3 +270,7 @@ def test_flows_are_held_and_a_gap_has_a_way_out(interpreting: SparkSession, fold
     assert "from a new slot" in ingest("resync", "--all", "--new-slot")
     assert pipeline.run().state is UpdateState.COMPLETED
     assert differing(pipeline, run) == []
+    check_other_slot(pipeline_of(interpreting, folder, MODULE.replace("options={", 'options={"slot": "shop_2", ')), run)
+    assert {(each["state"], each["way_out"]) for each in json.loads(ingest("status", "-o", "json"))[0]["tables"]} == {
+        ("GAP", None)
+    }

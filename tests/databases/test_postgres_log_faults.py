@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from pathlib import Path
 
@@ -160,6 +161,24 @@ def test_a_snapshot_that_has_begun_needs_the_log_from_there(database: str, tmp_p
     assert _refused(log) == "DATABASE_POSITION_LOST.SLOT_MISSING"
     execute(database, f"SELECT pg_create_logical_replication_slot('{slot_of(database)}', 'pgoutput')")
     assert _refused(log) == "DATABASE_POSITION_LOST.SLOT_AHEAD"
+
+
+def test_changes_that_were_read_from_another_slot_are_not_continued(database: str, tmp_path: Path) -> None:
+    """A stream whose option names another slot or publication than its checkpoint: neither of both is read."""
+    execute(database, "CREATE TABLE t (id int PRIMARY KEY)")
+    start = dict(json.loads(position(database, "t").stored().to_json()))
+    (tmp_path / "connections.yml").write_text(f"bank: {database}\n", "utf-8")
+    execute(database, "INSERT INTO t VALUES (1)")
+    options = {"connection": "bank", "connectionsFolder": str(tmp_path), "tables": "t"}
+    for names in ({"slot": "other", "publication": PUBLICATION}, {"slot": slot_of(database)}):
+        request = ChangesRequest.of(Options.of("postgres_changes", {**options, **names}, OPTIONS))
+        log = ChangesStreamReader(request)
+        with pytest.raises(SourceError) as caught:
+            log.latestOffset(start, log.getDefaultReadLimit())
+        log.stop()
+        assert caught.value.condition == "DATABASE_POSITION_LOST.OTHER_SLOT"
+        assert (caught.value.fields["slot"], caught.value.fields["named"]) == (slot_of(database), names["slot"])
+    assert query(database, "SELECT slot_name FROM pg_replication_slots WHERE slot_name = 'other'") == []
 
 
 def _refused(log: ChangesStreamReader) -> str:

@@ -151,6 +151,20 @@ def test_what_the_log_has_or_needs_not_is_no_loss(database: str, run: Run, tmp_p
     assert change_of(run, database, tmp_path, IN_THE_LOG[name]) is None
 
 
+def test_a_table_that_is_truncated_and_loaded_again_needs_no_temporary_file(
+    database: str, run: Run, tmp_path: Path
+) -> None:
+    """The log that is not read yet has all of its rows; the server must not write them to its disk once more."""
+    run(CREATE)
+    position(database, "sales")
+    source = Source(database, tmp_path / "spool")
+    run("TRUNCATE sales")
+    run("INSERT INTO sales SELECT i, 1 FROM generate_series(0, 199) i")
+    for _ in range(20):
+        run("UPDATE sales SET n = n + 1")
+    assert source.lost(f"{database}?options=-c%20temp_file_limit%3D64%20-c%20work_mem%3D64") is None
+
+
 @pytest.mark.parametrize(("change", "statements"), LOST)
 def test_rows_that_come_or_go_with_a_partition_are_noticed(
     database: str, run: Run, tmp_path: Path, change: str, statements: tuple[str, ...]

@@ -17,10 +17,27 @@ from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.catalog import SourceIdentity
 from framework.sources.databases.postgres.log_reader import LogReader
-from framework.sources.databases.postgres.position import StartPosition, drop_position, ensure_position
-from framework.sources.databases.postgres.position_check import Gap, StoredPosition, check_history, check_position
+from framework.sources.databases.postgres.position import (
+    StartPosition,
+    drop_position,
+    ensure_position,
+    settled_position,
+)
+from framework.sources.databases.postgres.position_check import Gap, StoredPosition, check_position
+from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import Spool
-from tests.support.postgres_log import PUBLICATION, brief, execute, name, position, query, reader, session, slot_of
+from tests.support.postgres_log import (
+    PUBLICATION,
+    brief,
+    execute,
+    name,
+    position,
+    query,
+    reader,
+    rows_of,
+    session,
+    slot_of,
+)
 
 _TABLES = ("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
 
@@ -110,17 +127,61 @@ def test_a_snapshot_waits_for_transactions_that_the_log_may_lack(database: str) 
     writer.close()
 
 
+def test_the_position_of_a_snapshot_waits_for_each_transaction_that_runs(database: str) -> None:
+    """Also for the newest one: none that is newer has ended. A session that only reads can wait, too."""
+    execute(database, *_TABLES)
+    writer = psycopg2.connect(database)
+    writer.cursor().execute("INSERT INTO a VALUES (1)")
+    with Session(Connection(name="test", uri=database)) as opened:
+        with pytest.raises(SourceError) as caught:
+            settled_position(opened, slot_of(database), wait_seconds=0.2)
+        assert "DATABASE_TRANSACTIONS_OPEN" == caught.value.condition
+        assert str(writer.info.backend_pid) in str(caught.value.fields["pids"])
+        writer.commit()
+        assert settled_position(opened, slot_of(database), wait_seconds=10) > 0
+    writer.close()
+
+
+def test_no_change_after_a_crash_is_below_the_position_of_a_snapshot(tmp_path: Path) -> None:
+    """What a crash of the server takes from its log is above the position; the next changes are there, too."""
+    with PostgresServer({"wal_writer_delay": "10000"}) as server:
+        uri = server.uri()
+        execute(uri, *_TABLES)
+        first = position(uri, "a")
+        with closing(psycopg2.connect(uri)) as writer, closing(session(uri)) as opened:
+            writer.autocommit = True
+            with writer.cursor() as cursor:
+                cursor.execute("SET synchronous_commit = off; INSERT INTO b SELECT generate_series(1, 5000)")
+            snapshot = settled_position(opened, slot_of(uri))
+            server.stop("immediate")
+        server.start()
+        execute(uri, "INSERT INTO a VALUES (1)")
+        with closing(reader(uri, first, tmp_path / "spool")) as log:
+            changes = rows_of(log.read_transactions(first.lsn))
+    assert [(row["source_table"], row["position"] >= snapshot) for row in changes] == [("public.a", True)]
+
+
 def test_a_new_slot_waits_for_open_transactions_no_longer_than_allowed(database: str) -> None:
     """A transaction that was open before the slot holds it up; the fault has its process."""
     execute(database, *_TABLES)
+    before = _ensure(database, "a").stored()
+    execute(database, f"SELECT pg_drop_replication_slot('{slot_of(database)}')", f"DROP PUBLICATION {PUBLICATION}")
     writer = psycopg2.connect(database)
     writer.cursor().execute("INSERT INTO a VALUES (1)")
     with pytest.raises(SourceError) as caught:
         _ensure(database, "a", wait_seconds=0.5)
     assert "DATABASE_TRANSACTIONS_OPEN" == caught.value.condition
     assert [] == query(database, f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{slot_of(database)}'")
+    making = threading.Thread(target=_ensure, args=[database, "a"])
+    making.start()
+    slot = f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{slot_of(database)}'"
+    while not query(database, slot):
+        assert making.is_alive()
+    # It has no position yet, so a stored one is that of a slot that is gone.
+    assert "DATABASE_POSITION_LOST.SLOT_MISSING" == getattr(_check(database, before), "condition", None)
     writer.commit()
-    assert _ensure(database, "a").created
+    making.join(10)
+    assert not _ensure(database, "a").created
     writer.close()
 
 
@@ -229,7 +290,8 @@ def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> 
     def confirmed() -> str:
         return str(query(server.uri(), "SELECT confirmed_flush_lsn FROM pg_replication_slots")[0][0])
 
-    with PostgresServer() as server:
+    # The log of a large transaction is compared without temporary files of its size.
+    with PostgresServer({"temp_file_limit": "1MB", "work_mem": "64kB"}) as server:
         data, backup = server.folder / "data", server.folder / "backup"
         execute(server.uri(), *_TABLES, "INSERT INTO b VALUES (1)")
         first = position(server.uri(), "a")
@@ -238,7 +300,7 @@ def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> 
         server.stop("fast")
         subprocess.run(["cp", "-a", data, backup], check=True)
         server.start()
-        execute(server.uri(), "SELECT pg_switch_wal()", "INSERT INTO a VALUES (2)")
+        execute(server.uri(), "SELECT pg_switch_wal()", "INSERT INTO a SELECT generate_series(100, 40000)")
         two = read_on(one)
         assert (two.last is not None, two.last != one.last) == (True, True)
         assert read_on(two).last == two.last  # its slot is at the position before
@@ -246,8 +308,8 @@ def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> 
         three = read_on(two).last
         assert three is not None
         within_next = dataclasses.replace(two, lsn=three.position + 1)  # as at the end of a page of the log
-        with closing(session(server.uri())) as opened:
-            assert check_history(opened, within_next) is None
+        with closing(LogReader(Connection(name="test", uri=server.uri()), two, spool=Spool(tmp_path / "spool"))) as log:
+            assert log._history_gap(within_next) is None
         server.stop()
         shutil.rmtree(data)
         backup.rename(data)
@@ -259,7 +321,7 @@ def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> 
             server.uri(),
             "INSERT INTO a VALUES (3)",
             "SELECT pg_switch_wal()",
-            "INSERT INTO b SELECT generate_series(2, 9999)",
+            "INSERT INTO b SELECT generate_series(2, 99999)",
         )
         with pytest.raises(SourceError, match="LOG_REPLACED"):
             read_on(two)

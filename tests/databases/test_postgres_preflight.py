@@ -16,7 +16,7 @@ from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.findings import Finding, Severity
 from framework.sources.databases.postgres.catalog import read_identity
-from framework.sources.databases.postgres.position import ensure_position
+from framework.sources.databases.postgres.position import ensure_position, mark_sql
 from framework.sources.databases.postgres.preflight import check
 from framework.sources.databases.postgres.session import Session, arrow_connection
 from framework.sources.databases.tables import TableName
@@ -37,6 +37,7 @@ def reader(admin: Session) -> Iterator[Session]:
     """A session of a role that has every right but ownership."""
     role = f"reader_{admin.connection.uri.rpartition('_')[2]}"
     admin.execute(f"CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON t TO {role};CREATE PUBLICATION p FOR TABLE t")
+    admin.execute(mark_sql("s_preflight", "p"))
     with Session(Connection(name="bank", uri=admin.connection.uri.replace("postgres@", f"{role}@"))) as session:
         yield session
     admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
@@ -77,6 +78,7 @@ MENDABLE = {
     "ALTER TABLE t ENABLE ROW LEVEL SECURITY": ("DATABASE_ROWS_HIDDEN", Severity.ERROR),
     "ALTER TABLE t REPLICA IDENTITY NOTHING": ("DATABASE_REPLICA_IDENTITY", Severity.ERROR),
     "DROP PUBLICATION p": ("DATABASE_PUBLICATION_MISSING", Severity.ERROR),
+    "COMMENT ON PUBLICATION p IS 'of another tool'": ("DATABASE_PUBLICATION_NOT_OURS", Severity.ERROR),
     "ALTER PUBLICATION p DROP TABLE t": ("DATABASE_PUBLICATION_WITHOUT_TABLE", Severity.ERROR),
     "ALTER PUBLICATION p SET (publish = 'insert')": ("DATABASE_PUBLICATION_INCOMPLETE", Severity.ERROR),
     "ALTER PUBLICATION p SET TABLE t WHERE (id > 0)": ("DATABASE_PUBLICATION_FILTERED", Severity.ERROR),
@@ -99,7 +101,7 @@ def test_the_statement_mends_what_is_missing(damage: str, admin: Session, reader
 
 def test_what_the_role_may_do_itself_is_no_finding(admin: Session) -> None:
     """The owner of tables and publication adds a table to it, or makes it."""
-    admin.execute("CREATE PUBLICATION p")
+    admin.execute("CREATE PUBLICATION p; " + mark_sql("s_preflight", "p"))
     assert run(admin) == ()
 
 
@@ -177,12 +179,16 @@ def test_a_missing_table_is_a_finding_and_the_others_are_checked(admin: Session)
 
 
 def test_the_statement_of_a_publication_has_the_tables_that_exist(admin: Session, reader: Session) -> None:
-    """A missing table does not make it fail."""
+    """A missing table does not make it fail, and the role, which does not own the publication, can use it."""
     admin.execute("DROP PUBLICATION p")
     found = run(reader, TableName(schema="public", table="gone"), T)
     assert [finding.condition for finding in found] == ["DATABASE_PUBLICATION_MISSING", "DATABASE_TABLE_MISSING"]
     admin.execute(found[0].statement)
     assert run(reader) == ()
+    with Session(reader.connection, read_only=False) as session:
+        made = ensure_position(session, "s_preflight", "p", [T])
+    admin.rows("SELECT pg_drop_replication_slot('s_preflight')")
+    assert (made.created, made.added) == (True, ())
 
 
 def test_a_slot_of_another_use_is_an_error(admin: Session, server: PostgresServer) -> None:

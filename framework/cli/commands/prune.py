@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
 
 import click
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
 from framework.foundation.errors import UserError
+
+if TYPE_CHECKING:
+    from framework.cli.pipeline_port import PipelinePort
+    from framework.foundation.names import QualifiedName
 
 _COLUMNS = ("table", "path")
 
@@ -20,7 +26,7 @@ def command(call: Call, /, *, yes: bool) -> None:
     """Drop tables that the code no longer declares.
 
     Lists the tables and asks for confirmation. Each table is dropped with its rows, its AUTO CDC state and
-    the checkpoints of its flows; checkpoints of sinks stay. Prints the dropped tables.
+    the checkpoints of its flows; checkpoints of sinks and replication slots stay. Prints the dropped tables.
     """
     pipeline = call.pipeline()
     left = pipeline.left_tables()
@@ -37,11 +43,26 @@ def command(call: Call, /, *, yes: bool) -> None:
     for table in left:
         if table not in dropped:
             click.echo(f"kept {table.name}: it is declared again, or was written to", err=True)
+    for line in _left_slots(pipeline, {table.name for table in dropped}):
+        click.echo(line, err=True)
     rows = [{"table": str(table.name), "path": table.path} for table in dropped]
     if call.output.as_json:
         call.output.table(_COLUMNS, rows)
     elif dropped:
         call.output.text("\n".join(f"dropped {row['table']}" for row in rows))
+
+
+def _left_slots(pipeline: PipelinePort, dropped: Collection[QualifiedName]) -> Iterator[str]:
+    """Yield a line for each slot whose changes nothing reads any more: its database keeps the log for it."""
+    from framework.ingest.state import GatewayStore
+
+    for gateway in (state.gateway for state in GatewayStore(pipeline.storage).read_all()):
+        if gateway.changes in dropped:
+            yield (
+                f"The database of the connection {gateway.connection} keeps its log for the replication slot "
+                f"{gateway.slot}. If nothing else reads it, run there: "
+                f"SELECT pg_drop_replication_slot('{gateway.slot}'); DROP PUBLICATION {gateway.publication}"
+            )
 
 
 def _ask(tables: list[str]) -> None:

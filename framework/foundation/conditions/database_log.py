@@ -28,7 +28,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_PUBLICATION_NOT_OURS": Condition(
         "The publication {publication} was not made by Sluice for the replication slot {slot}.",
-        "Use another publication name, or drop it if nothing needs it: DROP PUBLICATION {publication}.",
+        "If it was made for this slot alone, run as its owner: `{statement}`. Otherwise use another publication name, "
+        "or drop it if nothing needs it: DROP PUBLICATION {publication}.",
     ),
     "DATABASE_POSITION_BUSY": Condition(
         "Another process has made or dropped replication slots of this database for {seconds} seconds ({slot}).",
@@ -51,8 +52,14 @@ CONDITIONS: dict[str, Condition] = {
         _SNAPSHOT_AGAIN,
     ),
     "DATABASE_POSITION_LOST.SLOT_INVALID": Condition(
-        "The server has removed the log that the replication slot {slot} needs; it was read up to {lsn}.",
-        _SNAPSHOT_AGAIN + " Raise max_slot_wal_keep_size before.",
+        "The replication slot {slot}, read up to {lsn}, is lost: the server {cause}.",
+        _SNAPSHOT_AGAIN + " {mend}",
+    ),
+    "DATABASE_POSITION_LOST.OTHER_SLOT": Condition(
+        "Changes were read from the replication slot {slot} and the publication {publication} up to {lsn}, but the "
+        "slot {named} and the publication {named_publication} are named now.",
+        "Name the first ones again: nothing is lost. Or: " + _SNAPSHOT_AGAIN + " Then drop the slot {slot}, for which "
+        "its server keeps the log: SELECT pg_drop_replication_slot('{slot}').",
     ),
     "DATABASE_POSITION_LOST.SLOT_AHEAD": Condition(
         "The replication slot {slot} was advanced to {confirmed} by another reader, but only changes up to {lsn} were "

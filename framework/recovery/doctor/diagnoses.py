@@ -145,10 +145,8 @@ DIAGNOSES = (
     ),
     Diagnosis(
         name="POSTGRES_POSITION_LOST",
-        meaning=(
-            "The server no longer has the changes after the stored position: the replication slot is missing, lost, "
-            "invalid or ahead, or the source is another one. Changes in between are in no log."
-        ),
+        meaning="The server no longer has the changes after the stored position: the slot is missing, lost, invalid or "
+        "ahead, or the source is another one. Changes in between are in no log.",
         faults=(
             Fault(condition="DATABASE_POSITION_LOST"),
             Fault(condition="DATABASE_POSITION_INVALID"),
@@ -158,6 +156,12 @@ DIAGNOSES = (
             Fault(condition="DATABASE_PUBLICATION_NOT_OURS"),
         ),
         ways=(Way.REPLACE_SLOT, Way.FOLLOW),
+    ),
+    Diagnosis(
+        name="POSTGRES_POSITION_KEPT",
+        meaning="The server has the changes, but the publication names partitions, or the code another slot.",
+        faults=tuple(Fault(condition=f"DATABASE_POSITION_LOST.{each}") for each in ("PARTITION_ROOT", "OTHER_SLOT")),
+        ways=(Way.FOLLOW, Way.REPLACE_SLOT),
     ),
     Diagnosis(
         name="MYSQL_POSITION_LOST",

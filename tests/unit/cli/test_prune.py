@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from framework.declare.specs import IngestedGateway
+from framework.ingest.state import GatewayState, GatewayStore
 from framework.run.tables.left_tables import LeftTable
 from tests.support.fake_pipeline import FakePipeline, name
 from tests.unit.cli.conftest import Sluice
@@ -32,6 +34,21 @@ def test_yes_drops_the_tables_and_lists_them(pipeline: FakePipeline, sluice: Slu
     result = sluice("prune", "--yes", "-o", "json")
     assert json.loads(result.stdout) == [{"table": "main.shop.old", "path": "/data/old"}]
     assert dropped(pipeline) == [(OLD,), (OLD,)]
+
+
+def test_the_slot_of_dropped_changes_is_named(pipeline: FakePipeline, sluice: Sluice) -> None:
+    """Its database keeps the log until somebody drops it; that of changes that stay is read on."""
+    for number, changes in enumerate(("old", "new")):
+        gateway = IngestedGateway(
+            name=f"shop_{number}", connection="bank", folder="", slot=f"slot_{number}", publication=f"slot_{number}",
+            changes=name(changes), tables=(),
+        )  # fmt: skip
+        GatewayStore(pipeline.storage).write(GatewayState(gateway=gateway))
+    pipeline.left = (OLD,)
+    result = sluice("prune", "--yes")
+    assert result.stdout == "dropped main.shop.old\n"
+    (line,) = result.stderr.splitlines()
+    assert line.endswith("run there: SELECT pg_drop_replication_slot('slot_0'); DROP PUBLICATION slot_0")
 
 
 def test_without_tables_there_is_no_question(pipeline: FakePipeline, sluice: Sluice) -> None:

@@ -29,7 +29,7 @@ from framework.ingest.state import (
     SnapshotGeneration,
     TableState,
 )
-from framework.ingest.status import NEW_SLOT, IngestedState, read_status
+from framework.ingest.status import NEW_SLOT, IngestedState, _Answer, read_status
 from framework.record.drafts import flow_progress
 from framework.record.events import Origin, summarize_error
 from framework.record.log import EventLog
@@ -37,8 +37,10 @@ from framework.sources.databases.chunks import Bound, ChunkKind, PlanBasis, Snap
 from framework.sources.databases.postgres.catalog import SourceIdentity
 from framework.sources.databases.postgres.position_check import StoredPosition
 from framework.testing.manual_clock import ManualClock
+from framework.views.ingestion import status_head
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_AHEAD = "DATABASE_POSITION_LOST.SLOT_AHEAD"
 
 
 def name(table: str, schema: str = "shop") -> QualifiedName:
@@ -256,6 +258,33 @@ def test_a_request_that_has_not_begun_keeps_its_rows(storage: LocalStorage) -> N
     assert operations.resync(BANK, orders, "c") == store.request("bank", "public.orders") == Request(
         generation=2, where="c"
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("failure", "state", "way_out"),
+    [
+        (_AHEAD, IngestedState.GAP, NEW_SLOT),
+        (
+            "DATABASE_POSITION_LOST.PARTITION_ROOT",
+            IngestedState.GAP,
+            f'ALTER PUBLICATION "{BANK.publication}" SET (publish_via_partition_root = true)',
+        ),
+        ("DATABASE_POSITION_LOST.OTHER_SLOT", IngestedState.GAP, None),
+        ("INGESTION_OF_OTHER_STORAGE", IngestedState.FAILED, None),
+    ],
+)
+def test_only_lost_changes_need_a_new_slot(
+    storage: LocalStorage, swap: pytest.MonkeyPatch, failure: str, state: IngestedState, way_out: str | None
+) -> None:
+    """A publication or a slot that was altered loses nothing, and another storage reads its slot rightly."""
+    flows = {str(BANK.changes), *(str(flow) for each in BANK.tables for flow in (each.snapshot_flow, each.cdc_flow))}
+    is_gap = state is IngestedState.GAP
+    swap.setattr("framework.ingest.status._last_failures", lambda *_: dict.fromkeys(flows, failure))
+    swap.setattr("framework.ingest.status._ask", lambda *_: _Answer(gap=None if is_gap else _AHEAD))
+    (found,) = read_status(storage, NOW)
+    assert (found.gap, found.way_out) == ((failure, way_out) if is_gap else (None, None))
+    assert {(each.state, each.error, each.way_out) for each in found.tables} == {(state, failure, way_out)}
+    assert (NEW_SLOT in status_head(found)) == (way_out == NEW_SLOT)
 
 
 @pytest.mark.parametrize(

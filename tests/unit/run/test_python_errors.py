@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
+from framework.foundation.errors import SourceError
 from framework.foundation.locations import SourceLocation
 from framework.run.update.fault_classification import can_heal, python_error
 
@@ -81,3 +82,11 @@ def test_a_reader_that_was_killed_is_started_again(cause: str, heals: bool) -> N
     """The JVM only sees the end of the connection to it; a damaged file is not taken for that."""
     error = PySparkException(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {cause}")
     assert can_heal(error) is heals
+
+
+def test_a_source_that_waits_for_its_standby_is_read_again() -> None:
+    """A commit that is not visible yet will be, without a change of anybody; a lost position stays lost."""
+    waiting = SourceError("DATABASE_COMMIT_NOT_VISIBLE", seconds=60)
+    assert (can_heal(waiting), can_heal(SourceError("DATABASE_POSITION_LOST.SLOT_MISSING", slot="s", lsn="0/1"))) == (
+        True, False
+    )  # fmt: skip

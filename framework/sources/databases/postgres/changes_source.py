@@ -29,7 +29,7 @@ from framework.sources.databases.postgres.changes import RowKey
 from framework.sources.databases.postgres.log_reader import LogReader
 from framework.sources.databases.postgres.membership import read_membership, refuse_filtered
 from framework.sources.databases.postgres.position import ensure_position
-from framework.sources.databases.postgres.position_check import StoredPosition, check_position
+from framework.sources.databases.postgres.position_check import StoredPosition, check_position, other_slot_gap
 from framework.sources.databases.postgres.reading import ReadLimit as LogLimit
 from framework.sources.databases.postgres.seen_partitions import PartitionWatch, horizons_of
 from framework.sources.databases.postgres.session import Session
@@ -244,6 +244,9 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _reader(self, stored: StoredPosition) -> LogReader:
         if self._log is None:
             request = self._request
+            gap = other_slot_gap(stored, request.slot, request.publication)
+            if gap is not None:
+                raise gap.error()
             self._folder = _spool_folder(request.spool_folder)
             with Session(request.connection) as session:
                 if not request.keeps_unreadable:  # else each reader of a table refuses its own

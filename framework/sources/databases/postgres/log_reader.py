@@ -26,13 +26,20 @@ from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.partitions import is_partition
 from framework.sources.databases.postgres.pgoutput import Commit
 from framework.sources.databases.postgres.position import slot_in_use
-from framework.sources.databases.postgres.position_check import Gap, StoredPosition, check_history, check_position
-from framework.sources.databases.postgres.reading import Goal, Reading, ReadLimit
+from framework.sources.databases.postgres.position_check import (
+    Gap,
+    StoredPosition,
+    check_position,
+    history_gap,
+    unconfirmed_from,
+)
+from framework.sources.databases.postgres.reading import Goal, LogScan, Reading, ReadLimit, next_messages
 from framework.sources.databases.postgres.reread import OmittedValues
 from framework.sources.databases.postgres.seen_partitions import PartitionWatch
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import Spool, SpooledBatch, SpoolWriter
 from framework.sources.databases.postgres.stream import (
+    OBJECT_IN_USE,
     ReplicationStream,
     StartRefusedError,
 )
@@ -40,7 +47,6 @@ from framework.sources.databases.tables import TableName
 
 _POLL_SECONDS = 0.1
 _RELEASE_SECONDS, _RELEASE_POLL_SECONDS = 5.0, 0.005
-_OBJECT_IN_USE = "55006"
 _IS_READ = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s AND active_pid = %s"
 _FLUSHED = "SELECT pg_current_wal_flush_lsn()"
 _CONFIRMED = "SELECT confirmed_flush_lsn, active_pid FROM pg_replication_slots WHERE slot_name = %s"
@@ -195,7 +201,7 @@ class LogReader:
 
     def _session(self) -> Session:
         if self._opened is None:
-            # A transaction that takes an id (see _next_messages) is no read-only one.
+            # A transaction that takes an id (see _nudge) is no read-only one.
             self._opened = Session(self._source, read_only=False)
         return self._opened
 
@@ -247,7 +253,7 @@ class LogReader:
         goal.renew_silence()
         while True:
             if not self._messages:
-                self._messages = self._next_messages(goal)
+                self._messages = next_messages(self._require_stream(), goal, self._nudge)
             done, taken = reading.take(self._messages)
             del self._messages[:taken]
             if reading.reply_requested:
@@ -259,20 +265,9 @@ class LogReader:
     def _note(self, last_end: int, delivered: int) -> None:
         self._last_end, self._delivered = last_end, max(delivered, self._delivered)
 
-    def _next_messages(self, goal: Goal) -> list[bytes]:
-        """Wait for messages a little; without any, request a keepalive, which says how far the server has read."""
-        stream = self._require_stream()
-        messages = stream.read(0)
-        if not messages:
-            stream.send_status(request_reply=True)
-            messages = stream.read(_POLL_SECONDS)
-        if messages:
-            goal.renew_silence()
-        if goal.needs_nudge(messages):
-            # The flush position can lie within the record of an open transaction, which the server does not decode: a
-            # transaction that only takes an id flushes the log behind it.
-            self._one("SELECT pg_current_xact_id()::text")
-        return messages
+    def _nudge(self) -> None:
+        # A transaction that only takes an id flushes the log behind the record of an open one.
+        self._one("SELECT pg_current_xact_id()::text")
 
     def _complete(self, buffer: ChangeBuffer) -> int:
         size = 0
@@ -318,12 +313,15 @@ class LogReader:
             raise gap.error()
 
     def _history_gap(self, stored: StoredPosition) -> Gap | None:
-        deadline = self._clock.monotonic() + self._slot_wait_seconds
-        while True:
-            try:
-                return check_history(self._session(), stored)
-            except psycopg2.errors.ObjectInUse:
-                self._wait_for_slot(deadline)
+        """Compare the log that the slot has below the position with what was read; a stream keeps nothing of it."""
+        confirmed = unconfirmed_from(self._session(), stored)
+        if confirmed is None:
+            return None
+        self._stream = self._start_stream(confirmed)
+        goal = Goal(stored.lsn, None, self._clock, self._source)
+        scan = LogScan(stored.lsn).run(self._stream, goal, self._nudge)
+        self._close_stream()
+        return history_gap(stored, confirmed, scan.last)
 
     def _start_stream(self, start: int) -> ReplicationStream:
         timeout = int(self._one("SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'")) / 1000
@@ -338,7 +336,7 @@ class LogReader:
                     feedback_seconds=min(timeout / 4, 10.0) if timeout else 10.0,
                 )
             except StartRefusedError as error:
-                if error.sqlstate != _OBJECT_IN_USE:
+                if error.sqlstate != OBJECT_IN_USE:
                     raise
                 self._wait_for_slot(deadline)
 

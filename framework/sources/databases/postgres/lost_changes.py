@@ -10,12 +10,12 @@ were truncated at once, it is no loss if the log has a TRUNCATE of their table.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
-import psycopg2
-
-from framework.sources.databases.postgres.faults import named_error
+from framework.foundation.clock import SystemClock
+from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.partitions import (
     Partition,
     Partitions,
@@ -24,10 +24,12 @@ from framework.sources.databases.postgres.partitions import (
     is_older,
     present_partitions,
 )
-from framework.sources.databases.postgres.pgoutput import Relation, Truncate, decode
+from framework.sources.databases.postgres.pgoutput import Begin, Relation, Truncate
 from framework.sources.databases.postgres.position import slot_in_use
+from framework.sources.databases.postgres.reading import Goal, LogScan
 from framework.sources.databases.postgres.seen_partitions import PartitionWatch, SeenPartitions, precedes
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.stream import OBJECT_IN_USE, ReplicationStream, StartRefusedError
 from framework.sources.databases.tables import TableName
 
 # A TRUNCATE changes the entries of all of them. A later change of one of them is not taken for it.
@@ -40,12 +42,9 @@ _REWRITTEN = """
     ORDER BY age(s.xmin) < 0 DESC, age(s.xmin) DESC LIMIT 1
 """
 _ALTERED = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = %s AND xmin = %s::xid)"
-_PEEK = """
-    SELECT xid::text::bigint, data
-    FROM pg_logical_slot_peek_binary_changes(
-        %s, NULL, NULL, 'proto_version', '1', 'publication_names', quote_ident(%s))
-    WHERE get_byte(data, 0) IN (ascii('R'), ascii('T'))
-"""
+_FLUSHED = "SELECT pg_current_wal_flush_lsn()::text"
+_NUDGE = "SELECT pg_current_xact_id()::text"
+_FEEDBACK_SECONDS = 1.0
 _READER = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
 
 
@@ -65,30 +64,46 @@ class Log:
 def unread_log(session: Session, slot: str, publication: str, table: int) -> SeenPartitions:
     """Return what the log that is not acknowledged shows of the partitions of a table, by its oid.
 
-    The server decodes all of it, so this is for what happens seldom.
+    The server decodes and sends all of it, so this is for what happens seldom.
 
     Raises:
         SourceError: DATABASE_SLOT_IN_USE, or the database can't be read.
     """
-    watch = PartitionWatch([table])
+    watch = _Watch(PartitionWatch([table]))
+    end = parse_lsn(session.rows(_FLUSHED)[0][0])
+    goal = Goal(end, None, SystemClock(), session.connection)
     try:
-        with session.raw.cursor() as cursor:
-            cursor.execute(_PEEK, [slot, publication])
-            rows = cursor.fetchall()
-    except psycopg2.errors.ObjectInUse:
+        stream = ReplicationStream(
+            session.connection, slot=slot, publication=publication, start=0, feedback_seconds=_FEEDBACK_SECONDS
+        )
+    except StartRefusedError as error:
+        if error.sqlstate != OBJECT_IN_USE:
+            raise
         raise slot_in_use(slot, session.rows(_READER, [slot])[0][0]) from None
-    except psycopg2.Error as error:
-        raise named_error(error, session.connection, table=None, connecting=False) from None
-    for xid, data in rows:
-        match decode(bytes(data)):
+    with closing(stream):
+        LogScan(end, watch.see).run(stream, goal, lambda: session.rows(_NUDGE))
+    watch.partitions.commit()
+    return watch.partitions.take()
+
+
+class _Watch:
+    """Gives the messages of the log to a watch, each with its transaction."""
+
+    def __init__(self, partitions: PartitionWatch) -> None:
+        self.partitions = partitions
+        self._xid = 0
+
+    def see(self, message: object) -> None:
+        """Take a message."""
+        match message:
+            case Begin():
+                self._xid = message.xid
             case Relation() as relation:
-                watch.relate(relation, xid)
+                self.partitions.relate(relation, self._xid)
             case Truncate() as truncate:
-                watch.truncate(truncate, xid)
+                self.partitions.truncate(truncate, self._xid)
             case _:
                 pass
-    watch.commit()
-    return watch.take()
 
 
 def lost_changes(session: Session, table: TableName, relation: int, before: Partitions, log: Log) -> str | None:

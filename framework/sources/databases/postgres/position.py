@@ -27,11 +27,12 @@ from psycopg2 import errors, sql
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import SourceError, UserError
 from framework.sources.databases.postgres.catalog import SourceIdentity, read_identity
+from framework.sources.databases.postgres.chunk_sql import quote_literal
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.position_check import StoredPosition
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.tables import TableName
+from framework.sources.databases.tables import TableName, quote_identifier
 
 PLUGIN = "pgoutput"
 _LOCK = 0x536C75696365  # an advisory lock of the database, taken by whoever makes or drops positions
@@ -111,6 +112,7 @@ def ensure_position(
         lsn = _slot_position(work) if has_slot else _create_slot(work)
         if not (settled and has_slot):
             _wait_for_running_transactions(work)
+        if not settled:
             _mark(work, settled=True)
         return StartPosition(
             slot=slot,
@@ -125,7 +127,7 @@ def ensure_position(
 def settled_position(
     session: Session, slot: str, *, wait_seconds: float = _WAIT_SECONDS, clock: Clock | None = None
 ) -> int:
-    """Return the end of the log, when each transaction that committed before it is visible.
+    """Return the end of the durable log, when each transaction that committed before it is visible.
 
     A snapshot that is read afterwards has all changes below the position.
 
@@ -140,7 +142,8 @@ def settled_position(
     """
     work = _Work(session.raw.cursor(), slot, slot, wait_seconds, clock or SystemClock())
     with work.cursor, named_errors(session.connection):
-        lsn = parse_lsn(_query(work, "SELECT pg_current_wal_insert_lsn()::text"))
+        # A crash of the server loses what is not flushed: changes after it would have positions below a later one.
+        lsn = parse_lsn(_query(work, "SELECT pg_current_wal_flush_lsn()::text"))
         _wait_for_running_transactions(work)
         return lsn
 
@@ -245,6 +248,16 @@ def _mark(work: _Work, *, settled: bool) -> None:
     )
 
 
+def mark_sql(slot: str, publication: str) -> str:
+    """Return the statement with which the owner of a publication gives it to a slot of ours."""
+    return f"COMMENT ON PUBLICATION {quote_identifier(publication)} IS {quote_literal(f'{_MARK}{slot}')}"
+
+
+def is_marked(comment: str, slot: str) -> bool:
+    """Return whether the comment of a publication says that it is that of a slot of ours."""
+    return comment.removesuffix(_UNSETTLED) == f"{_MARK}{slot}"
+
+
 def _publication_comment(work: _Work) -> str | None:
     """The comment of the publication, '' if it has none; None if there is no publication."""
     found: str | None = _query(
@@ -256,8 +269,11 @@ def _publication_comment(work: _Work) -> str | None:
 
 
 def _require_ours(work: _Work, comment: str) -> None:
-    if comment.removesuffix(_UNSETTLED) != f"{_MARK}{work.slot}":
-        raise UserError("DATABASE_PUBLICATION_NOT_OURS", publication=work.publication, slot=work.slot)
+    if not is_marked(comment, work.slot):
+        statement = mark_sql(work.slot, work.publication)
+        raise UserError(
+            "DATABASE_PUBLICATION_NOT_OURS", publication=work.publication, slot=work.slot, statement=statement
+        )
 
 
 def _published(work: _Work) -> set[TableName]:
@@ -288,6 +304,8 @@ def _find_slot(work: _Work) -> bool:
 
 def _slot_position(work: _Work) -> int:
     position = _query(work, "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s", work.slot)
+    if position is None:  # another process is making it
+        raise slot_in_use(work.slot, _active_pid(work))
     return parse_lsn(position)
 
 
@@ -322,7 +340,9 @@ def _without_log(work: _Work) -> SourceError | None:
 
 
 def _wait_for_running_transactions(work: _Work) -> None:
-    newest = _query(work, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+    # An id that is taken now is above those of all transactions that run. The end of a snapshot is not: it follows the
+    # newest transaction that has ended, so that a newer one may run, such as one whose commit waits for a standby.
+    newest = _query(work, "SELECT pg_current_xact_id()::text")
     deadline = work.clock.monotonic() + work.wait_seconds
     while not _query(work, "SELECT pg_snapshot_xmin(pg_current_snapshot()) >= %s::xid8", newest):
         if work.clock.monotonic() > deadline:

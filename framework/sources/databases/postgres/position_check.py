@@ -7,26 +7,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from psycopg2 import errors
-
 from framework.foundation.errors import SourceError
 from framework.sources.databases.postgres.catalog import UNKNOWN_SYSTEM, SourceIdentity, read_identity
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
-from framework.sources.databases.postgres.pgoutput import Commit, decode
+from framework.sources.databases.postgres.pgoutput import Commit
 from framework.sources.databases.postgres.seen_partitions import SeenPartitions
 from framework.sources.databases.postgres.session import Session
 
 _VERSION = 1
 _SLOT = """
-SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), coalesce(wal_status, 'lost'), confirmed_flush_lsn
-FROM pg_replication_slots WHERE slot_name = %s
+SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), coalesce(wal_status, 'lost'), confirmed_flush_lsn,
+       coalesce(to_jsonb(s) ->> 'invalidation_reason', 'wal_removed')
+FROM pg_replication_slots AS s WHERE slot_name = %s
 """
-_COMMITS = """
-SELECT data FROM pg_logical_slot_peek_binary_changes(
-    %s, %s::pg_lsn, NULL, 'proto_version', '1', 'publication_names', quote_ident(%s))
-WHERE get_byte(data, 0) = ascii('C') ORDER BY lsn DESC LIMIT 2
-"""
+_INVALIDATIONS = {
+    "wal_removed": ("has removed the log that it needs", "Raise max_slot_wal_keep_size before."),
+    "idle_timeout": (
+        "has invalidated it, because nothing read it for idle_replication_slot_timeout",
+        "Raise idle_replication_slot_timeout before, or update more often.",
+    ),
+}
+"""What the server did, and what to do before a new slot, by the reason that PostgreSQL 17 and newer record."""
 _PUBLICATION = """
 SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s
 """
@@ -129,36 +131,46 @@ def check_position(session: Session, stored: StoredPosition) -> Gap | None:
         return _server_gap(session, stored) or _slot_gap(cursor, stored) or _publication_gap(cursor, stored)
 
 
-def check_history(session: Session, stored: StoredPosition) -> Gap | None:
-    """Return the gap of a source that was restored to an older state, and whose log has passed the position since.
+def other_slot_gap(stored: StoredPosition, slot: str, publication: str) -> Gap | None:
+    """Return the gap of a stored position in the log of another slot or publication than the named ones; else None.
 
-    Its slot is older, too, so that the log from there to the position can be compared: its last transaction must be
-    the one that was read last. A slot is also behind after a crash of the server, and before an acknowledgement.
+    To read on from the first one would leave out the tables that only the publication of the other one has, and to read
+    the other one, what it has not sent.
+    """
+    if (stored.slot, stored.publication) == (slot, publication):
+        return None
+    return _gap(stored, "OTHER_SLOT", publication=stored.publication, named=slot, named_publication=publication)
+
+
+def unconfirmed_from(session: Session, stored: StoredPosition) -> int | None:
+    """Return the position of a slot that is behind a stored one, whose log in between can be compared; else None.
+
+    A slot is behind if its source was restored to an older state, whose log may have passed the position since. It is
+    also behind after a crash of the server, and before an acknowledgement.
 
     Args:
         session: any session of the database.
         stored: the position, without another gap.
 
     Raises:
-        psycopg2.errors.ObjectInUse: another process reads the slot.
         SourceError: DATABASE_UNREACHABLE and other faults of the connection.
     """
     if stored.last is None:
         return None
-    with session.raw.cursor() as cursor:
-        cursor.execute(_SLOT, [stored.slot])
-        confirmed = parse_lsn(cursor.fetchone()[3])
-        if confirmed >= stored.lsn:
-            return None
-        try:
-            cursor.execute(_COMMITS, [stored.slot, format_lsn(stored.lsn), stored.publication])
-        except errors.UndefinedObject:  # it did not exist at that position: it was dropped and made again
-            return _gap(stored, "PUBLICATION", publication=stored.publication)
-        # At the end of a page of the log, PostgreSQL decodes one record more.
-        commits = [decode(bytes(data)) for (data,) in cursor.fetchall()]
-    before = [each for each in commits if isinstance(each, Commit) and each.end <= stored.lsn]
-    expected = [] if confirmed >= stored.last.end else [stored.last]
-    return None if before[:1] == expected else _gap(stored, "LOG_REPLACED")
+    confirmed = parse_lsn(session.rows(_SLOT, [stored.slot])[0][3])
+    return confirmed if confirmed < stored.lsn else None
+
+
+def history_gap(stored: StoredPosition, confirmed: int, found: Commit | None) -> Gap | None:
+    """Return the gap of a source whose log up to a stored position is another one than that which was read.
+
+    Args:
+        stored: the position.
+        confirmed: the position of the slot, from which on the log was compared.
+        found: the last transaction in it that ends at or before the stored position; None without one.
+    """
+    expected = None if stored.last is None or confirmed >= stored.last.end else stored.last
+    return None if found == expected else _gap(stored, "LOG_REPLACED")
 
 
 def _commit_value(commit: Commit) -> list[object]:
@@ -191,11 +203,14 @@ def _slot_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
     row = cursor.fetchone()
     if row is None:
         return _gap(stored, "SLOT_MISSING")
-    plugin, database, status, confirmed = row
+    plugin, database, status, confirmed, reason = row
     if plugin != "pgoutput" or database != stored.identity.database:
         return _gap(stored, "SLOT_REPLACED", plugin=plugin, database=database)
+    if confirmed is None:  # another one of this name is being made
+        return _gap(stored, "SLOT_MISSING")
     if status == "lost":
-        return _gap(stored, "SLOT_INVALID")
+        cause, mend = _INVALIDATIONS.get(reason, (f"has invalidated it ({reason})", "Correct the cause before."))
+        return _gap(stored, "SLOT_INVALID", cause=cause, mend=mend)
     if parse_lsn(confirmed) > stored.lsn:
         # START_REPLICATION would start at the confirmed position, without an error.
         return _gap(stored, "SLOT_AHEAD", confirmed=confirmed)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from framework.sources.databases.findings import Finding, Severity
 from framework.sources.databases.postgres.membership import read_partly
+from framework.sources.databases.postgres.position import is_marked, mark_sql
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.table_checks import CheckedTable, Publication, check_table
 from framework.sources.databases.tables import TableName, quote_identifier
@@ -33,7 +34,8 @@ _SERVER = """
 _SLOT = "SELECT plugin::text, database::text, wal_status, active FROM pg_replication_slots WHERE slot_name = %s"
 # Text of the publication's operations; the owner may change it.
 _PUBLICATION = """
-    SELECT pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot, pg_has_role(pubowner, 'USAGE')
+    SELECT pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot, pg_has_role(pubowner, 'USAGE'),
+           coalesce(obj_description(oid, 'pg_publication'), '')
     FROM pg_publication WHERE pubname = %s
 """
 _OPERATIONS = ("insert", "update", "delete", "truncate")
@@ -95,8 +97,8 @@ def check(session: Session, tables: Sequence[TableName], *, slot: str, publicati
         *_server_findings(server),
         *_replication_findings(server, existing),
         *_slot_findings(server, slot, existing),
-        *_missing_publication(server, publication, published, checked),
-        *_publication_findings(published),
+        *_missing_publication(server, slot, publication, published, checked),
+        *_publication_findings(slot, published),
         *(finding for each in checked for finding in each.findings),
     )
 
@@ -166,15 +168,17 @@ def _read_slot(session: Session, name: str) -> _Slot | None:
 
 def _read_publication(session: Session, name: str) -> Publication | None:
     """Return the publication; None if there is none."""
-    for *sent, via_root, is_owned in session.rows(_PUBLICATION, [name]):
+    for *sent, via_root, is_owned, comment in session.rows(_PUBLICATION, [name]):
         missing = tuple(operation for operation, is_sent in zip(_OPERATIONS, sent, strict=True) if not is_sent)
         partly = read_partly(session, name)
-        return Publication(name=name, missing=missing, is_via_root=via_root, is_owned=is_owned, partly=partly)
+        return Publication(
+            name=name, missing=missing, is_via_root=via_root, is_owned=is_owned, partly=partly, comment=comment
+        )
     return None
 
 
 def _missing_publication(
-    server: _Server, name: str, publication: Publication | None, checked: Sequence[CheckedTable]
+    server: _Server, slot: str, name: str, publication: Publication | None, checked: Sequence[CheckedTable]
 ) -> Iterator[Finding]:
     existing = [table for table in checked if table.is_owned is not None]
     if publication is None and not (server.may_create and all(table.is_owned for table in existing)):
@@ -182,11 +186,16 @@ def _missing_publication(
         yield Finding.of(
             "DATABASE_PUBLICATION_MISSING", Severity.ERROR, publication=name,
             statement=f"CREATE PUBLICATION {quote_identifier(name)} FOR TABLE {listed} "
-            "WITH (publish_via_partition_root = true)",
+            f"WITH (publish_via_partition_root = true); {mark_sql(slot, name)}",
         )  # fmt: skip
 
 
-def _publication_findings(publication: Publication | None) -> Iterator[Finding]:
+def _publication_findings(slot: str, publication: Publication | None) -> Iterator[Finding]:
+    if publication is not None and not is_marked(publication.comment, slot):
+        yield Finding.of(
+            "DATABASE_PUBLICATION_NOT_OURS", Severity.ERROR, publication=publication.name, slot=slot,
+            statement=mark_sql(slot, publication.name),
+        )  # fmt: skip
     if publication is not None and publication.missing:
         yield Finding.of(
             "DATABASE_PUBLICATION_INCOMPLETE", Severity.ERROR,

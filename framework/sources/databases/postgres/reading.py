@@ -12,9 +12,18 @@ from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeEnc
 from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.postgres.pgoutput import Begin, Commit, Relation, Truncate, decode
 from framework.sources.databases.postgres.spool import SpoolWriter
-from framework.sources.databases.postgres.stream import DATA, PAYLOAD_START, read_keepalive, unreachable
+from framework.sources.databases.postgres.stream import (
+    DATA,
+    PAYLOAD_START,
+    ReplicationStream,
+    read_keepalive,
+    unreachable,
+)
 
 _INSERT, _UPDATE, _DELETE = b"IUD"
+_SEEN = b"BCRT"
+"""The kinds of the messages that a scan looks at: begin, commit, relation, truncate."""
+_POLL_SECONDS = 0.1
 _RELATION = slice(PAYLOAD_START, PAYLOAD_START + 5)
 """The kind of a change, and the oid of its relation."""
 _NUDGE_SECONDS = 1.0
@@ -82,6 +91,80 @@ def _end_of_run(messages: list[bytes], first: int) -> int:
         if messages[index][_RELATION] != relation or messages[index][0] != DATA:
             return index
     return len(messages)
+
+
+class LogScan:
+    """Looks through the messages of a stream up to a position, and keeps none of them.
+
+    Args:
+        upto: the position, which the log has reached; the stream begins below it.
+        see: called with each begin, commit, relation and truncate of the transactions that begin below it.
+    """
+
+    def __init__(self, upto: int, see: Callable[[object], None] = lambda _: None) -> None:
+        self._upto = upto
+        self._see = see
+        self._in_transaction = False
+        self.last: Commit | None = None
+        """The last transaction that ends at or before the position; None without one."""
+
+    def run(self, stream: ReplicationStream, goal: Goal, nudge: Callable[[], object]) -> LogScan:
+        """Read the stream to the position; return the scan.
+
+        Args:
+            stream: the stream.
+            goal: says how long nothing may arrive.
+            nudge: makes the server flush its log.
+
+        Raises:
+            SourceError: DATABASE_UNREACHABLE, DATABASE_POSITION_LOST.PUBLICATION.
+        """
+        while not any(self._ends(data) for data in next_messages(stream, goal, nudge)):
+            pass
+        return self
+
+    def _ends(self, data: bytes) -> bool:
+        """Whether the position is reached; the next messages request a keepalive, which answers one that asks."""
+        if data[0] != DATA:
+            return not self._in_transaction and read_keepalive(data, 1)[0] >= self._upto
+        if data[PAYLOAD_START] not in _SEEN:
+            return False
+        message = decode(data, PAYLOAD_START)
+        match message:
+            case Begin(position=position) if position >= self._upto:
+                return True
+            case Begin():
+                self._in_transaction = True
+            case Commit() as commit:
+                self._in_transaction = False
+                self.last = commit if commit.end <= self._upto else self.last
+            case _:
+                pass
+        self._see(message)
+        return isinstance(message, Commit) and message.end >= self._upto
+
+
+def next_messages(stream: ReplicationStream, goal: Goal, nudge: Callable[[], object]) -> list[bytes]:
+    """Wait for messages a little; without any, request a keepalive, which says how far the server has read.
+
+    Args:
+        stream: the stream.
+        goal: says how long nothing may arrive.
+        nudge: makes the server flush its log: the flush position can lie within the record of an open transaction,
+            which the server does not decode.
+
+    Raises:
+        SourceError: DATABASE_UNREACHABLE, DATABASE_POSITION_LOST.PUBLICATION.
+    """
+    messages = stream.read(0)
+    if not messages:
+        stream.send_status(request_reply=True)
+        messages = stream.read(_POLL_SECONDS)
+    if messages:
+        goal.renew_silence()
+    if goal.needs_nudge(messages):
+        nudge()
+    return messages
 
 
 class Reading:

@@ -27,6 +27,8 @@ PAYLOAD_START = 25
 read_keepalive = Struct(">QqB").unpack_from
 """Decode a keepalive, from index 1: position, server time, whether a reply is requested."""
 
+OBJECT_IN_USE = "55006"
+"""SQLSTATE of a slot that another process reads."""
 _COPY_BOTH = 8
 _MOST_MESSAGES = 1024
 _MOST_BYTES = 1 << 20

@@ -73,6 +73,7 @@ class Publication:
         is_via_root: whether changes of a partition have the name of the partitioned table.
         is_owned: whether the role may change it.
         partly: the tables of which it sends only some rows or columns under their names.
+        comment: its comment, which says whose it is.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Publication:
     is_via_root: bool
     is_owned: bool
     partly: Mapping[TableName, PartlyPublished] = field(default_factory=dict)
+    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
