@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql.types import StructType
 
-from framework.foundation.jvm_cache import java_class, scala_items, scala_seq
+from framework.foundation.jvm_cache import java_class, scala_items, scala_seq, texts_of
 from framework.graph.relations import analysed_plan
 from framework.sources.plans import of_plan
 
@@ -61,7 +61,7 @@ class RowQuery:
             return None
         return cls(
             format=str(source.sourceName()).lower(),
-            options={str(key): str(value) for key, value in source.extraOptions().asCaseSensitiveMap().items()},
+            options=texts_of(source.extraOptions().asCaseSensitiveMap()),
             schema=StructType.fromJson(json.loads(source.schema().json())),
             returns_source=_returns_source(nodes),
             _nodes=tuple(nodes),

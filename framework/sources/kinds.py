@@ -7,6 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from framework.checkpoints.offsets import NO_OFFSET, CheckpointProgress, read_progress
+from framework.foundation.jvm_cache import java_class, texts_of
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.source import CloudFilesSource
 from framework.sources.databases.source import ChangesSource, SnapshotSource
@@ -206,16 +207,12 @@ def _streaming_relations(frame: DataFrame) -> Iterator[StreamingRelation]:
         name = leaf.nodeName()
         if name == "StreamingRelation":
             source = leaf.dataSource()
-            options = _options(source.options())
+            options = _lowered(java_class("scala.jdk.javaapi.CollectionConverters").asJava(source.options()))
             yield StreamingRelation(format=str(source.className()).lower(), path=options.get("path"), options=options)
         elif name.startswith("StreamingRelation"):
-            options = {str(key).lower(): str(value) for key, value in leaf.extraOptions().asCaseSensitiveMap().items()}
+            options = _lowered(leaf.extraOptions().asCaseSensitiveMap())
             yield StreamingRelation(format=str(leaf.sourceName()).lower(), options=options)
 
 
-def _options(scala_map: Any) -> dict[str, str]:
-    entries, found = scala_map.iterator(), {}
-    while entries.hasNext():
-        entry = entries.next()
-        found[str(entry._1()).lower()] = str(entry._2())
-    return found
+def _lowered(java_map: Any) -> dict[str, str]:
+    return {key.lower(): value for key, value in texts_of(java_map).items()}

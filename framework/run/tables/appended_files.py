@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SINK_OPTIONS = {"mergeSchema": "true"}
 """The options of Delta's sink where it writes a flow's rows."""
 
-_LAST_COMMITS = 20
+_LAST_COMMITS = 50
 _IDENTITY = '"delta.identity.'
 _QUERY_ID = "sql.streaming.queryId"
 """The property of a thread that has the id of its streaming query."""
