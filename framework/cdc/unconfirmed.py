@@ -24,6 +24,7 @@ from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN, SEQUENCE
 from framework.cdc.scd2.known_events import ended_at
+from framework.cdc.spark.execution import computed_once, count_kept, planned_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -54,7 +55,9 @@ def delete_unconfirmed(
     """
     rows = _older_rows(session, destination, sequence)
     if where is None:
-        return _apply(rows, destination, sequence)
+        # The table is read once, and mostly has no such row: then there is nothing to apply.
+        with planned_for(rows), computed_once(rows.select(*map(column, destination.target.keys))) as keys:
+            return _apply(keys, destination, sequence) if count_kept(keys) else CdcMetrics()
     total = CdcMetrics()
     for gone in _missing_keys(session, _selected(rows, where), destination.target, missing):
         done = _apply(gone, destination, sequence)

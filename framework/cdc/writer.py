@@ -136,4 +136,5 @@ class AutoCdcWriter:
             where: the condition that selected the snapshot's rows; None if it read all rows.
             missing: looks up keys at the source.
         """
-        return delete_unconfirmed(session, self._destination, sequence, where=where, missing=missing)
+        with without_call_sites():
+            return delete_unconfirmed(session, self._destination, sequence, where=where, missing=missing)

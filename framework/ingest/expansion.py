@@ -23,6 +23,7 @@ from framework.declare.specs import (
     IngestedGateway,
     IngestedTable,
 )
+from framework.foundation.call_sites import without_call_sites
 from framework.foundation.errors import OperationError, SluiceError, SourceError, UserError
 from framework.foundation.wording import exception_text
 from framework.ingest.confirmation import (
@@ -351,6 +352,7 @@ class _Expansion:
         found = None if state is None else state.table(str(copy.table))
         return found or TableState(table=self._gateway([copy]).tables[0])
 
+    @without_call_sites()
     def _snapshot(self, copy: Copy, order: Sequence[str]) -> DataFrame:
         """The rows of the table as its chunks have them, older than every change of their generation."""
         state = self._state(copy)
@@ -371,6 +373,7 @@ class _Expansion:
         values = (f"{value}L AS `{name}`" for name, value in zip(order, (state.number, 0, 0), strict=True))
         return rows.selectExpr(*map(quoted_column, copy.columns), *values)
 
+    @without_call_sites()
     def _changed(self, copy: Copy, operation: str, order: Sequence[str]) -> DataFrame:
         """The changes of the table, as columns. A row that does not meet the row filter any more is deleted."""
         from pyspark.sql import functions as F

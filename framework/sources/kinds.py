@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -207,12 +207,12 @@ def _streaming_relations(frame: DataFrame) -> Iterator[StreamingRelation]:
         name = leaf.nodeName()
         if name == "StreamingRelation":
             source = leaf.dataSource()
-            options = _lower(text_map(java_class("scala.jdk.javaapi.CollectionConverters").asJava(source.options())))
+            options = _lowered(java_class("scala.jdk.javaapi.CollectionConverters").asJava(source.options()))
             yield StreamingRelation(format=str(source.className()).lower(), path=options.get("path"), options=options)
         elif name.startswith("StreamingRelation"):
-            options = _lower(text_map(leaf.extraOptions().asCaseSensitiveMap()))
+            options = _lowered(leaf.extraOptions().asCaseSensitiveMap())
             yield StreamingRelation(format=str(leaf.sourceName()).lower(), options=options)
 
 
-def _lower(options: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in options.items()}
+def _lowered(java_map: Any) -> dict[str, str]:
+    return {key.lower(): value for key, value in text_map(java_map).items()}

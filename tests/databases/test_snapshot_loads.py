@@ -27,6 +27,7 @@ from framework.foundation.local_storage import LocalStorage
 from framework.foundation.table_address import TableAddress
 from framework.run.tables.appended_files import TableAppend
 from framework.run.update.results import UpdateState
+from framework.sources.databases.postgres import staged_stream
 from tests.support.copied_tables import copy_rows
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ def test_files_of_chunks_become_the_target(
     made = pipeline(MODULE)
     made.spark.conf.set("spark.databricks.delta.allFilesInCrc.thresholdNumFiles", "2")
     with swap.context() as during:
+        in_tasks(during)
         during.setattr(Transaction, "commit", commit_and_conflict)
         result = made.run()
     assert result.state is UpdateState.COMPLETED, result
@@ -175,9 +177,12 @@ def test_attempts_that_die_leave_neither_rows_nor_files(
 @pytest.mark.parametrize("items", [2000], indirect=True)
 @pytest.mark.parametrize("module", [MODULE, APPENDED, COMPUTED])
 def test_files_of_the_tasks_beside_one_that_failed_are_deleted_by_the_next_update(
-    pipeline: Callable[[str], Pipeline], folder: Path, run: Run, items: list[tuple[Any, ...]], module: str
-) -> None:
-    """Whether they are in the folder of the table or of the flow."""
+    pipeline: Callable[[str], Pipeline], folder: Path, run: Run, items: list[tuple[Any, ...]], *,
+    swap: pytest.MonkeyPatch, module: str,
+) -> None:  # fmt: skip
+    """Whether they are in the folder of the table or of the flow; also where no task reads them."""
+    if module is not APPENDED:
+        in_tasks(swap)
     run("UPDATE items SET amount = 'NaN' WHERE id = 1500")  # in the second of the two chunks of a batch
     made = pipeline(module)
     assert made.run().state is UpdateState.FAILED
@@ -313,6 +318,11 @@ def test_a_checkpoint_goes_on_in_files_or_rows(
     made = pipeline(f"FILTER = 'true'\n{BY_ROWS}")
     assert made.run().state is UpdateState.COMPLETED
     assert items == rows_of(made)
+
+
+def in_tasks(swap: pytest.MonkeyPatch) -> None:
+    """Have all chunks read in tasks, also those of few rows."""
+    swap.setattr(staged_stream, "_FEW_ROWS", -1)
 
 
 def commit_copies(pipeline: Pipeline, folder: Path) -> None:

@@ -20,7 +20,7 @@ from framework.checkpoints.offsets import CheckpointProgress
 from framework.foundation.errors import SourceError
 from framework.run.update.results import UpdateState
 from framework.sources.databases.formats import snapshot_request
-from framework.sources.databases.postgres.session import OpenConnections
+from framework.sources.databases.postgres.session import OpenConnections, arrow_connection
 from framework.sources.databases.postgres.staged_stream import StagedSnapshotStream
 from framework.sources.databases.staging import Staging
 
@@ -138,6 +138,37 @@ def test_a_server_that_does_not_answer_a_cancel_stops_no_other_thread(database: 
         assert proxy.wait(_DEADLINE_SECONDS) == 0
         sleeper.join(_DEADLINE_SECONDS)
     assert max(late - early for early, late in pairwise(ticks)) < _SILENT_SECONDS / 2
+
+
+@pytest.mark.usefixtures("table")
+def test_few_rows_that_this_process_reads_are_not_waited_for_after_the_end(
+    database: str, folder: Path, run: Run, spark: SparkSession
+) -> None:
+    """No job reads them. A read that waits for a lock is cancelled, and its connection closed; a later one fails."""
+    request = snapshot_request({"connection": "bank", "table": "t", "connectionsFolder": str(folder)})
+    staging = Staging(folder=str(folder / "staged"), prefix="snapshot", columns=(("id", "bigint"), ("label", "int")))
+    stream = StagedSnapshotStream(spark, request, staging, CheckpointProgress())
+    planned, faults = str(stream.next_offset(None)), list[str]()
+    assert [file["rows"] for file in stream.write_files(stream.batch(None, planned))] == [5000]
+    batch = stream.batch(None, planned)
+
+    def write() -> None:
+        try:
+            stream.write_files(batch)
+        except SourceError as error:
+            faults.append(error.condition)
+
+    with locked(database, "t"):
+        writing = Thread(target=write, daemon=True)
+        writing.start()
+        until(run, _WAITING, lambda count: count == 1)
+        stream.end()
+        writing.join(_SOON_SECONDS)
+    assert faults == ["SNAPSHOT_CHUNK_TIMEOUT"]  # nobody sees it: the query has ended
+    until(run, _OURS, lambda count: count == 0)
+    assert len(list((folder / "staged").iterdir())) == 1
+    with pytest.raises(SourceError), stream._connections.entered(), arrow_connection(request.connection) as opened:
+        opened.cursor()
 
 
 @pytest.mark.usefixtures("table")

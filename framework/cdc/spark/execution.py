@@ -103,6 +103,11 @@ def computed_once(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFr
         kept._jdf.queryExecution().analyzed().rdd().unpersist(False)  # noqa: FBT003 - a JVM call
 
 
+def count_kept(kept: DataFrame) -> int:
+    """Return the number of rows of `computed_once`; if no job has computed them, this one does, without a shuffle."""
+    return int(kept._jdf.queryExecution().analyzed().rdd().count())
+
+
 def compute(frame: DataFrame) -> None:
     """Compute rows that nobody needs: a stateful query must store the state of each batch, also of a skipped one."""
     frame.write.format("noop").mode("overwrite").save()

@@ -29,6 +29,8 @@ REPLAY_NUMBER = 0
 CLAIM = ("pipeline", "dataset", "flow", "replay")
 """The columns that identify a replay; its pipeline may have another name by now."""
 
+_ORIGIN = ("dataset", "flow", "generation", "transaction")
+
 
 class RowState(StrEnum):
     """The state of a quarantined row.
@@ -71,17 +73,19 @@ class RowStates:
 
     def column(self, rows: DataFrame) -> Column:
         """Return the state of each of these rows of the quarantine."""
-        unreplayed = rows.where("replayed_at IS NULL")
-        claims = unreplayed.where("replay IS NOT NULL").select(*CLAIM).distinct().collect()
-        done = [claim["replay"] for claim in claims if self.is_written(claim)]
+        # The claims and the origins of all rows by one job.
+        wanted = dict.fromkeys((*CLAIM, *_ORIGIN))
+        unreplayed = rows.where("replayed_at IS NULL").select(*wanted).distinct().collect()
+        claims = {tuple(row[name] for name in CLAIM): row for row in unreplayed if row["replay"] is not None}
+        origins = {tuple(row[name] for name in _ORIGIN): row for row in unreplayed}
+        done = [claim["replay"] for claim in claims.values() if self.is_written(claim)]
         state = F.when(
             F.col("replayed_at").isNotNull() | F.coalesce(F.col("replay").isin(done), F.lit(False)),  # noqa: FBT003 - a literal column
             F.lit(RowState.REPLAYED.value),
         )
-        origins = unreplayed.select("dataset", "flow", "generation", "transaction").distinct().collect()
-        for origin in origins:
+        for origin in origins.values():
             is_same = F.lit(True)  # noqa: FBT003 - a literal column
-            for name in ("dataset", "flow", "generation", "transaction"):
+            for name in _ORIGIN:
                 is_same = is_same & (F.col(name) == F.lit(origin[name]))
             for condition, value in self._cases(origin, is_same):
                 state = state.when(condition, F.lit(value.value))

@@ -7,7 +7,8 @@ nothing, and then sets the mark.
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from framework.checkpoints.generations import GenerationStore
@@ -18,7 +19,7 @@ from framework.run.flows.flow_run import FlowContext, FlowRun, OnOutcome
 from framework.run.flows.metrics import FlowOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from framework.declare.specs import FlowSpec
     from framework.foundation.names import QualifiedName
@@ -35,8 +36,31 @@ def applied_by(flow: QualifiedName, context: FlowContext) -> frozenset[Applied]:
     )
 
 
+class Turns:
+    """The targets whose snapshots are being confirmed in an update, each by one flow at a time."""
+
+    def __init__(self) -> None:
+        self._locks: dict[QualifiedName, Lock] = {}
+
+    @contextmanager
+    def of(self, target: QualifiedName, *, waits: bool) -> Iterator[bool]:
+        """Yield whether it is this flow's turn; False only if another flow has it, and this one does not wait.
+
+        Args:
+            target: the target.
+            waits: whether to wait for the other flow.
+        """
+        lock = self._locks.setdefault(target, Lock())  # one operation for all threads
+        taken = lock.acquire(blocking=waits)
+        try:
+            yield taken
+        finally:
+            if taken:
+                lock.release()
+
+
 def confirm_snapshots(
-    context: FlowContext, ended: FlowSpec, applied: Collection[Applied], on_outcome: OnOutcome
+    context: FlowContext, ended: FlowSpec, applied: Collection[Applied], turns: Turns, on_outcome: OnOutcome
 ) -> FlowOutcome:
     """Complete the snapshots for which nothing is left to wait.
 
@@ -44,6 +68,7 @@ def confirm_snapshots(
         context: the context of the update's flows.
         ended: the flow that has ended.
         applied: the snapshots whose earlier changes were applied in this update.
+        turns: of the flows of the update.
         on_outcome: called for the deleted rows of the ended flow's own target.
 
     Raises:
@@ -55,17 +80,28 @@ def confirm_snapshots(
         is_own = each.table.target == ended.target
         # Whatever is wrong with another table, its own flow finds it, too, and is the one that fails.
         with nullcontext() if is_own else suppress(Exception):
-            if each.is_read and each.is_staged and _is_applied(each, context, applied):
+            if not (each.is_read and each.is_staged and _is_applied(each, context, applied)):
+                continue
+            # The flow of the target waits: if the other one fails, it must fail, too.
+            with turns.of(each.table.target, waits=is_own) as is_turn:
+                if not is_turn or _is_complete(each, context):
+                    continue
                 done = _confirm(each, context, on_outcome)
-                if is_own:
-                    on_outcome(done, None)
-                    total = total.plus(done)
+            if is_own:
+                on_outcome(done, None)
+                total = total.plus(done)
     return total
 
 
 def _open(context: FlowContext) -> list[Confirmation]:
     gateways = context.registry.gateways
     return list(open_confirmations(gateways, context.store.storage)) if gateways else []
+
+
+def _is_complete(each: Confirmation, context: FlowContext) -> bool:
+    """Return whether another flow has completed the snapshot since it was read that it is open."""
+    current = GenerationStore(context.store.storage).current(each.table.target, each.table.snapshot_flow)
+    return current is None or current.number != each.checkpoint or current.completed
 
 
 def _is_applied(each: Confirmation, context: FlowContext, applied: Collection[Applied]) -> bool:

@@ -13,7 +13,7 @@ from framework.graph.graph import GraphDataset, GraphFlow
 from framework.ingest.confirmation import is_awaited
 from framework.plan.steps import RunFlow
 from framework.run.flows.batch_flow import run_batch_flow
-from framework.run.flows.confirmations import applied_by, confirm_snapshots
+from framework.run.flows.confirmations import Turns, applied_by, confirm_snapshots
 from framework.run.flows.flow_run import FlowContext, FlowRun, OnOutcome
 from framework.run.flows.generation_numbers import name_generation, restart_application
 from framework.run.flows.metrics import FlowOutcome
@@ -35,6 +35,7 @@ class FlowRunner:
     context: FlowContext
     _applied: set[tuple[QualifiedName, int]] = field(default_factory=set)
     """The targets, with the number of their snapshot, whose changes from before it are applied."""
+    _turns: Turns = field(default_factory=Turns)
 
     def run(self, step: RunFlow, on_outcome: OnOutcome) -> FlowOutcome:
         """Run the flow until its trigger ends, and return the sum of its batches.
@@ -76,7 +77,8 @@ class FlowRunner:
             # snapshot its version), so the next update writes none of them again and then sets the mark.
             generations.complete(dataset.name, flow.spec.name, step.generation)
         if step.rebuild is None:
-            outcome = outcome.plus(confirm_snapshots(self.context, flow.spec, self._applied, on_outcome))
+            confirmed = confirm_snapshots(self.context, flow.spec, self._applied, self._turns, on_outcome)
+            outcome = outcome.plus(confirmed)
         if step.rebuild is None and (outcome.upserted or outcome.deleted or outcome.late):
             self._collect_tombstones(dataset, forget_after)
         return outcome

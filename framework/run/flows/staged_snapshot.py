@@ -1,7 +1,8 @@
 """The fast path of flows that read a database snapshot: tasks write chunks into Parquet files, Spark reads the files.
 
-The stream has one row for each chunk. A micro-batch evaluates these rows once, which writes the files; then the flow's
-query is computed over the files and committed. A flow that returns the snapshot unchanged commits the files themselves.
+The stream has one row for each chunk. A micro-batch evaluates these rows once, which writes the files: in tasks, or in
+this process if they have few rows. Then the flow's query is computed over the files and committed. A flow that returns
+the snapshot unchanged commits the files themselves.
 
 The durable effects of a batch in order, and why a crash after each is safe:
 
@@ -25,9 +26,9 @@ may be done. Those of a batch that failed are deleted at once, unless they were 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from framework.cdc.delta.new_files import NewFile, takes_files
@@ -51,7 +52,7 @@ from framework.sources.databases.staging import Staging
 from framework.sources.stream_source import stream_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from framework.cdc.writer import AutoCdcWriter
     from framework.foundation.added_columns import AddedColumn
@@ -210,8 +211,8 @@ class StagedSnapshot:
     @contextmanager
     def _files(self, chunks: DataFrame, number: int) -> Iterator[list[NewFile]]:
         """Write the files of a micro-batch, and delete those after the commit that are not the table's."""
-        # Each evaluation of `chunks` reads the table again, so this is the only one.
-        files = [_file(row) for row in chunks.where("name IS NOT NULL").collect()]
+        assert self._source is not None  # `begin` has made the stream of `chunks`
+        files = [_file(row) for row in self._source.write_files(chunks)]
         self._rows_of_batches[number] = sum(file.rows for file in files)
         failpoint("staging.after_files")
         is_done = False
@@ -262,7 +263,7 @@ class StagedSnapshot:
         return frame
 
 
-def _file(row: Row) -> NewFile:
+def _file(row: Mapping[str, Any]) -> NewFile:
     return NewFile(
         name=row["name"], rows=row["rows"], bytes=row["bytes"], statistics=row["stats"], is_stamped=row["is_stamped"],
         has_distinct_keys=row["has_distinct_keys"],

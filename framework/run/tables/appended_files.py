@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from delta import DeltaTable
@@ -21,6 +22,7 @@ from framework.foundation.jvm_cache import java_class, scala_map
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import real_path
 from framework.graph.relations import batch_paths
+from framework.sources.delta.log import commit_files, read_commit
 from framework.sources.kinds import streamed_sources
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 SINK_OPTIONS = {"mergeSchema": "true"}
 """The options of Delta's sink where it writes a flow's rows."""
 
+_LAST_COMMITS = 50
 _IDENTITY = '"delta.identity.'
 _QUERY_ID = "sql.streaming.queryId"
 """The property of a thread that has the id of its streaming query."""
@@ -172,13 +175,26 @@ def delete_leftovers(
         current = _named(session, version.snapshot.allFiles(), prefix)
     else:
         current = {entry["path"] for entry in log_entries(listed)}
-    found = [name for name in found if name not in current]
-    if found:  # a file that was removed from the table is still read at earlier versions, until VACUUM deletes it
+    # A file that was removed from the table is still read at earlier versions, until VACUUM deletes it.
+    found = _not_in_commits(storage, str(table.path), [name for name in found if name not in current])
+    if found:
         removed = _named(session, version.snapshot.tombstones(), prefix)
         found = [name for name in found if name not in removed]
     for name in found:
         storage.delete_tree(f"{table.path}/{name}")
     return True
+
+
+def _not_in_commits(storage: Storage, path: str, names: Collection[str]) -> list[str]:
+    """Return the names that the last commits do not have: they mostly have all, and no query over the log is needed."""
+    left = dict.fromkeys(names)
+    for file in islice(reversed(commit_files(storage, path).values()), _LAST_COMMITS) if left else ():
+        for action in read_commit(storage, file):
+            for kind in ("add", "remove"):
+                left.pop(action.get(kind, {}).get("path"), None)
+        if not left:
+            break
+    return list(left)
 
 
 def _named(session: SparkSession, files: Any, prefix: str) -> set[str]:

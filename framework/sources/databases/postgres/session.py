@@ -7,15 +7,16 @@ errors without the password.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
-from threading import Lock, Thread
+from threading import Event, Lock, Thread, get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 import psycopg2
+from adbc_driver_manager import Error as ArrowError
 from psycopg2.extensions import parse_dsn
 from psycopg2.extras import LogicalReplicationConnection
 
@@ -83,12 +84,14 @@ def connection_uri(parameters: Mapping[str, str]) -> str:
 class OpenConnections:
     """The connections that some threads open in `entered`, so that another thread can end them all.
 
-    A connection that runs a statement can only be cancelled; psycopg2 closes it when the statement has ended.
+    A connection that runs a statement can only be cancelled; psycopg2 closes it when the statement has ended. One of
+    ADBC is closed by the thread that opened it.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._open: list[tuple[psycopg2.extensions.connection, Cancellation]] = []
+        self._reading: set[_ArrowReading] = set()
         self._has_ended = False
 
     @contextmanager
@@ -108,14 +111,32 @@ class OpenConnections:
         if self._has_ended:
             opened.close()
 
+    @contextmanager
+    def reading(self, opened: ArrowConnection) -> Iterator[None]:
+        """Add a connection of ADBC for the length of the block, and close it; after the end its statements fail."""
+        reading = _ArrowReading(opened)
+        with self._lock:
+            self._reading.add(reading)
+        if self._has_ended:
+            reading.close()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reading.remove(reading)
+            reading.close()
+
     def end(self) -> None:
         """Cancel what runs, and close all connections, now and later ones; returns at once."""
         self._has_ended = True
         with self._lock:
             ended = [each for each in self._open if not each[0].closed]
+            reading = list(self._reading)
+        # A cancel is a connection of its own, and a server that is gone answers it as late as any other.
         for each in ended:
-            # A cancel is a connection of its own, and a server that is gone answers it as late as any other.
             Thread(target=_end, args=each, name="end of a connection", daemon=True).start()
+        for one in reading:
+            Thread(target=one.end, name="end of a connection", daemon=True).start()
 
 
 _OPENED: ContextVar[OpenConnections | None] = ContextVar("connections", default=None)
@@ -128,6 +149,30 @@ def _end(opened: psycopg2.extensions.connection, cancellation: Cancellation) -> 
         # A statement may begin between two of them.
         cancellation.send()
         closing.join(_CANCEL_SECONDS)
+
+
+class _ArrowReading:
+    """A connection of ADBC that one thread uses, and another one may end."""
+
+    def __init__(self, opened: ArrowConnection) -> None:
+        self._opened = opened
+        self._lock = Lock()
+        self._closed = Event()
+
+    def end(self) -> None:
+        """Cancel each statement until the connection is closed: one may begin between two cancels."""
+        while not self._closed.is_set():
+            with self._lock:
+                if not self._closed.is_set():
+                    with suppress(ArrowError):  # of a server that is gone, which ends the statement, too
+                        self._opened.adbc_cancel()
+            self._closed.wait(_CANCEL_SECONDS)
+
+    def close(self) -> None:
+        """Close the connection, not while a cancel uses it."""
+        with self._lock:
+            self._closed.set()
+            self._opened.close()
 
 
 def _opened(connection: psycopg2.extensions.connection) -> None:
@@ -231,13 +276,11 @@ def arrow_connection(connection: Connection) -> Iterator[ArrowConnection]:
 
     uri = connection_uri(connection_parameters(connection))
     with named_errors(connection, connecting=True):
-        raw = AdbcConnection(_arrow_database(uri))
+        raw = AdbcConnection(_arrow_database(uri, get_ident()))
         opened = ArrowConnection(_KeptDatabase(), raw, autocommit=True)  # type: ignore[arg-type]  # needs `close` only
-    try:
-        with named_errors(connection):
-            yield opened
-    finally:
-        opened.close()
+    known = _OPENED.get()
+    with closing(opened) if known is None else known.reading(opened), named_errors(connection):
+        yield opened
 
 
 class _KeptDatabase:
@@ -247,12 +290,14 @@ class _KeptDatabase:
         """Keep it for the next connection."""
 
 
-@lru_cache(maxsize=8)
-def _arrow_database(uri: str) -> AdbcDatabase:
+@lru_cache(maxsize=32)
+def _arrow_database(uri: str, thread: int) -> AdbcDatabase:
     """Return what the driver knows of a server: its types, which it reads over a connection that it closes again.
 
-    That takes as long as a tenth of a chunk. Types of users are read as texts, so new ones don't matter.
+    That takes as long as a tenth of a chunk. Types of users are read as texts, so new ones don't matter. Each thread
+    has its own: ADBC does not promise that two may use one at the same time.
     """
+    del thread
     import adbc_driver_postgresql
 
     database: AdbcDatabase = adbc_driver_postgresql.connect(uri)

@@ -2,12 +2,13 @@
 
 The offsets are those of `postgres_snapshot`, so a checkpoint is valid for both. A batch has one row about each file.
 The rows of the table pass neither through Spark's connection to Python nor through its rows: ADBC, Arrow, Parquet.
+Chunks of few rows are read in the process of the update: a job and PySpark's processes cost more than the rows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from threading import Thread
@@ -19,7 +20,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructField, St
 
 from framework.foundation.errors import SluiceError
 from framework.foundation.jvm_cache import java_class
-from framework.sources.databases.chunks import BEGINNING, SnapshotOffset
+from framework.sources.databases.chunks import BEGINNING, ChunkKind, SnapshotOffset, read_offset
 from framework.sources.databases.postgres.session import OpenConnections
 from framework.sources.databases.postgres.snapshot_source import ChunkPartition, SnapshotRequest, SnapshotStreamReader
 from framework.sources.plans import of_plan
@@ -42,6 +43,10 @@ FILES_SCHEMA = StructType(
     ]
 )
 """The fields of `StagedFile`; the name is that in the folder, null for a chunk without rows, which has no file."""
+
+_FEW_ROWS = 5000
+_FEW_CHUNKS = 4
+"""Chunks that are read one after the other, by their number and the estimate of their rows."""
 
 
 class StagedSnapshotStream:
@@ -70,6 +75,7 @@ class StagedSnapshotStream:
         self._is_settled = progress.is_settled
         self._connections = OpenConnections()
         self._ahead: _Ahead | None = None
+        self._few: Sequence[InputPartition] | None = None
         if progress.last_offset_batch is None:
             self._plan_ahead(None)
         elif progress.is_settled:
@@ -94,6 +100,7 @@ class StagedSnapshotStream:
 
     def batch(self, start: str | None, end: str) -> DataFrame:
         """One row about the file of each chunk between two offsets; computed again, other files are written."""
+        self._few = None
         if self._is_settled:
             # Spark asks a restarted source for its last committed batch, whose rows it does not use.
             self._is_settled = False
@@ -101,9 +108,28 @@ class StagedSnapshotStream:
         with self._connections.entered():
             chunks = self._reader.partitions(json.loads(start or BEGINNING), json.loads(end))
         self._plan_ahead(end)
+        if _are_few(start, end):
+            self._few = chunks
         return _numbers(self._spark, len(chunks)).mapInArrow(
             _writer(self._request, self._staging, chunks), FILES_SCHEMA
         )
+
+    def write_files(self, batch: DataFrame) -> list[Mapping[str, Any]]:
+        """Write the files of the last batch, and return the fields of `FILES_SCHEMA` of each; for one call.
+
+        Args:
+            batch: what `batch` returned, which computes the same in tasks.
+
+        Raises:
+            SourceError: as `ChunkReader.batches`, unless tasks read the chunks.
+        """
+        few, self._few = self._few, None
+        if few is None:
+            # Each evaluation reads the table again.
+            return [row.asDict() for row in batch.where("name IS NOT NULL").collect()]
+        with self._connections.entered():
+            written = [_written(self._request, self._staging, chunk) for chunk in few]
+        return [each for each in written if each["name"] is not None]
 
     def stop_adding(self) -> None:
         """Write the files of later batches without the added column."""
@@ -177,18 +203,29 @@ def _writer(
     def write(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield _written(request, staging, chunks[number])
+                yield _described(_written(request, staging, chunks[number]))
 
     return write
 
 
-def _written(request: SnapshotRequest, staging: Staging, part: InputPartition) -> pa.RecordBatch:
+def _written(request: SnapshotRequest, staging: Staging, part: InputPartition) -> dict[str, Any]:
     assert isinstance(part, ChunkPartition)
     filesystem, folder = staging.open()
     file = request.reader(part).write_parquet(
         part.chunk, folder, filesystem, prefix=staging.prefix, added=staging.added
     )
     name = None if file.path is None else file.path.rpartition("/")[2]
-    row = {**asdict(file), "name": name}
+    return {**asdict(file), "name": name}
+
+
+def _described(file: Mapping[str, Any]) -> pa.RecordBatch:
     schema = to_arrow_schema(FILES_SCHEMA)
-    return pa.RecordBatch.from_pylist([{field: row[field] for field in FILES_SCHEMA.names}], schema=schema)
+    return pa.RecordBatch.from_pylist([{field: file[field] for field in FILES_SCHEMA.names}], schema=schema)
+
+
+def _are_few(start: str | None, end: str) -> bool:
+    """Return whether the chunks of a batch have few rows, by the estimate of the plan."""
+    before, planned = read_offset(start or BEGINNING), SnapshotOffset.from_json(end)
+    rows = planned.rows_planned - (before.rows_planned if before else 0)
+    # A table that is not stored in this database has no estimate.
+    return planned.basis.kind != ChunkKind.WHOLE and rows <= _FEW_ROWS and planned.batch_size <= _FEW_CHUNKS
