@@ -130,8 +130,8 @@ def scala_map(entries: Mapping[str, Any]) -> Any:
 
 def text_map(entries: Any) -> dict[str, str]:
     """Return a Java map of texts by one call; an iteration ends with an exception in the JVM, which costs dozens."""
-    found: dict[str, str] = json.loads(_json_mapper().writeValueAsString(entries))
-    return found
+    found: dict[str, Any] = json.loads(_json_mapper().writeValueAsString(entries))
+    return {key: str(value) for key, value in found.items()}
 
 
 @built_once
