@@ -141,13 +141,14 @@ def _remove_listener(session: SparkSession) -> None:
     Spark never removes it, and hands each event of each job to the listener of each session that ever ran a query. If
     there are listeners of queries, they get the end of the query from it, later; then it stays.
     """
-    manager: Any = session._jsparkSession.sessionState().streamingQueryManager()
-    if manager.listListeners() or manager.active():
-        return
-    with suppress(Py4JError):  # another version of Spark, with another field
+    spark: Any = session._jsparkSession
+    with suppress(Py4JError):  # another version of Spark, with another field; or a context that has been stopped
+        manager = spark.sessionState().streamingQueryManager()
+        if manager.listListeners() or manager.active():
+            return
         field = manager.getClass().getDeclaredField("listenerBus")
         field.setAccessible(True)
-        session.sparkContext._jsc.sc().listenerBus().removeListener(field.get(manager))
+        spark.sparkContext().listenerBus().removeListener(field.get(manager))
 
 
 class _Seen:
