@@ -119,6 +119,17 @@ def method(owner: str, name: str, returned: str) -> Any:
     return java_class("java.lang.invoke.MethodHandleProxies").asInterfaceInstance(load("scala.Function1"), found)
 
 
+def private_field(owner: Any, name: str) -> Any:
+    """Return the value of a private field of a Java object.
+
+    Raises:
+        py4j.protocol.Py4JError: its class has no such field.
+    """
+    field = owner.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(owner)
+
+
 def scala_map(entries: Mapping[str, Any]) -> Any:
     """Return an immutable Scala map."""
     filled = java_class("java.util.HashMap")()

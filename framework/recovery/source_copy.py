@@ -23,6 +23,7 @@ from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.session import Session, arrow_connection
+from framework.sources.databases.postgres.slot_status import read_flushed_end
 from framework.sources.databases.postgres.types import ColumnType, column_types
 from framework.sources.databases.tables import SourceTable, TableName, quote_identifier
 
@@ -210,7 +211,7 @@ class SourceTableCopy:
         """
         deadline = self.clock.monotonic() + 3 * session.rows(_WRITER_DELAY)[0][0] + _MARGIN_SECONDS
         while self.clock.monotonic() < deadline:
-            if parse_lsn(session.rows("SELECT pg_current_wal_flush_lsn()::text")[0][0]) >= position:
+            if read_flushed_end(session) >= position:
                 return
             self.clock.sleep(_POLL_SECONDS)
 

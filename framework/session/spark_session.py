@@ -23,7 +23,7 @@ from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
-from framework.foundation.jvm_cache import java_class
+from framework.foundation.jvm_cache import java_class, private_field
 from framework.session.class_archive import build_in_background, class_path_jars
 from framework.session.cold_start import ColdStart, record_cold_start
 from framework.session.jars import delta_coordinate
@@ -196,17 +196,13 @@ def _drop_settings_of_yarn(spark: SparkSession) -> None:
     spark._jsparkSession.sharedState()  # reads the configuration again
     of_yarn = java_class("org.apache.hadoop.conf.Configuration")(False)  # noqa: FBT003 - Java's
     of_yarn.addResource("yarn-default.xml")
+    configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    for each in (of_yarn, configuration):
+        each.size()  # reads the files
     with suppress(Py4JError):  # another version of Hadoop, with other fields
-        names = _entries(of_yarn, "properties").keySet()
+        names = private_field(of_yarn, "properties").keySet()
         for field in ("properties", "updatingResource"):
-            _entries(spark.sparkContext._jsc.hadoopConfiguration(), field).keySet().removeAll(names)
-
-
-def _entries(configuration: Any, name: str) -> Any:
-    configuration.size()  # reads the files
-    field = configuration.getClass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field.get(configuration)
+            private_field(configuration, field).keySet().removeAll(names)
 
 
 def active_session() -> SparkSession | None:

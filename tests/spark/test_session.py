@@ -12,6 +12,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from framework.foundation.jvm_cache import private_field
 from framework.graph.relations import cloned
 from framework.plan.steps import AvailableNow
 from framework.run.flows.stop_signal import StopSignal
@@ -63,10 +64,7 @@ def test_spark_hands_no_events_to_the_listener_of_a_query_that_has_ended(spark: 
     seen: list[bool] = []
 
     def is_registered() -> bool:
-        manager: Any = session.streams._jsqm
-        field = manager.getClass().getDeclaredField("listenerBus")
-        field.setAccessible(True)
-        return bool(buses.listeners().contains(field.get(manager)))
+        return bool(buses.listeners().contains(private_field(session.streams._jsqm, "listenerBus")))
 
     run_stream(
         lambda _: source,

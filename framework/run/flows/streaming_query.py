@@ -13,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from framework.foundation.jvm_cache import private_field
 from framework.foundation.jvm_callbacks import accept_callbacks
 from framework.foundation.wording import exception_text
 from framework.graph.relations import cloned
@@ -146,9 +147,7 @@ def _remove_listener(session: SparkSession) -> None:
         manager = spark.sessionState().streamingQueryManager()
         if manager.listListeners() or manager.active():
             return
-        field = manager.getClass().getDeclaredField("listenerBus")
-        field.setAccessible(True)
-        spark.sparkContext().listenerBus().removeListener(field.get(manager))
+        spark.sparkContext().listenerBus().removeListener(private_field(manager, "listenerBus"))
 
 
 class _Seen:

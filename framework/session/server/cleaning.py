@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.foundation.clock import Clock
+from framework.foundation.jvm_cache import private_field
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,10 +135,8 @@ class Baseline:
 
     def _forget_python_workers(self) -> None:
         """Remove the Python workers from Spark's pool, which would send the next command's tasks to killed ones."""
-        environment = self._jvm.org.apache.spark.SparkEnv.get()
-        field = environment.getClass().getDeclaredField("pythonWorkers")
-        field.setAccessible(True)
-        factories = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(field.get(environment))
+        workers = private_field(self._jvm.org.apache.spark.SparkEnv.get(), "pythonWorkers")
+        factories = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(workers)
         for entry in factories.entrySet().toArray():
             entry.getValue().stop()
         factories.clear()

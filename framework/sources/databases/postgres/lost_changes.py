@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from framework.foundation.clock import SystemClock
-from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.partitions import (
     Partition,
     Partitions,
@@ -29,6 +28,7 @@ from framework.sources.databases.postgres.position import slot_in_use
 from framework.sources.databases.postgres.reading import Goal, LogScan
 from framework.sources.databases.postgres.seen_partitions import PartitionWatch, SeenPartitions, precedes
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.slot_status import read_flushed_end
 from framework.sources.databases.postgres.stream import OBJECT_IN_USE, ReplicationStream, StartRefusedError
 from framework.sources.databases.tables import TableName
 
@@ -42,7 +42,6 @@ _REWRITTEN = """
     ORDER BY age(s.xmin) < 0 DESC, age(s.xmin) DESC LIMIT 1
 """
 _ALTERED = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = %s AND xmin = %s::xid)"
-_FLUSHED = "SELECT pg_current_wal_flush_lsn()::text"
 _NUDGE = "SELECT pg_current_xact_id()::text"
 _FEEDBACK_SECONDS = 1.0
 _READER = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
@@ -70,7 +69,7 @@ def unread_log(session: Session, slot: str, publication: str, table: int) -> See
         SourceError: DATABASE_SLOT_IN_USE, or the database can't be read.
     """
     watch = _Watch(PartitionWatch([table]))
-    end = parse_lsn(session.rows(_FLUSHED)[0][0])
+    end = read_flushed_end(session)
     goal = Goal(end, None, SystemClock(), session.connection)
     try:
         stream = ReplicationStream(

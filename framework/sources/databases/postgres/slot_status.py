@@ -49,3 +49,12 @@ def read_log_end(session: Session) -> int:
         SourceError: the server can't be asked.
     """
     return parse_lsn(session.rows("SELECT pg_current_wal_lsn()::text")[0][0])
+
+
+def read_flushed_end(session: Session) -> int:
+    """Return the end of the server's durable log, which a crash does not lose.
+
+    Raises:
+        SourceError: the server can't be asked.
+    """
+    return parse_lsn(session.rows("SELECT pg_current_wal_flush_lsn()::text")[0][0])
