@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from framework.cdc.analysis.compatibility import can_hold, stored_kind
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.apply import apply_events
+from framework.cdc.delta.deletion_vectors import LOCATION, LOCATION_TYPE
 from framework.cdc.delta.destination import Destination
-from framework.cdc.delta.transaction import LOCATION, LOCATION_TYPE
 from framework.cdc.events.leaf_columns import aliased, author_names, event_names, flat_row, value_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
 from framework.cdc.model.columns import align_column, column, match_field, struct_of

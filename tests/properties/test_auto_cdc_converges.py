@@ -165,9 +165,13 @@ def retry(world: World, waiting: list[tuple[int, Turn]], typed: TypedHistories) 
 
 
 def apply(world: World, turn: Turn, number: int, typed: TypedHistories) -> None:
-    """Apply a turn as the batch with its number; odd turns filter and shuffle rows, even turns broadcast the batch."""
+    """Apply a turn as the batch with its number, written in one of four ways, in turn.
+
+    Odd turns filter and shuffle rows, even turns broadcast the batch. Of four turns, two remove rows by Delta's job.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transaction_write, "SHUFFLED_ROWS_PER_KEY", ALL_ROWS if number % 2 else NO_ROWS)
+        patch.setattr(transaction_write, "FEW_ROWS", ALL_ROWS if number % 4 < 2 else NO_ROWS)  # noqa: PLR2004
         patch.setattr(transaction_write, "FILTERED_ROWS", NO_ROWS)
         world.apply_frame(turn.flow, typed.frame(world.spark, turn.events), batch_id=number)
 

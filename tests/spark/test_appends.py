@@ -14,8 +14,9 @@ from delta import DeltaTable
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
+from framework.cdc.delta.deletion_vectors import LOCATION
 from framework.cdc.delta.table_version import TableVersion
-from framework.cdc.delta.transaction import LOCATION, Transaction
+from framework.cdc.delta.transaction import Transaction
 from framework.cdc.model.metrics import CdcMetrics
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm_all, disarm

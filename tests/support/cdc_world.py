@@ -24,7 +24,7 @@ from tests.support.plain_tables import create_empty_table, plain_rows, table_row
 Rows = Sequence[Sequence[object]]
 
 ALL_ROWS, NO_ROWS = 1_000_000, -1
-"""For `scd1.SHUFFLED_ROWS_PER_KEY`: shuffle the table's rows always, or never."""
+"""For `transaction_write.SHUFFLED_ROWS_PER_KEY` and `FEW_ROWS`: always, or never."""
 
 
 def name(table: str) -> QualifiedName:

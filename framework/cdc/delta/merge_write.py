@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import functions as F
 
+from framework.cdc.delta.deletion_vectors import LOCATION, LOCATION_TYPE
 from framework.cdc.delta.target_write import (
     CHANGE,
     INSERTED,
@@ -19,7 +20,6 @@ from framework.cdc.delta.target_write import (
     broadcast_if_small,
     same_key,
 )
-from framework.cdc.delta.transaction import LOCATION, LOCATION_TYPE
 from framework.cdc.delta.transaction_identifiers import committing_once, or_conflict, raising_conflicts
 from framework.cdc.events.key_bounds import key_range
 from framework.cdc.model.columns import column, quote

@@ -125,6 +125,10 @@ class Replacement(Protocol):
     def row_count(self) -> int:
         """The number of events that the replacement results from."""
 
+    @property
+    def removed_rows(self) -> int | None:
+        """The number of rows that `removed` returns; None if it is unknown."""
+
     def added(self) -> DataFrame | None:
         """Return the rows to add; None if there are none."""
 

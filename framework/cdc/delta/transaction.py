@@ -10,10 +10,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, LongType, StructField, StructType
+from pyspark.sql.types import DataType, StructType
 
+from framework.cdc.delta.deletion_vectors import location_of, write_few_vectors, write_vectors
 from framework.cdc.delta.new_files import NewFile, added_file, takes_files
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each, in_few_tasks
 from framework.cdc.delta.transaction_identifiers import Batch
@@ -26,18 +27,9 @@ from framework.foundation.jvm_cache import java_class
 if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
 
-LOCATION = "__sluice_location"
-"""The location of a row: a hash of its file's path, and its row number in that file.
-
-Many rows are shuffled and sorted with their location, and a path is longer than most rows.
-"""
-
-_FILE, _INDEX, _PATH = "file", "index", "path"
-LOCATION_TYPE = StructType([StructField(_FILE, LongType()), StructField(_INDEX, LongType())])
 _COMMANDS = f"{DELTA}.commands"
 _STATISTICS = "spark.databricks.delta.stats.collect"
 _STATISTICS_PREFIX = 32
-_TABLE_HAS_VECTORS = True
 _WITH_VECTORS = "delta.enableDeletionVectors"
 # Only a MERGE writes what these properties need: the previous version of each row.
 _REQUIRES_MERGE = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
@@ -91,9 +83,8 @@ class Transaction:
         frame = self._version.frame(self._files)
         # Not by name, because the table may have a column with that name.
         file = frame.metadataColumn(FILE_METADATA)
-        path, index = file.getField("file_path"), file.getField("row_index")
-        location = F.struct(F.xxhash64(path).alias(_FILE), index.alias(_INDEX))
-        rows = frame.where(condition).select("*", location.alias(LOCATION))
+        location = location_of(file.getField("file_path"), file.getField("row_index"))
+        rows = frame.where(condition).select("*", location)
         return rows if self._bytes_to_read is None else in_few_tasks(rows, self._bytes_to_read)
 
     def has_no_rows(self, ranges: Ranges | None = None) -> bool:
@@ -154,23 +145,20 @@ class Transaction:
         added = self._version.logged(self._version.sequence(*self._added))
         return [file.statistics for file in added]
 
-    def remove(self, locations: DataFrame) -> None:
+    def remove(self, locations: DataFrame | Sequence[Row]) -> None:
         """Mark rows for removal by the commit.
 
         Args:
-            locations: the `LOCATION` of each row to remove.
+            locations: the `LOCATION` of each row to remove: of any number of rows in a column of that name, of few
+                rows as values.
         """
-        some = java_class("scala.Option").apply
-        always = java_class("org.apache.spark.sql.catalyst.expressions.Literal").TrueLiteral()
-        transaction = self._version.transaction
-        # A left join: Delta raises an error for a row without a path.
-        located = locations.select(f"{LOCATION}.*").join(F.broadcast(self._paths()), _FILE, "left")
-        vectors = java_class(f"{_COMMANDS}.DeletionVectorBitmapGenerator").buildRowIndexSetsForFilesMatchingCondition(
-            self._session._jsparkSession, transaction, _TABLE_HAS_VECTORS, located._jdf,
-            self._files, always, some(F.col(_PATH)._jc), some(F.col(_INDEX)._jc),
-        )  # fmt: skip
+        transaction, files = self._version.transaction, self._files
+        if isinstance(locations, DataFrame):
+            vectors = write_vectors(self._version, files, locations)
+        else:
+            vectors = write_few_vectors(self._version, files, locations)
         vector_helper = java_class(f"{_COMMANDS}.DMLWithDeletionVectorsHelper")
-        by_path = vector_helper.generateCandidateFileMap(self._version.log.dataPath(), self._files)
+        by_path = vector_helper.generateCandidateFileMap(self._version.log.dataPath(), files)
         touched = vector_helper.findFilesWithMatchingRows(transaction, by_path, vectors)
         if self._has_statistics and all(_has_count(file.fileLogEntry()) for file in each(touched)):
             self._removed += [action for file in each(touched) for action in self._replaced(file)]
@@ -206,15 +194,6 @@ class Transaction:
         while plan.nodeName() != "Filter" and not plan.children().isEmpty():
             plan = plan.children().head()
         return self._version.sequence(*([plan.condition()] if plan.nodeName() == "Filter" else []))
-
-    def _paths(self) -> DataFrame:
-        """Return the hash and the path of each file that was read."""
-        paths = self._version.texts(self._version.paths(self._files)).select(F.col("value").alias(_PATH))
-        hashed = paths.select(F.xxhash64(_PATH).alias(_FILE), _PATH)
-        # No job: Spark computes a local relation when it plans it.
-        hashes = [row[0] for row in hashed.select(_FILE).collect()]
-        assert len(set(hashes)) == len(hashes), "two files have one hash"
-        return hashed
 
     def _replaced(self, file: Any) -> list[Any]:
         """Return the log actions for a file that lost rows."""

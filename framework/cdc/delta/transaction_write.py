@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from framework.cdc.delta.deletion_vectors import LOCATION
 from framework.cdc.delta.target_write import CHANGE, INSERTED, REMOVED, UPDATED, broadcast_if_small
-from framework.cdc.delta.transaction import LOCATION
 from framework.cdc.events.key_filter import with_keys_of
 from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
@@ -32,6 +32,9 @@ SHUFFLED_ROWS_PER_KEY = 10
 
 FILTERED_ROWS = 200_000
 """The fewest table rows that are filtered by the batch's keys before they are shuffled; the filter is another job."""
+
+FEW_ROWS = 10_000
+"""The most removed rows whose locations the driver gets; the deletion vectors of more rows are written by jobs."""
 
 _NUMBER = "__sluice_number"
 _IS_MANUAL = "__sluice_is_manual"
@@ -84,9 +87,13 @@ class TransactionWrite:
             if removed is None:
                 upserted, _ = self._prepare(replacement.added())
             else:
-                remove = partial(self._transaction.remove, removed)
+                remove = partial(self._remove, removed, replacement.removed_rows)
                 upserted, (_, deleted) = self._prepare(replacement.added(), remove, replacement.count_deleted)
         return self._commit(CdcMetrics(upserted=upserted, deleted=deleted), replacement.row_count, prior)
+
+    def _remove(self, locations: DataFrame, row_count: int | None) -> None:
+        is_few = row_count is not None and row_count <= FEW_ROWS
+        self._transaction.remove([row[LOCATION] for row in locations.collect()] if is_few else locations)
 
     def _commit(self, done: CdcMetrics, row_count: int, prior: PriorCommit | None) -> CdcMetrics:
         if prior is not None:
@@ -126,7 +133,7 @@ class TransactionWrite:
             added = added.coalesce(self._session.sparkContext.defaultParallelism)
             counting = merge.may_delete or merge.apply_recorded is not None
             upserted, ((deleted, manual),) = self._prepare(
-                added, partial(_remove, decided, transaction, counting=counting)
+                added, partial(_remove, decided, transaction, row_count=merge.row_count, counting=counting)
             )
         is_unchecked = bool(manual) and merge.apply_recorded is not None and not by_keys
         return None if is_unchecked else CdcMetrics(upserted=upserted, deleted=deleted)
@@ -160,25 +167,29 @@ def _decide_by_keys(source: DataFrame, rows: DataFrame, merge: KeyedMerge) -> Da
     return merge.decide(checked, rows, how="left", carried=(_IS_MANUAL, LOCATION))
 
 
-def _remove(decided: DataFrame, transaction: Transaction, *, counting: bool) -> tuple[int, int]:
+def _remove(decided: DataFrame, transaction: Transaction, *, row_count: int, counting: bool) -> tuple[int, int]:
     """Prepare the removal of the rows that are deleted or replaced.
 
     Args:
         decided: the decided changes.
         transaction: the transaction on the target.
+        row_count: the number of source rows.
         counting: whether rows may be deleted, or it matters whether a row is manual; else no job counts them.
 
     Returns:
         The number of deleted rows, and the number of manually inserted rows that are replaced.
     """
     change = column(CHANGE)
-    transaction.remove(decided.where(change.isin(UPDATED, REMOVED)).select(LOCATION))
+    removed = decided.where(change.isin(UPDATED, REMOVED))
+    is_deleted, is_manual = change == F.lit(REMOVED), (change == F.lit(UPDATED)) & column(_IS_MANUAL)
+    if row_count <= FEW_ROWS:
+        rows = removed.select(LOCATION, is_deleted.alias("deleted"), is_manual.alias("manual")).collect()
+        transaction.remove([row[LOCATION] for row in rows])
+        return sum(row["deleted"] for row in rows), sum(row["manual"] for row in rows)
+    transaction.remove(removed.select(LOCATION))
     if not counting:
         return 0, 0
     # Counted last, because nothing waits for the counts; deletion vectors are written in parallel with new rows.
-    row = decided.agg(
-        F.count_if(change == F.lit(REMOVED)).alias("deleted"),
-        F.count_if((change == F.lit(UPDATED)) & column(_IS_MANUAL)).alias("manual"),
-    ).first()
+    row = decided.agg(F.count_if(is_deleted).alias("deleted"), F.count_if(is_manual).alias("manual")).first()
     assert row is not None  # an aggregate without groups has one row
     return row["deleted"], row["manual"]

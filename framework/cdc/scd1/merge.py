@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from framework.cdc.delta.deletion_vectors import LOCATION
 from framework.cdc.delta.target_write import (
     CHANGE,
     INSERTED,
@@ -19,7 +20,6 @@ from framework.cdc.delta.target_write import (
     KeyedMerge,
     same_key,
 )
-from framework.cdc.delta.transaction import LOCATION
 from framework.cdc.events.normalize import ORDER
 from framework.cdc.model.columns import column
 from framework.cdc.model.event_order import is_undone, row_order, row_point

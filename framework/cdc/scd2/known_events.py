@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from framework.cdc.delta.transaction import LOCATION, LOCATION_TYPE
+from framework.cdc.delta.deletion_vectors import LOCATION, LOCATION_TYPE
 from framework.cdc.events.leaf_columns import aliased, author_names, flat_row, take_leaf, value_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, UPSERT
 from framework.cdc.model.authorship import Leaf

@@ -9,8 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from framework.cdc.delta.auxiliary_table import record_of
+from framework.cdc.delta.deletion_vectors import LOCATION
 from framework.cdc.delta.target_write import CHANGE, INSERTED, REMOVED, SOURCE, TARGET, broadcast_if_small, same_key
-from framework.cdc.delta.transaction import LOCATION
 from framework.cdc.events.batch_validation import BatchCounts
 from framework.cdc.events.key_bounds import key_range
 from framework.cdc.events.leaf_columns import aliased, wrote_names
@@ -212,6 +212,11 @@ class HistoryReplacement:
     def row_count(self) -> int:
         """The number of the batch's events."""
         return self.batch.rows
+
+    @property
+    def removed_rows(self) -> int | None:
+        """The number of rows that `removed` returns; None if some are manual."""
+        return None if self.counts.manual else self.counts.removed
 
     @property
     def _changed(self) -> DataFrame:
