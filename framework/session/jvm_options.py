@@ -23,6 +23,8 @@ _OPENED_PACKAGES = (
 )  # fmt: skip
 _FIXED_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
+    # Java collects the whole heap when the classes reach 21 MB, and again as they grow. An update has 30 to 45 MB.
+    "-XX:MetaspaceSize=128m",
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",
     "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",

@@ -171,7 +171,7 @@ def apply(world: World, turn: Turn, number: int, typed: TypedHistories) -> None:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transaction_write, "SHUFFLED_ROWS_PER_KEY", ALL_ROWS if number % 2 else NO_ROWS)
-        patch.setattr(transaction_write, "FEW_ROWS", ALL_ROWS if number % 4 < 2 else NO_ROWS)  # noqa: PLR2004
+        patch.setattr(transaction_write, "FEW_ROWS", ALL_ROWS if number % 4 < 2 else NO_ROWS)
         patch.setattr(transaction_write, "FILTERED_ROWS", NO_ROWS)
         world.apply_frame(turn.flow, typed.frame(world.spark, turn.events), batch_id=number)
 
