@@ -16,7 +16,8 @@ from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.findings import Finding, Severity
 from framework.sources.databases.postgres.catalog import read_identity
-from framework.sources.databases.postgres.position import ensure_position, mark_sql
+from framework.sources.databases.postgres.position import ensure_position, mark_sql, settled_position
+from framework.sources.databases.postgres.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.preflight import check
 from framework.sources.databases.postgres.session import Session, arrow_connection
 from framework.sources.databases.tables import TableName
@@ -301,6 +302,16 @@ def test_a_standby_is_an_error_and_its_promotion_another_identity(paused: Postgr
         with PostgresServer(folder=folder) as standby, Session(Connection(name="bank", uri=standby.uri())) as session:
             assert conditions(run(session)) == {"DATABASE_STANDBY": Severity.ERROR}
             assert read_identity(session) == original
+            stored = StoredPosition(slot="s", publication="p", lsn=1, identity=original)
+            for step in (
+                lambda: ensure_position(session, "s", "p", [TableName(schema="public", table="t")]),
+                lambda: check_position(session, stored),
+                lambda: settled_position(session, "s"),
+                lambda: session.rows("SELECT pg_current_xact_id()"),
+            ):
+                with pytest.raises(SourceError) as caught:
+                    step()
+                assert caught.value.condition == "DATABASE_STANDBY"
             assert session.rows("SELECT pg_promote(true, 60)") == [(True,)]
             promoted = read_identity(session)
     finally:

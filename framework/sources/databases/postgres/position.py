@@ -101,12 +101,14 @@ def ensure_position(
     Raises:
         UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS.
         SourceError: DATABASE_POSITION_BUSY, DATABASE_TRANSACTIONS_OPEN, DATABASE_POSITION_LOST.PUBLICATION,
-            DATABASE_SLOTS_EXHAUSTED, DATABASE_WAL_LEVEL, and what a statement may raise, such as
+            DATABASE_SLOTS_EXHAUSTED, DATABASE_WAL_LEVEL, DATABASE_STANDBY, and what a statement may raise, such as
             DATABASE_REPLICATION_ROLE.
     """
     assert session.raw.autocommit, "slot creation must not share a transaction with writes"
     work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock())
     with work.cursor, named_errors(session.connection), _lock(work):
+        if _query(work, "SELECT pg_is_in_recovery()"):
+            raise SourceError("DATABASE_STANDBY")
         has_slot = _find_slot(work)
         added, settled = _ensure_publication(work, tables, has_slot=has_slot)
         lsn = _slot_position(work) if has_slot else _create_slot(work)

@@ -66,7 +66,7 @@ def connection_parameters(connection: Connection, *, read_only: bool = True) -> 
     """
     with named_errors(connection, connecting=True):
         given = {name: str(value) for name, value in parse_dsn(connection.uri).items()}
-    exact = {**EXACT_SETTINGS, **({"default_transaction_read_only": "on"} if read_only else {})}
+    exact = {**EXACT_SETTINGS, "default_transaction_read_only": "on" if read_only else "off"}
     options = [_options(_DEFAULT_SETTINGS), given.get("options", ""), _options(exact)]
     return {
         **_DEFAULT_PARAMETERS,
