@@ -17,7 +17,9 @@ from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.catalog import SourceIdentity
 from framework.sources.databases.postgres.log_reader import LogReader
+from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.position import (
+    PLUGIN,
     StartPosition,
     drop_position,
     ensure_position,
@@ -197,6 +199,26 @@ def test_what_is_not_ours_is_not_taken(database: str) -> None:
     with pytest.raises(UserError) as caught:
         _ensure(database, "a")
     assert "DATABASE_SLOT_NOT_OURS" == caught.value.condition
+
+
+def test_a_slot_that_sends_prepared_transactions_is_named_and_can_be_replaced(database: str) -> None:
+    """Somebody else made it; they come before their commit, which may be a rollback."""
+    execute(
+        database, *_TABLES, f"SELECT pg_create_logical_replication_slot('{slot_of(database)}', '{PLUGIN}', false, true)"
+    )
+    with pytest.raises(SourceError) as caught:
+        _ensure(database, "a")
+    assert "DATABASE_POSITION_LOST.TWO_PHASE" == caught.value.condition
+    with closing(session(database)) as opened:
+        drop_position(opened, slot_of(database), PUBLICATION)
+    before = _ensure(database, "a").stored()
+    execute(
+        database,
+        f"SELECT pg_drop_replication_slot('{slot_of(database)}')",
+        f"SELECT pg_create_logical_replication_slot('{slot_of(database)}', '{PLUGIN}', false, true)",
+    )
+    end = dataclasses.replace(before, lsn=parse_lsn(query(database, "SELECT pg_current_wal_insert_lsn()::text")[0][0]))
+    assert "DATABASE_POSITION_LOST.TWO_PHASE" == getattr(_check(database, end), "condition", None)
 
 
 def test_names_may_contain_anything(database: str) -> None:

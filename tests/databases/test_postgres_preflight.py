@@ -223,7 +223,7 @@ def test_texts_of_another_encoding_are_read_as_utf8(encoding: str, admin: Sessio
 
 
 def test_slots_in_use_are_counted(admin: Session) -> None:
-    """All slots in use is an error, but not if ours is one of them."""
+    """All slots in use is an error, but not if ours is one of them; ours must not send prepared transactions."""
     (most,) = admin.rows("SELECT current_setting('max_replication_slots')::int - count(*) FROM pg_replication_slots")[0]
     names = ["s_preflight", *(f"s_{number}" for number in range(most - 1))]
     for name in names:
@@ -233,6 +233,9 @@ def test_slots_in_use_are_counted(admin: Session) -> None:
     assert conditions(found) == {"DATABASE_SLOTS_EXHAUSTED": Severity.ERROR}
     for name in names:
         admin.rows("SELECT pg_drop_replication_slot(%s)", [name])
+    admin.rows("SELECT pg_create_logical_replication_slot('s_preflight', 'pgoutput', false, true)")
+    assert conditions(run(admin)) == {"DATABASE_POSITION_LOST.TWO_PHASE": Severity.ERROR}
+    admin.rows("SELECT pg_drop_replication_slot('s_preflight')")
 
 
 def test_a_limited_log_is_a_warning_and_a_lost_slot_an_error(admin: Session) -> None:

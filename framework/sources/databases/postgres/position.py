@@ -101,8 +101,8 @@ def ensure_position(
     Raises:
         UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS.
         SourceError: DATABASE_POSITION_BUSY, DATABASE_TRANSACTIONS_OPEN, DATABASE_POSITION_LOST.PUBLICATION,
-            DATABASE_SLOTS_EXHAUSTED, DATABASE_WAL_LEVEL, DATABASE_STANDBY, and what a statement may raise, such as
-            DATABASE_REPLICATION_ROLE.
+            DATABASE_POSITION_LOST.TWO_PHASE, DATABASE_SLOTS_EXHAUSTED, DATABASE_WAL_LEVEL, DATABASE_STANDBY, and what
+            a statement may raise, such as DATABASE_REPLICATION_ROLE.
     """
     assert session.raw.autocommit, "slot creation must not share a transaction with writes"
     work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock())
@@ -110,6 +110,8 @@ def ensure_position(
         if _query(work, "SELECT pg_is_in_recovery()"):
             raise SourceError("DATABASE_STANDBY")
         has_slot = _find_slot(work)
+        if _query(work, "SELECT two_phase FROM pg_replication_slots WHERE slot_name = %s", work.slot):
+            raise SourceError("DATABASE_POSITION_LOST.TWO_PHASE", slot=work.slot)
         added, settled = _ensure_publication(work, tables, has_slot=has_slot)
         lsn = _slot_position(work) if has_slot else _create_slot(work)
         if not (settled and has_slot):
@@ -289,17 +291,17 @@ def _published(work: _Work) -> set[TableName]:
 
 
 def _find_slot(work: _Work) -> bool:
-    """Whether the slot exists, as one that we may use."""
+    """Whether the slot exists, as one that we may use or drop."""
     work.cursor.execute(
-        "SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), current_database(), temporary, two_phase"
+        "SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), current_database(), temporary"
         " FROM pg_replication_slots WHERE slot_name = %s",
         [work.slot],
     )
     row = work.cursor.fetchone()
     if row is None:
         return False
-    plugin, database, current, temporary, two_phase = row
-    if plugin != PLUGIN or database != current or temporary or two_phase:
+    plugin, database, current, temporary = row
+    if plugin != PLUGIN or database != current or temporary:
         raise UserError("DATABASE_SLOT_NOT_OURS", slot=work.slot, plugin=plugin, database=database)
     return True
 

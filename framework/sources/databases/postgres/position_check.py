@@ -18,7 +18,7 @@ from framework.sources.databases.postgres.session import Session
 _VERSION = 1
 _SLOT = """
 SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), coalesce(wal_status, 'lost'), confirmed_flush_lsn,
-       coalesce(to_jsonb(s) ->> 'invalidation_reason', 'wal_removed')
+       coalesce(to_jsonb(s) ->> 'invalidation_reason', 'wal_removed'), two_phase
 FROM pg_replication_slots AS s WHERE slot_name = %s
 """
 _INVALIDATIONS = {
@@ -203,7 +203,7 @@ def _slot_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
     row = cursor.fetchone()
     if row is None:
         return _gap(stored, "SLOT_MISSING")
-    plugin, database, status, confirmed, reason = row
+    plugin, database, status, confirmed, reason, is_two_phase = row
     if plugin != "pgoutput" or database != stored.identity.database:
         return _gap(stored, "SLOT_REPLACED", plugin=plugin, database=database)
     if confirmed is None:  # another one of this name is being made
@@ -214,7 +214,7 @@ def _slot_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
     if parse_lsn(confirmed) > stored.lsn:
         # START_REPLICATION would start at the confirmed position, without an error.
         return _gap(stored, "SLOT_AHEAD", confirmed=confirmed)
-    return None
+    return _gap(stored, "TWO_PHASE") if is_two_phase else None
 
 
 def _publication_gap(cursor: Any, stored: StoredPosition) -> Gap | None:

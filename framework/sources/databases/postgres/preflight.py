@@ -31,7 +31,9 @@ _SERVER = """
     FROM pg_database AS d, pg_roles AS r
     WHERE d.datname = current_database() AND r.rolname = current_user
 """
-_SLOT = "SELECT plugin::text, database::text, wal_status, active FROM pg_replication_slots WHERE slot_name = %s"
+_SLOT = (
+    "SELECT plugin::text, database::text, wal_status, active, two_phase FROM pg_replication_slots WHERE slot_name = %s"
+)
 # Text of the publication's operations; the owner may change it.
 _PUBLICATION = """
     SELECT pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot, pg_has_role(pubowner, 'USAGE'),
@@ -50,6 +52,7 @@ class _Slot:
     database: str | None
     wal_status: str | None
     is_active: bool
+    is_two_phase: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +161,8 @@ def _slot_findings(server: _Server, name: str, slot: _Slot | None) -> Iterator[F
         )  # fmt: skip
     elif slot.wal_status == "lost":
         yield Finding.of("DATABASE_SLOT_LOST", Severity.ERROR, slot=name, statement=drop)
+    elif slot.is_two_phase:
+        yield Finding.of("DATABASE_POSITION_LOST.TWO_PHASE", Severity.ERROR, slot=name)
 
 
 def _read_slot(session: Session, name: str) -> _Slot | None:
