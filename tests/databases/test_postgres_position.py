@@ -106,6 +106,20 @@ def test_a_table_that_is_added_has_its_later_changes_in_the_log(database: str, t
     assert ["a", "b"] == _published(database)
 
 
+def test_tables_that_inherit_are_published_by_themselves(database: str, tmp_path: Path) -> None:
+    """A child that is not copied may have no key, and its rows may change; one that is copied joins in any order."""
+    execute(database, _TABLES[0], "CREATE TABLE keyless () INHERITS (a)", "CREATE TABLE child () INHERITS (a)")
+    execute(database, "ALTER TABLE child ADD PRIMARY KEY (id)", "INSERT INTO keyless VALUES (1)")
+    _ensure(database, "child")
+    start = _ensure(database, "a")
+    assert ["a", "child"] == _published(database)
+    execute(database, "UPDATE a SET id = 2", "INSERT INTO child VALUES (3)", "INSERT INTO a VALUES (4)")
+    log = reader(database, start, tmp_path / "spool")
+    found = brief(log.read_transactions(start.lsn))
+    log.close()
+    assert [("public.child", "INSERT", {"id": 3}), ("public.a", "INSERT", {"id": 4})] == found
+
+
 def test_a_snapshot_waits_for_transactions_that_the_log_may_lack(database: str) -> None:
     """A transaction that wrote to a table before it was published ends before the position is ready."""
     execute(database, *_TABLES)

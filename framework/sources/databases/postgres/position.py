@@ -226,7 +226,8 @@ def _ensure_publication(
     missing = tuple(sorted(set(tables) - _published(work)))
     if comment is not None and not missing:
         return (), not comment.endswith(_UNSETTLED)
-    names = sql.SQL(", ").join(sql.Identifier(name.schema, name.table) for name in missing)
+    # Without ONLY, tables that inherit from it are published, too: the database refuses to update one without a key.
+    names = sql.SQL(", ").join(sql.SQL("ONLY {}").format(sql.Identifier(name.schema, name.table)) for name in missing)
     publication = sql.Identifier(work.publication)
     if comment is not None:
         change = sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(publication, names)

@@ -187,7 +187,7 @@ def _missing_publication(
 ) -> Iterator[Finding]:
     existing = [table for table in checked if table.is_owned is not None]
     if publication is None and not (server.may_create and all(table.is_owned for table in existing)):
-        listed = ", ".join(table.name.quoted for table in existing)
+        listed = ", ".join(f"ONLY {table.name.quoted}" for table in existing)
         yield Finding.of(
             "DATABASE_PUBLICATION_MISSING", Severity.ERROR, publication=name,
             statement=f"CREATE PUBLICATION {quote_identifier(name)} FOR TABLE {listed} "
