@@ -308,6 +308,21 @@ def test_a_source_that_was_restored_to_an_older_state_is_a_gap(database: str) ->
     assert "DATABASE_POSITION_LOST.LOG_RESET" == gap.condition
 
 
+def _read_on(uri: str, stored: StoredPosition, spool: Path) -> StoredPosition:
+    """The position of a checkpoint after a read that begins at another one."""
+    log = LogReader(Connection(name="test", uri=uri), stored, spool=Spool(spool))
+    try:
+        log.acknowledge(stored.lsn)
+        batch = log.read_transactions(stored.lsn)
+    finally:
+        log.close()
+    return StoredPosition.from_json(stored.at(batch.end, batch.seen, batch.last).to_json())
+
+
+def _confirmed(uri: str) -> str:
+    return str(query(uri, "SELECT confirmed_flush_lsn FROM pg_replication_slots")[0][0])
+
+
 def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> None:
     """Also when its log has passed the position; its slot keeps what it has. Before the acknowledgement there is none.
 
@@ -315,24 +330,19 @@ def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> 
     """
 
     def read_on(stored: StoredPosition) -> StoredPosition:
-        log = LogReader(Connection(name="test", uri=server.uri()), stored, spool=Spool(tmp_path / "spool"))
-        try:
-            log.acknowledge(stored.lsn)
-            batch = log.read_transactions(stored.lsn)
-        finally:
-            log.close()
-        return StoredPosition.from_json(stored.at(batch.end, batch.seen, batch.last).to_json())
-
-    def confirmed() -> str:
-        return str(query(server.uri(), "SELECT confirmed_flush_lsn FROM pg_replication_slots")[0][0])
+        return _read_on(server.uri(), stored, tmp_path / "spool")
 
     # The log of a large transaction is compared without temporary files of its size.
     with PostgresServer({"temp_file_limit": "1MB", "work_mem": "64kB"}) as server:
         data, backup = server.folder / "data", server.folder / "backup"
         execute(server.uri(), *_TABLES, "INSERT INTO b VALUES (1)")
         first = position(server.uri(), "a")
+        execute(server.uri(), "INSERT INTO b VALUES (0)")
+        idle = read_on(first.stored())
+        assert (idle.last, idle.lsn > first.lsn) == (first.stored().last, True)
+        assert read_on(idle) == idle  # nothing was read up to there, and its slot is behind it
         execute(server.uri(), "INSERT INTO a VALUES (1)")
-        one = read_on(first.stored())
+        one = read_on(idle)
         server.stop("fast")
         subprocess.run(["cp", "-a", data, backup], check=True)
         server.start()
@@ -350,7 +360,7 @@ def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> 
         shutil.rmtree(data)
         backup.rename(data)
         server.start()
-        before = confirmed()
+        before = _confirmed(server.uri())
         with pytest.raises(SourceError, match="LOG_RESET"):
             read_on(two)
         execute(
@@ -359,9 +369,10 @@ def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> 
             "SELECT pg_switch_wal()",
             "INSERT INTO b SELECT generate_series(2, 99999)",
         )
-        with pytest.raises(SourceError, match="LOG_REPLACED"):
-            read_on(two)
-        assert confirmed() == before
+        for stored in (two, idle.at(two.lsn, two.seen, None)):
+            with pytest.raises(SourceError, match="LOG_REPLACED"):
+                read_on(stored)
+        assert _confirmed(server.uri()) == before
 
 
 def test_a_slot_whose_log_was_removed_is_a_gap(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from framework.sources.databases.postgres.catalog import SourceIdentity, read_id
 from framework.sources.databases.postgres.chunk_sql import quote_literal
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import parse_lsn
-from framework.sources.databases.postgres.position_check import StoredPosition
+from framework.sources.databases.postgres.position_check import StoredPosition, none_from
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import TableName, quote_identifier
 
@@ -74,6 +74,7 @@ class StartPosition:
             publication=self.publication,
             lsn=self.lsn if lsn is None else lsn,
             identity=self.identity,
+            last=none_from(self.lsn),
         )
 
 
