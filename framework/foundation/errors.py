@@ -28,7 +28,7 @@ from framework.foundation.locations import SourceLocation, innermost_user_line
 # The last line of a traceback, and the lines of `SluiceError.render`. Spark appends its own text.
 _RENDERED = re.compile(
     r"^framework\.foundation\.errors\.\w+: \[(?P<condition>[A-Z][A-Z0-9_.]*)\] (?P<what>.*?)"
-    r"(?:\n  at [^\n]*)?(?:\n  -> (?P<remedy>[^\n]*))?\s*(?=\Z|\n\n|\n\s+at |\s*SQLSTATE|\n\S)",
+    r"(?:\n  at [^\n]*)?(?:\n  -> (?P<remedy>[^\n]*))?\s*(?=\Z|\n\n|\n\s+at |\s*SQLSTATE: |\n\S)",
     re.MULTILINE | re.DOTALL,
 )
 

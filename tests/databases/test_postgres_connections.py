@@ -194,8 +194,10 @@ def test_parameters_and_encodings_reach_the_server(server: PostgresServer) -> No
 
 
 def test_a_session_is_read_only_unless_it_must_write(database: str) -> None:
-    """A statement that writes fails on a session of the catalog."""
+    """A statement that writes fails on a session of the catalog, whatever is the default of the database."""
     connection = Connection(name="bank", uri=database)
+    with Session(connection, read_only=False) as session:
+        session.execute(f"ALTER DATABASE {database.rpartition('/')[2]} SET default_transaction_read_only = on")
     with Session(connection) as session, pytest.raises(SourceError, match="read-only transaction"):
         session.execute("CREATE TABLE t ()")
     with Session(connection, read_only=False) as session:

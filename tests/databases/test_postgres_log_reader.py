@@ -394,7 +394,7 @@ def test_the_server_advances_a_slot_to_the_given_end_exactly(database: str, tmp_
 
 
 def test_a_restarted_server_gives_the_same_rows(tmp_path: Path) -> None:
-    """After a crash of the server, the rows and their schema versions are those of before."""
+    """After a shutdown while nothing reads the stream, and after a crash, rows and schema versions are as before."""
     with PostgresServer() as server:
         database = server.uri()
         execute(database, "CREATE TABLE t (id int PRIMARY KEY, name text)")
@@ -403,9 +403,14 @@ def test_a_restarted_server_gives_the_same_rows(tmp_path: Path) -> None:
         log = reader(database, start, tmp_path / "spool")
         batch = log.read_transactions(start.lsn)
         rows = rows_of(batch)
-        server.stop()
-        server.start()
-        with pytest.raises(SourceError):
-            log.read_transactions(batch.end)
-        assert rows == rows_of(log.read_range(start.lsn, batch.end))
+        # More than the sockets take.
+        execute(database, "INSERT INTO t SELECT i, repeat('b', 1000) FROM generate_series(2, 20000) i")
+        for mode in ("fast", "immediate"):
+            server.stop(mode)
+            server.start()  # fails if the server still waits for the reader
+            with pytest.raises(SourceError) as caught:
+                log.read_transactions(batch.end)
+            assert caught.value.condition == "DATABASE_UNREACHABLE"
+            assert rows == rows_of(log.read_range(start.lsn, batch.end))
+        assert log.read_transactions(batch.end).rows == 19999
         log.close()

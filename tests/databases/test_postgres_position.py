@@ -17,7 +17,9 @@ from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.catalog import SourceIdentity
 from framework.sources.databases.postgres.log_reader import LogReader
+from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.position import (
+    PLUGIN,
     StartPosition,
     drop_position,
     ensure_position,
@@ -102,6 +104,20 @@ def test_a_table_that_is_added_has_its_later_changes_in_the_log(database: str, t
     assert [("public.b", "INSERT", {"id": 2})] == brief(log.read_transactions(first.lsn))
     log.close()
     assert ["a", "b"] == _published(database)
+
+
+def test_tables_that_inherit_are_published_by_themselves(database: str, tmp_path: Path) -> None:
+    """A child that is not copied may have no key, and its rows may change; one that is copied joins in any order."""
+    execute(database, _TABLES[0], "CREATE TABLE keyless () INHERITS (a)", "CREATE TABLE child () INHERITS (a)")
+    execute(database, "ALTER TABLE child ADD PRIMARY KEY (id)", "INSERT INTO keyless VALUES (1)")
+    _ensure(database, "child")
+    start = _ensure(database, "a")
+    assert ["a", "child"] == _published(database)
+    execute(database, "UPDATE a SET id = 2", "INSERT INTO child VALUES (3)", "INSERT INTO a VALUES (4)")
+    log = reader(database, start, tmp_path / "spool")
+    found = brief(log.read_transactions(start.lsn))
+    log.close()
+    assert [("public.child", "INSERT", {"id": 3}), ("public.a", "INSERT", {"id": 4})] == found
 
 
 def test_a_snapshot_waits_for_transactions_that_the_log_may_lack(database: str) -> None:
@@ -199,6 +215,26 @@ def test_what_is_not_ours_is_not_taken(database: str) -> None:
     assert "DATABASE_SLOT_NOT_OURS" == caught.value.condition
 
 
+def test_a_slot_that_sends_prepared_transactions_is_named_and_can_be_replaced(database: str) -> None:
+    """Somebody else made it; they come before their commit, which may be a rollback."""
+    execute(
+        database, *_TABLES, f"SELECT pg_create_logical_replication_slot('{slot_of(database)}', '{PLUGIN}', false, true)"
+    )
+    with pytest.raises(SourceError) as caught:
+        _ensure(database, "a")
+    assert "DATABASE_POSITION_LOST.TWO_PHASE" == caught.value.condition
+    with closing(session(database)) as opened:
+        drop_position(opened, slot_of(database), PUBLICATION)
+    before = _ensure(database, "a").stored()
+    execute(
+        database,
+        f"SELECT pg_drop_replication_slot('{slot_of(database)}')",
+        f"SELECT pg_create_logical_replication_slot('{slot_of(database)}', '{PLUGIN}', false, true)",
+    )
+    end = dataclasses.replace(before, lsn=parse_lsn(query(database, "SELECT pg_current_wal_insert_lsn()::text")[0][0]))
+    assert "DATABASE_POSITION_LOST.TWO_PHASE" == getattr(_check(database, end), "condition", None)
+
+
 def test_names_may_contain_anything(database: str) -> None:
     """Publications and tables with quotes, spaces and percent signs."""
     execute(database, 'CREATE TABLE "a ""%s\' b" (id int PRIMARY KEY)')
@@ -272,6 +308,21 @@ def test_a_source_that_was_restored_to_an_older_state_is_a_gap(database: str) ->
     assert "DATABASE_POSITION_LOST.LOG_RESET" == gap.condition
 
 
+def _read_on(uri: str, stored: StoredPosition, spool: Path) -> StoredPosition:
+    """The position of a checkpoint after a read that begins at another one."""
+    log = LogReader(Connection(name="test", uri=uri), stored, spool=Spool(spool))
+    try:
+        log.acknowledge(stored.lsn)
+        batch = log.read_transactions(stored.lsn)
+    finally:
+        log.close()
+    return StoredPosition.from_json(stored.at(batch.end, batch.seen, batch.last).to_json())
+
+
+def _confirmed(uri: str) -> str:
+    return str(query(uri, "SELECT confirmed_flush_lsn FROM pg_replication_slots")[0][0])
+
+
 def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> None:
     """Also when its log has passed the position; its slot keeps what it has. Before the acknowledgement there is none.
 
@@ -279,24 +330,19 @@ def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> 
     """
 
     def read_on(stored: StoredPosition) -> StoredPosition:
-        log = LogReader(Connection(name="test", uri=server.uri()), stored, spool=Spool(tmp_path / "spool"))
-        try:
-            log.acknowledge(stored.lsn)
-            batch = log.read_transactions(stored.lsn)
-        finally:
-            log.close()
-        return StoredPosition.from_json(stored.at(batch.end, batch.seen, batch.last).to_json())
-
-    def confirmed() -> str:
-        return str(query(server.uri(), "SELECT confirmed_flush_lsn FROM pg_replication_slots")[0][0])
+        return _read_on(server.uri(), stored, tmp_path / "spool")
 
     # The log of a large transaction is compared without temporary files of its size.
     with PostgresServer({"temp_file_limit": "1MB", "work_mem": "64kB"}) as server:
         data, backup = server.folder / "data", server.folder / "backup"
         execute(server.uri(), *_TABLES, "INSERT INTO b VALUES (1)")
         first = position(server.uri(), "a")
+        execute(server.uri(), "INSERT INTO b VALUES (0)")
+        idle = read_on(first.stored())
+        assert (idle.last, idle.lsn > first.lsn) == (first.stored().last, True)
+        assert read_on(idle) == idle  # nothing was read up to there, and its slot is behind it
         execute(server.uri(), "INSERT INTO a VALUES (1)")
-        one = read_on(first.stored())
+        one = read_on(idle)
         server.stop("fast")
         subprocess.run(["cp", "-a", data, backup], check=True)
         server.start()
@@ -314,7 +360,7 @@ def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> 
         shutil.rmtree(data)
         backup.rename(data)
         server.start()
-        before = confirmed()
+        before = _confirmed(server.uri())
         with pytest.raises(SourceError, match="LOG_RESET"):
             read_on(two)
         execute(
@@ -323,9 +369,10 @@ def test_a_source_that_was_restored_and_has_gone_on_is_a_gap(tmp_path: Path) -> 
             "SELECT pg_switch_wal()",
             "INSERT INTO b SELECT generate_series(2, 99999)",
         )
-        with pytest.raises(SourceError, match="LOG_REPLACED"):
-            read_on(two)
-        assert confirmed() == before
+        for stored in (two, idle.at(two.lsn, two.seen, None)):
+            with pytest.raises(SourceError, match="LOG_REPLACED"):
+                read_on(stored)
+        assert _confirmed(server.uri()) == before
 
 
 def test_a_slot_whose_log_was_removed_is_a_gap(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.findings import Finding, Severity
 from framework.sources.databases.postgres.catalog import read_identity
-from framework.sources.databases.postgres.position import ensure_position, mark_sql
+from framework.sources.databases.postgres.position import ensure_position, mark_sql, settled_position
+from framework.sources.databases.postgres.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.preflight import check
 from framework.sources.databases.postgres.session import Session, arrow_connection
 from framework.sources.databases.tables import TableName
@@ -222,7 +223,7 @@ def test_texts_of_another_encoding_are_read_as_utf8(encoding: str, admin: Sessio
 
 
 def test_slots_in_use_are_counted(admin: Session) -> None:
-    """All slots in use is an error, but not if ours is one of them."""
+    """All slots in use is an error, but not if ours is one of them; ours must not send prepared transactions."""
     (most,) = admin.rows("SELECT current_setting('max_replication_slots')::int - count(*) FROM pg_replication_slots")[0]
     names = ["s_preflight", *(f"s_{number}" for number in range(most - 1))]
     for name in names:
@@ -232,6 +233,9 @@ def test_slots_in_use_are_counted(admin: Session) -> None:
     assert conditions(found) == {"DATABASE_SLOTS_EXHAUSTED": Severity.ERROR}
     for name in names:
         admin.rows("SELECT pg_drop_replication_slot(%s)", [name])
+    admin.rows("SELECT pg_create_logical_replication_slot('s_preflight', 'pgoutput', false, true)")
+    assert conditions(run(admin)) == {"DATABASE_POSITION_LOST.TWO_PHASE": Severity.ERROR}
+    admin.rows("SELECT pg_drop_replication_slot('s_preflight')")
 
 
 def test_a_limited_log_is_a_warning_and_a_lost_slot_an_error(admin: Session) -> None:
@@ -301,6 +305,16 @@ def test_a_standby_is_an_error_and_its_promotion_another_identity(paused: Postgr
         with PostgresServer(folder=folder) as standby, Session(Connection(name="bank", uri=standby.uri())) as session:
             assert conditions(run(session)) == {"DATABASE_STANDBY": Severity.ERROR}
             assert read_identity(session) == original
+            stored = StoredPosition(slot="s", publication="p", lsn=1, identity=original)
+            for step in (
+                lambda: ensure_position(session, "s", "p", [TableName(schema="public", table="t")]),
+                lambda: check_position(session, stored),
+                lambda: settled_position(session, "s"),
+                lambda: session.rows("SELECT pg_current_xact_id()"),
+            ):
+                with pytest.raises(SourceError) as caught:
+                    step()
+                assert caught.value.condition == "DATABASE_STANDBY"
             assert session.rows("SELECT pg_promote(true, 60)") == [(True,)]
             promoted = read_identity(session)
     finally:

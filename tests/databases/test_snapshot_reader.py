@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.sources.databases.chunks import (
     BEGINNING,
@@ -18,9 +20,12 @@ from framework.sources.databases.chunks import (
     chunks_between,
     read_offset,
 )
+from framework.sources.databases.postgres.key_lookup import missing_keys
+from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import TableName
 from tests.support.database_keys import KEYS, KeyCase, create_table
 from tests.support.database_snapshots import MOST_BATCHES, World, make_table
+from tests.support.postgres_log import brief, position, reader
 
 HOSTILE = (
     "'; DROP TABLE t; --",
@@ -260,3 +265,37 @@ def test_a_row_filter_that_fails_at_a_row_is_named(database: str) -> None:
     with pytest.raises(SourceError, match="division by zero") as caught:
         world.read(offset, chunk, row_filter="1 / (label - 3) > 0")
     assert "SNAPSHOT_ROW_FILTER_INVALID" == caught.value.condition
+
+
+def test_what_was_read_stays_at_the_source_if_the_server_crashes(tmp_path: Path) -> None:
+    """With `synchronous_commit = off`, readers see commits that a crash takes away, and that the log never has."""
+    with PostgresServer({"synchronous_commit": "off", "wal_writer_delay": "10000"}) as server:
+        world = World(server.uri())
+        make_table(world, 20)
+        world.run("ALTER TABLE t ALTER payload SET STORAGE EXTERNAL", "UPDATE t SET payload = repeat('y', 9000)")
+        start = position(world.uri, "t")
+
+        def crash() -> None:
+            server.stop("immediate")
+            server.start()
+
+        log = reader(world.uri, start, tmp_path / "spool")
+        before = log.read_transactions(start.lsn)
+        world.run("SET synchronous_commit = on; UPDATE t SET label = 0 WHERE id = 3")
+        world.run("UPDATE t SET payload = 'new' WHERE id = 3")
+        found = brief(log.read_transactions(before.end))
+        crash()
+        log.close()
+        assert [(row["payload"],) for _, _, row in found] == world.rows("SELECT payload FROM t WHERE id = 3")
+
+        world.run("INSERT INTO t VALUES (21, 21, ''); DELETE FROM t WHERE id = 1")
+        offset, chunks = world.plan_all(position=start.lsn)
+        labels = [label for chunk in chunks for label in world.read(offset, chunk)]
+        crash()
+        assert sorted(labels) == [label for (label,) in world.rows("SELECT label FROM t ORDER BY 1")]
+
+        world.run("DELETE FROM t WHERE id = 2")
+        with Session(world.connection) as session:
+            assert missing_keys(session, world.table(), ("id",), [["2"], ["3"]]) == [0]
+        crash()
+        assert world.rows("SELECT id FROM t WHERE id < 4") == [(3,)]

@@ -74,6 +74,11 @@ CONDITIONS: dict[str, Condition] = {
         "The publication {publication} of the replication slot {slot} sends changes under the names of partitions.",
         "Run as its owner: `ALTER PUBLICATION {publication} SET (publish_via_partition_root = true)`. Nothing is lost.",
     ),
+    "DATABASE_POSITION_LOST.TWO_PHASE": Condition(
+        "The replication slot {slot} sends prepared transactions before they are committed (two_phase).",
+        'With PostgreSQL 18 or newer, run on a replication connection (psql "dbname=… replication=database"): '
+        "`ALTER_REPLICATION_SLOT {slot} (TWO_PHASE false)`. Nothing is lost then. Or: " + _SNAPSHOT_AGAIN,
+    ),
     "DATABASE_POSITION_LOST.SOURCE": Condition(
         "The source is another one than before: {kind} was {before} and is {now} (slot {slot}, read up to {lsn}).",
         "Connect to the source of before. If the other one replaces it: " + _SNAPSHOT_AGAIN,

@@ -159,8 +159,11 @@ DIAGNOSES = (
     ),
     Diagnosis(
         name="POSTGRES_POSITION_KEPT",
-        meaning="The server has the changes, but the publication names partitions, or the code another slot.",
-        faults=tuple(Fault(condition=f"DATABASE_POSITION_LOST.{each}") for each in ("PARTITION_ROOT", "OTHER_SLOT")),
+        meaning="The server has the changes, but the publication names partitions, the code names another slot, or the "
+        "slot sends prepared transactions.",
+        faults=tuple(
+            Fault(condition=f"DATABASE_POSITION_LOST.{each}") for each in ("PARTITION_ROOT", "OTHER_SLOT", "TWO_PHASE")
+        ),
         ways=(Way.FOLLOW, Way.REPLACE_SLOT),
     ),
     Diagnosis(

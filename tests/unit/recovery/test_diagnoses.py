@@ -53,6 +53,7 @@ ROWS = {
     "DATABASE_POSITION_LOST.SLOT_INVALID": ("POSTGRES_POSITION_LOST", ""),
     "DATABASE_POSITION_LOST.PARTITION_ROOT": ("POSTGRES_POSITION_KEPT", ""),
     "DATABASE_POSITION_LOST.OTHER_SLOT": ("POSTGRES_POSITION_KEPT", ""),
+    "DATABASE_POSITION_LOST.TWO_PHASE": ("POSTGRES_POSITION_KEPT", ""),
     "Could not find first log file name in binary log index file": ("MYSQL_POSITION_LOST", ""),
     "the source has purged required binary logs with GTIDs": ("MYSQL_POSITION_LOST", ""),
     "the position is below CHANGE_TRACKING_MIN_VALID_VERSION": ("SQLSERVER_POSITION_LOST", ""),

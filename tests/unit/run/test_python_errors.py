@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
-from framework.foundation.errors import SourceError
+from framework.foundation.errors import SourceError, remote_error
 from framework.foundation.locations import SourceLocation
 from framework.run.update.fault_classification import can_heal, python_error
 
@@ -32,6 +32,14 @@ def test_type_message_and_line_are_read_from_the_workers_text(raised: str, text:
     found = python_error(WORKER.format(raised=raised + "\n"))
     assert found is not None
     assert (found.text, found.location) == (text, HERE)
+
+
+def test_an_error_of_ours_keeps_what_to_do_next() -> None:
+    """Also if its text has an SQLSTATE, as the text of Spark has."""
+    error = SourceError("DATABASE_QUERY_FAILED", address="postgresql://host/bank", cause="too bad", state="25006")
+    found = remote_error(WORKER.format(raised=f"framework.foundation.errors.SourceError: {error.render()}\n\n"))
+    assert found is not None
+    assert (found.condition, found.what, found.remedy) == (error.condition, error.what, error.remedy)
 
 
 def test_the_line_is_the_users_even_where_a_library_raised() -> None:

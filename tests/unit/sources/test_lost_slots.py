@@ -13,13 +13,13 @@ from framework.sources.databases.postgres.position_check import StoredPosition, 
 class _Cursor:
     """Answers a query with a row of pg_replication_slots."""
 
-    def __init__(self, *row: str) -> None:
+    def __init__(self, row: tuple[object, ...]) -> None:
         self._row = row
 
     def execute(self, _query: str, _arguments: list[Any]) -> None:
         """Take the query."""
 
-    def fetchone(self) -> tuple[str, ...]:
+    def fetchone(self) -> tuple[object, ...]:
         """Return the row."""
         return self._row
 
@@ -37,7 +37,7 @@ def test_a_lost_slot_has_its_cause(reason: str, cause: str, setting: str) -> Non
     stored = StoredPosition(
         slot="s", publication="p", lsn=42, identity=SourceIdentity(system="1", timeline=1, database="d")
     )
-    gap = _slot_gap(_Cursor("pgoutput", "d", "lost", "0/2A", reason), stored)
+    gap = _slot_gap(_Cursor(("pgoutput", "d", "lost", "0/2A", reason, False)), stored)
     assert gap is not None
     error = gap.error()
     assert error.condition == "DATABASE_POSITION_LOST.SLOT_INVALID"

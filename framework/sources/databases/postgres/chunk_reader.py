@@ -30,7 +30,7 @@ from framework.sources.databases.postgres.chunk_sql import (
 )
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.partitions import Query
-from framework.sources.databases.postgres.session import arrow_connection
+from framework.sources.databases.postgres.session import FLUSH_LOG, arrow_connection
 from framework.sources.databases.postgres.snapshot_faults import (
     column_fault,
     filter_fault,
@@ -122,6 +122,11 @@ class ChunkReader:
             for batch in rows.reader:
                 arrays = [column.from_arrow(array) for column, array in zip(columns, batch.columns, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            if (
+                self._basis.position
+            ):  # of a log that has the later changes of these rows, unless a crash takes them away
+                for statement in (FLUSH_LOG, "COMMIT"):
+                    cursor.execute(statement)
 
     def write_parquet(
         self,

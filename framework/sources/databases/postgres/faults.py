@@ -41,6 +41,7 @@ _BY_STATE = {
     "57014": "DATABASE_BUSY",
     "57P": _UNREACHABLE,
 }
+_NOT_NOW = ("25006", "55000")
 # Texts of the server and of libpq at the login, in the order in which they decide.
 _AT_LOGIN = (
     (re.compile(r'database "[^"]*" does not exist'), "DATABASE_NOT_FOUND"),
@@ -60,6 +61,7 @@ _ADBC_HEAD = re.compile(r"^[A-Z_]+: (?:\[libpq\] )?(?:Failed to \w+(?: query)?: 
 _ADBC_QUERY = re.compile(r"\s*^Query was:.*?(?=SQLSTATE: \w{5}$|\Z)", re.DOTALL | re.MULTILINE)
 _ADBC_STATE = re.compile(r"[\s.]*SQLSTATE: \w{5}\s*$")
 _HIDDEN_ROWS = re.compile(r"row-level security")
+_STANDBY = re.compile(r"recovery is in progress|during recovery")
 _NO_REPLICATION = re.compile(r"replication slots|REPLICATION|replication role", re.IGNORECASE)
 
 
@@ -121,6 +123,8 @@ def _condition(state: str, text: str, *, connecting: bool) -> str:
         return "DATABASE_ROWS_HIDDEN"
     if state == "42501" and _NO_REPLICATION.search(text):
         return "DATABASE_REPLICATION_ROLE"
+    if state in _NOT_NOW and _STANDBY.search(text):
+        return "DATABASE_STANDBY"
     for known in (state, state[:3], state[:2]):
         if known in _BY_STATE:
             return _BY_STATE[known]

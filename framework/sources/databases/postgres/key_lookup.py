@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from framework.sources.databases.chunks import KeyColumn
 from framework.sources.databases.postgres.chunk_sql import relation_sql, search_path_sql
-from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.session import FLUSH_LOG, Session
 from framework.sources.databases.postgres.table_storage import parse_storage, storage_sql
 from framework.sources.databases.tables import SourceTable, quote_identifier
 
@@ -56,7 +56,9 @@ def missing_keys(
     arrays = ", ".join(["%s::text[]"] * len(columns))
     values = [[key[index] for key in keys] for index in range(len(columns))]
     query = f"{path}; SELECT given.number FROM unnest({arrays}) {lookup}"
-    return [row[0] - 1 for row in session.rows(query, values, table=table.name)]
+    missing = [row[0] - 1 for row in session.rows(query, values, table=table.name)]
+    session.rows(FLUSH_LOG)  # a crash of the server may bring a row back, and nothing else would
+    return missing
 
 
 def _conditions(column: KeyColumn, text: str, *, as_text: bool) -> list[str]:

@@ -334,6 +334,7 @@ class LogReader:
                     publication=self._position.publication,
                     start=start,
                     feedback_seconds=min(timeout / 4, 10.0) if timeout else 10.0,
+                    session=self._session(),
                 )
             except StartRefusedError as error:
                 if error.sqlstate != OBJECT_IN_USE:

@@ -73,7 +73,12 @@ def unread_log(session: Session, slot: str, publication: str, table: int) -> See
     goal = Goal(end, None, SystemClock(), session.connection)
     try:
         stream = ReplicationStream(
-            session.connection, slot=slot, publication=publication, start=0, feedback_seconds=_FEEDBACK_SECONDS
+            session.connection,
+            slot=slot,
+            publication=publication,
+            start=0,
+            feedback_seconds=_FEEDBACK_SECONDS,
+            session=session,
         )
     except StartRefusedError as error:
         if error.sqlstate != OBJECT_IN_USE:

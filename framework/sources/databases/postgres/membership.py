@@ -151,5 +151,5 @@ def _whole_sql(publication: str, table: TableName, reason: str) -> str:
     changed = f"ALTER PUBLICATION {quote_identifier(publication)}"
     if reason == "GENERATED":
         return f"{changed} SET (publish_generated_columns = none)"
-    added = f"; {changed} ADD TABLE {table.quoted}" if reason == "FILTERED" else ""
-    return f"{changed} DROP TABLE {table.quoted}{added}"
+    added = f"; {changed} ADD TABLE ONLY {table.quoted}" if reason == "FILTERED" else ""
+    return f"{changed} DROP TABLE ONLY {table.quoted}{added}"

@@ -30,7 +30,7 @@ from framework.sources.databases.postgres.catalog import SourceIdentity, read_id
 from framework.sources.databases.postgres.chunk_sql import quote_literal
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import parse_lsn
-from framework.sources.databases.postgres.position_check import StoredPosition
+from framework.sources.databases.postgres.position_check import StoredPosition, none_from
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import TableName, quote_identifier
 
@@ -74,6 +74,7 @@ class StartPosition:
             publication=self.publication,
             lsn=self.lsn if lsn is None else lsn,
             identity=self.identity,
+            last=none_from(self.lsn),
         )
 
 
@@ -101,13 +102,17 @@ def ensure_position(
     Raises:
         UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS.
         SourceError: DATABASE_POSITION_BUSY, DATABASE_TRANSACTIONS_OPEN, DATABASE_POSITION_LOST.PUBLICATION,
-            DATABASE_SLOTS_EXHAUSTED, DATABASE_WAL_LEVEL, and what a statement may raise, such as
-            DATABASE_REPLICATION_ROLE.
+            DATABASE_POSITION_LOST.TWO_PHASE, DATABASE_SLOTS_EXHAUSTED, DATABASE_WAL_LEVEL, DATABASE_STANDBY, and what
+            a statement may raise, such as DATABASE_REPLICATION_ROLE.
     """
     assert session.raw.autocommit, "slot creation must not share a transaction with writes"
     work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock())
     with work.cursor, named_errors(session.connection), _lock(work):
+        if _query(work, "SELECT pg_is_in_recovery()"):
+            raise SourceError("DATABASE_STANDBY")
         has_slot = _find_slot(work)
+        if _query(work, "SELECT two_phase FROM pg_replication_slots WHERE slot_name = %s", work.slot):
+            raise SourceError("DATABASE_POSITION_LOST.TWO_PHASE", slot=work.slot)
         added, settled = _ensure_publication(work, tables, has_slot=has_slot)
         lsn = _slot_position(work) if has_slot else _create_slot(work)
         if not (settled and has_slot):
@@ -222,7 +227,8 @@ def _ensure_publication(
     missing = tuple(sorted(set(tables) - _published(work)))
     if comment is not None and not missing:
         return (), not comment.endswith(_UNSETTLED)
-    names = sql.SQL(", ").join(sql.Identifier(name.schema, name.table) for name in missing)
+    # Without ONLY, tables that inherit from it are published, too: the database refuses to update one without a key.
+    names = sql.SQL(", ").join(sql.SQL("ONLY {}").format(sql.Identifier(name.schema, name.table)) for name in missing)
     publication = sql.Identifier(work.publication)
     if comment is not None:
         change = sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(publication, names)
@@ -287,17 +293,17 @@ def _published(work: _Work) -> set[TableName]:
 
 
 def _find_slot(work: _Work) -> bool:
-    """Whether the slot exists, as one that we may use."""
+    """Whether the slot exists, as one that we may use or drop."""
     work.cursor.execute(
-        "SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), current_database(), temporary, two_phase"
+        "SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), current_database(), temporary"
         " FROM pg_replication_slots WHERE slot_name = %s",
         [work.slot],
     )
     row = work.cursor.fetchone()
     if row is None:
         return False
-    plugin, database, current, temporary, two_phase = row
-    if plugin != PLUGIN or database != current or temporary or two_phase:
+    plugin, database, current, temporary = row
+    if plugin != PLUGIN or database != current or temporary:
         raise UserError("DATABASE_SLOT_NOT_OURS", slot=work.slot, plugin=plugin, database=database)
     return True
 

@@ -16,9 +16,10 @@ from framework.sources.databases.postgres.seen_partitions import SeenPartitions
 from framework.sources.databases.postgres.session import Session
 
 _VERSION = 1
+_NO_TIME = 0
 _SLOT = """
 SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), coalesce(wal_status, 'lost'), confirmed_flush_lsn,
-       coalesce(to_jsonb(s) ->> 'invalidation_reason', 'wal_removed')
+       coalesce(to_jsonb(s) ->> 'invalidation_reason', 'wal_removed'), two_phase
 FROM pg_replication_slots AS s WHERE slot_name = %s
 """
 _INVALIDATIONS = {
@@ -44,7 +45,8 @@ class StoredPosition:
         lsn: all transactions that end at or before it are durable here.
         identity: the server and the database.
         seen: partitions and truncates in the log up to there, which the catalog may not show any more.
-        last: the end of the last transaction that was read; None if none was, or by an earlier release.
+        last: the end of the last transaction that was read, or where reading began (`none_from`); None if an earlier
+            release read none.
     """
 
     slot: str
@@ -131,6 +133,11 @@ def check_position(session: Session, stored: StoredPosition) -> Gap | None:
         return _server_gap(session, stored) or _slot_gap(cursor, stored) or _publication_gap(cursor, stored)
 
 
+def none_from(lsn: int) -> Commit:
+    """Return the last transaction of a position up to which none was read since this one; it has no time."""
+    return Commit(position=lsn, end=lsn, commit_microseconds=_NO_TIME)
+
+
 def other_slot_gap(stored: StoredPosition, slot: str, publication: str) -> Gap | None:
     """Return the gap of a stored position in the log of another slot or publication than the named ones; else None.
 
@@ -158,6 +165,8 @@ def unconfirmed_from(session: Session, stored: StoredPosition) -> int | None:
     if stored.last is None:
         return None
     confirmed = parse_lsn(session.rows(_SLOT, [stored.slot])[0][3])
+    if stored.last.commit_microseconds == _NO_TIME and confirmed < stored.last.end:
+        return None  # what is between was read from another checkpoint, or never
     return confirmed if confirmed < stored.lsn else None
 
 
@@ -203,7 +212,7 @@ def _slot_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
     row = cursor.fetchone()
     if row is None:
         return _gap(stored, "SLOT_MISSING")
-    plugin, database, status, confirmed, reason = row
+    plugin, database, status, confirmed, reason, is_two_phase = row
     if plugin != "pgoutput" or database != stored.identity.database:
         return _gap(stored, "SLOT_REPLACED", plugin=plugin, database=database)
     if confirmed is None:  # another one of this name is being made
@@ -214,7 +223,7 @@ def _slot_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
     if parse_lsn(confirmed) > stored.lsn:
         # START_REPLICATION would start at the confirmed position, without an error.
         return _gap(stored, "SLOT_AHEAD", confirmed=confirmed)
-    return None
+    return _gap(stored, "TWO_PHASE") if is_two_phase else None
 
 
 def _publication_gap(cursor: Any, stored: StoredPosition) -> Gap | None:

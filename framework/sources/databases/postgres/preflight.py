@@ -31,7 +31,9 @@ _SERVER = """
     FROM pg_database AS d, pg_roles AS r
     WHERE d.datname = current_database() AND r.rolname = current_user
 """
-_SLOT = "SELECT plugin::text, database::text, wal_status, active FROM pg_replication_slots WHERE slot_name = %s"
+_SLOT = (
+    "SELECT plugin::text, database::text, wal_status, active, two_phase FROM pg_replication_slots WHERE slot_name = %s"
+)
 # Text of the publication's operations; the owner may change it.
 _PUBLICATION = """
     SELECT pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot, pg_has_role(pubowner, 'USAGE'),
@@ -50,6 +52,7 @@ class _Slot:
     database: str | None
     wal_status: str | None
     is_active: bool
+    is_two_phase: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +161,8 @@ def _slot_findings(server: _Server, name: str, slot: _Slot | None) -> Iterator[F
         )  # fmt: skip
     elif slot.wal_status == "lost":
         yield Finding.of("DATABASE_SLOT_LOST", Severity.ERROR, slot=name, statement=drop)
+    elif slot.is_two_phase:
+        yield Finding.of("DATABASE_POSITION_LOST.TWO_PHASE", Severity.ERROR, slot=name)
 
 
 def _read_slot(session: Session, name: str) -> _Slot | None:
@@ -182,7 +187,7 @@ def _missing_publication(
 ) -> Iterator[Finding]:
     existing = [table for table in checked if table.is_owned is not None]
     if publication is None and not (server.may_create and all(table.is_owned for table in existing)):
-        listed = ", ".join(table.name.quoted for table in existing)
+        listed = ", ".join(f"ONLY {table.name.quoted}" for table in existing)
         yield Finding.of(
             "DATABASE_PUBLICATION_MISSING", Severity.ERROR, publication=name,
             statement=f"CREATE PUBLICATION {quote_identifier(name)} FOR TABLE {listed} "

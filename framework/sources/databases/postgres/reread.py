@@ -33,7 +33,7 @@ from framework.sources.databases.postgres.changes import PendingRow
 from framework.sources.databases.postgres.chunk_sql import search_path_sql
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.pgoutput import OMITTED, Relation, Row, Value
-from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.session import FLUSH_LOG, Session
 from framework.sources.databases.tables import TableName, quote_identifier
 
 _POLL_SECONDS = 0.01
@@ -123,6 +123,8 @@ class OmittedValues:
             for piece in _pieces(members, lambda: self.rows_per_query):
                 rows = self._read_pieces([pending[index] for index in piece])
                 found.update(zip(piece, rows, strict=True))
+        if found:  # may be of transactions that a crash of the server would take away
+            self._session().rows(FLUSH_LOG)
         return [found[index] for index in range(len(pending))]
 
     def wait_until_visible(self, xids: Iterable[int]) -> None:

@@ -40,6 +40,14 @@ EXACT_SETTINGS: Mapping[str, str] = {
     "quote_all_identifiers": "off",  # ADBC knows types by the names of their functions
     "row_security": "off",
 }
+FLUSH_LOG = """
+SELECT pg_logical_emit_message(true, 'sluice', '')::text
+WHERE pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()
+"""
+"""Makes durable what the transactions before it have read; the transaction must be committed.
+
+With `synchronous_commit = off`, others see a commit that a crash of the server takes away, and the log never has.
+"""
 _DEFAULT_SETTINGS = {"statement_timeout": "0"}
 _UNCHECKED = "SQL_ASCII"
 _CANCEL_SECONDS = 0.1
@@ -66,7 +74,8 @@ def connection_parameters(connection: Connection, *, read_only: bool = True) -> 
     """
     with named_errors(connection, connecting=True):
         given = {name: str(value) for name, value in parse_dsn(connection.uri).items()}
-    exact = {**EXACT_SETTINGS, **({"default_transaction_read_only": "on"} if read_only else {})}
+    access = {"default_transaction_read_only": "on" if read_only else "off", "synchronous_commit": "local"}
+    exact = {**EXACT_SETTINGS, **access}
     options = [_options(_DEFAULT_SETTINGS), given.get("options", ""), _options(exact)]
     return {
         **_DEFAULT_PARAMETERS,

@@ -9,8 +9,13 @@ reports the acknowledged position and nothing else.
 from __future__ import annotations
 
 import ctypes
+import os
 import select
+import socket
 import threading
+from contextlib import suppress
+from itertools import cycle
+from math import ceil
 from struct import Struct
 from typing import Any
 
@@ -19,7 +24,7 @@ from framework.foundation.wording import one_line
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.libpq import function, quick, waiting
 from framework.sources.databases.postgres.lsn import format_lsn
-from framework.sources.databases.postgres.session import open_replication
+from framework.sources.databases.postgres.session import Session, open_replication
 
 DATA, KEEPALIVE = b"wk"
 PAYLOAD_START = 25
@@ -33,6 +38,8 @@ _COPY_BOTH = 8
 _MOST_MESSAGES = 1024
 _MOST_BYTES = 1 << 20
 _SQLSTATE = ord("C")
+_WATCH_SECONDS = 0.5
+_CLOSED = getattr(select, "POLLRDHUP", 0)
 _UNDEFINED_OBJECT = b"42704"
 _pack_status = Struct(">cQQQqB").pack
 
@@ -62,19 +69,32 @@ class StartRefusedError(SourceError):
 class ReplicationStream:
     """The stream of a slot from a position on, which also answers the server while its caller is busy.
 
+    A server that shuts down ends all sessions, and then waits until each reader of its log has confirmed all of it. So
+    the stream also ends when the session does.
+
     Args:
         source: the connection to open.
         slot: the slot.
         publication: the publication.
         start: transactions whose commit record starts before this position are not sent.
         feedback_seconds: how often the server gets a status.
+        session: an open session of the same server, which the caller closes after the stream.
 
     Raises:
         StartRefusedError: the server refused.
         SourceError: the connection cannot be opened.
     """
 
-    def __init__(self, source: Connection, *, slot: str, publication: str, start: int, feedback_seconds: float) -> None:
+    def __init__(
+        self,
+        source: Connection,
+        *,
+        slot: str,
+        publication: str,
+        start: int,
+        feedback_seconds: float,
+        session: Session,
+    ) -> None:
         self._source = source
         self._slot, self._publication = slot, publication
         self._connection: Any = open_replication(source)
@@ -92,6 +112,8 @@ class ReplicationStream:
             raise
         self._poll = select.poll()
         self._poll.register(_socket(self._handle), select.POLLIN)
+        self._session_end = select.poll()
+        self._session_end.register(session.raw.fileno(), _CLOSED)  # and whatever else ends a connection
         self._feedback = threading.Thread(target=self._give_feedback, args=[feedback_seconds], daemon=True)
         self._feedback.start()
 
@@ -144,11 +166,23 @@ class ReplicationStream:
 
     def _give_feedback(self, seconds: float) -> None:
         """Report the position again and again, so that the server does not take a slow caller for a dead one."""
-        while not self._closed.wait(seconds):
-            try:
-                self.send_status()
-            except SourceError:  # the caller sees it at its next read
+        parts = ceil(seconds / _WATCH_SECONDS)
+        for part in cycle(range(parts)):
+            if self._closed.wait(seconds / parts):
                 return
+            if self._session_end.poll(0):
+                self._disconnect()
+                return
+            if part == parts - 1:
+                try:
+                    self.send_status()
+                except SourceError:  # the caller sees it at its next read
+                    return
+
+    def _disconnect(self) -> None:
+        """Let the server end the stream, whatever of it is not read; the caller sees it at its next read."""
+        with socket.socket(fileno=os.dup(_socket(self._handle))) as connected, suppress(OSError):
+            connected.shutdown(socket.SHUT_RDWR)
 
     def _take(self) -> list[bytes]:
         messages: list[bytes] = []

@@ -262,5 +262,5 @@ def _membership(
     if not members and not (access.is_owned and publication.is_owned):
         yield Finding.of(
             "DATABASE_PUBLICATION_WITHOUT_TABLE", Severity.ERROR, table=name, publication=publication.name,
-            statement=f"ALTER PUBLICATION {quoted} ADD TABLE {name.quoted}",
+            statement=f"ALTER PUBLICATION {quoted} ADD TABLE ONLY {name.quoted}",
         )  # fmt: skip
