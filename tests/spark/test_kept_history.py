@@ -20,7 +20,9 @@ from framework import pipelines as dp
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.recovery.backups import BackupSelection, drop_backups, list_backups
+from framework.recovery.quarantine.states import RowState
 from framework.run.update.results import UpdateState
+from tests.support.engine_world import EngineWorld
 from tests.support.plain_tables import append_rows, table_rows
 from tests.support.settings import INTERPRETED
 
@@ -227,6 +229,47 @@ def test_rows_that_all_differ_are_not_doubled(lossy: Lossy) -> None:
     # Which of the rows of a key are lost is unknown.
     world.lose("payments", "id = 30 AND tags['a'] = 0")
     assert world.run(**request, history_keys=["id"]) == {"arrivals": "HISTORY_KEYS_AMBIGUOUS"}
+
+
+def test_rows_that_the_refresh_quarantines_are_not_put_back(interpreting: SparkSession, tmp_path: Path) -> None:
+    """A row that the code of the refresh refuses is in the quarantine alone, and a replay writes it once."""
+    world = EngineWorld(interpreting, tmp_path)
+    rules = ["true"]
+
+    def declare() -> None:
+        def notes() -> DataFrame:
+            return interpreting.readStream.format("delta").load(world.source())
+
+        asked: dict[str, Any] = {
+            "table_properties": {"sluice.quarantine": "true"}, "expect_all_or_drop": {"short": rules[0]}
+        }  # fmt: skip
+        dp.temporary_view(name="source_notes")(notes)
+        dp.create_streaming_table("notes", **asked)
+        dp.append_flow(target="notes", name="notes")(notes)
+        for number in (1, 2):
+            dp.create_streaming_table(f"notes{number}", **asked)
+            dp.create_auto_cdc_flow(
+                target=f"notes{number}", source="source_notes", keys=["id"], sequence_by="seq",
+                stored_as_scd_type=number, column_list=["id", "note"],
+            )  # fmt: skip
+
+    tables = ["notes", "notes1", "notes2"]
+    world.feed([(1, "a", 1), (1, "long", 2), (2, "long", 3), (3, "c", 4)], "id INT, note STRING, seq INT")
+    world.run(declare)
+    DeltaTable.forPath(interpreting, world.source()).delete("id = 3")
+    rules[0] = "note <> 'long'"
+    result = world.run(declare, full_refresh=tables, keep_history=True, history_keys=["id", "seq"])
+    assert result.state is UpdateState.COMPLETED
+    assert world.rows("notes") == [(1, "a", 1), (3, "c", 4)]
+    assert world.rows("notes1") == [(1, "a"), (3, "c")]
+    assert world.rows("notes2") == [(1, "a", 1, None), (3, "c", 4, None)]
+    quarantine = world.pipeline(declare).quarantine
+    assert [(each.flow.rpartition(".")[2], each.rows, each.state) for each in quarantine.list()] == [
+        (table, 2, RowState.OPEN) for table in tables
+    ]
+    rules[0] = "true"
+    world.pipeline(declare).quarantine.replay("notes")
+    assert world.rows("notes") == [(1, "a", 1), (1, "long", 2), (2, "long", 3), (3, "c", 4)]
 
 
 def _name(table: str) -> QualifiedName:

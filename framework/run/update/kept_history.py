@@ -29,10 +29,11 @@ from framework.foundation.clock import Clock, milliseconds, timestamp_text
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
-from framework.graph.graph import GraphDataset
+from framework.graph.graph import GraphDataset, GraphFlow
 from framework.plan.history import ALL_COLUMNS
 from framework.run.flows.streaming_query import session_for
 from framework.run.tables.table_store import TableStore
+from framework.run.update.quarantined_again import QuarantinedAgain
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import latest_version, read_tip
 
@@ -125,12 +126,15 @@ class KeptHistory:
         rows.write.format("delta").mode("append").save(path)
         return _read(session, path).count()
 
-    def put_back(self, dataset: GraphDataset, rebuild: Rebuild) -> None:
+    def put_back(self, dataset: GraphDataset, rebuild: Rebuild, flows: Sequence[GraphFlow]) -> None:
         """Write the rows that the rebuild lacks to its copy of the table; a repeated call changes nothing.
+
+        Rows that the rebuild has quarantined are not lacking.
 
         Args:
             dataset: the dataset.
             rebuild: its rebuild, whose flows are done.
+            flows: the flows into the dataset.
 
         Raises:
             UserError: HISTORY_NOT_RECOGNIZED, HISTORY_KEYS_AMBIGUOUS; nothing is written.
@@ -139,10 +143,14 @@ class KeptHistory:
         backup = self._backups.read(dataset.name, rebuild.backup)
         if backup is None:
             raise OperationError("BACKUP_LOST", dataset=dataset.name, number=rebuild.backup)
+        quarantined = QuarantinedAgain(
+            storage=self.store.storage, session=session_for(self.store.spark, {}), dataset=dataset, flows=flows,
+            rebuild=rebuild,
+        )  # fmt: skip
         if dataset.cdc is None:
-            self._append_lost(dataset, rebuild, backup)
+            self._append_lost(dataset, rebuild, backup, quarantined)
         else:
-            self._merge_lost(dataset, rebuild, backup)
+            self._merge_lost(dataset, rebuild, backup, quarantined)
 
     def publish(self, dataset: GraphDataset, rebuild: Rebuild) -> None:
         """Record the version of the table with the rows of the rebuild."""
@@ -152,7 +160,9 @@ class KeptHistory:
         if backup is not None:
             self._backups.write(replace(backup, published_version=version))
 
-    def _merge_lost(self, dataset: GraphDataset, rebuild: Rebuild, backup: Backup) -> None:
+    def _merge_lost(
+        self, dataset: GraphDataset, rebuild: Rebuild, backup: Backup, quarantined: QuarantinedAgain
+    ) -> None:
         assert dataset.cdc is not None
         session, name = session_for(self.store.spark, {}), dataset.name
         auxiliary = self.store.auxiliary(dataset.spec, rebuild.number)
@@ -168,11 +178,17 @@ class KeptHistory:
             target=dataset.cdc, table=table, auxiliary=auxiliary, flow=name,
             application_id=f"{self._application(dataset)}:{rebuild.number}", truncates=has_truncates(copy),
         )  # fmt: skip
-        put_back(copy, rebuilt, destination, found=lambda count: self._found(backup, count))
+        put_back(
+            copy, rebuilt, destination, withheld=quarantined.events(), found=lambda count: self._found(backup, count)
+        )
 
-    def _append_lost(self, dataset: GraphDataset, rebuild: Rebuild, backup: Backup) -> None:
+    def _append_lost(
+        self, dataset: GraphDataset, rebuild: Rebuild, backup: Backup, quarantined: QuarantinedAgain
+    ) -> None:
         session, path = session_for(self.store.spark, {}), str(self.store.address(dataset.spec, rebuild.number).path)
         rebuilt = _read(session, path)
+        for rows in quarantined.rows():
+            rebuilt = rebuilt.unionByName(_aligned(rows, rebuilt.schema), allowMissingColumns=True)
         copy = _aligned(_read(session, self._backups.table(dataset.name, backup.number)), rebuilt.schema)
         keys = () if rebuild.history_keys == ALL_COLUMNS else rebuild.history_keys
         if keys:

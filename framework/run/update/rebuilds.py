@@ -194,7 +194,7 @@ class Rebuilds:
         if backup.number != mark.backup:
             mark = replace(mark, backup=backup.number)
             self._marks.write(dataset.name, mark)
-        self._history.put_back(dataset, mark)
+        self._history.put_back(dataset, mark, self.graph.flows_into(dataset.name))
         failpoint("rebuilds.after_history")
         mark = replace(mark, restored=True)
         self._marks.write(dataset.name, mark)
