@@ -290,7 +290,8 @@ def _is_undone(flow: RewoundFlow) -> Any:
     if flow.origin is None:
         return is_ours
     is_same = F.col("generation") == flow.origin
-    undone = is_same if flow.batch is None else is_same & (F.col("batch") > flow.batch)
+    # Rows that a full refresh has kept are of no batch.
+    undone = is_same & (F.col("batch") > (-1 if flow.batch is None else flow.batch))
     if flow.completed:
         undone = F.lit(False)  # noqa: FBT003 - a literal column
     if flow.until_ms is None:
