@@ -73,7 +73,12 @@ def column_difference(stored: StructType, wanted: StructType) -> str | None:
 
 
 def put_back(
-    copy: StoredTarget, rebuilt: StoredTarget, destination: Destination, *, found: Callable[[int], None]
+    copy: StoredTarget,
+    rebuilt: StoredTarget,
+    destination: Destination,
+    *,
+    withheld: DataFrame | None,
+    found: Callable[[int], None],
 ) -> None:
     """Apply the events that a copy of a target has and the rebuilt target lacks; again, it changes nothing.
 
@@ -81,20 +86,26 @@ def put_back(
         copy: the earlier state of the target.
         rebuilt: the current state of the destination's tables.
         destination: the target and its tables; its application takes these events once, as batch 0.
+        withheld: events that are not put back, with keys, `ORDER` and `OPERATION`; None if there are none.
         found: called with the number of upserts among the events, before any is applied.
     """
     target = destination.target
-    with computed_once(lost_events(copy, rebuilt, target)) as lost:
+    with computed_once(lost_events(copy, rebuilt, target, withheld)) as lost:
         upserts = lost.where(column(OPERATION) == F.lit(UPSERT)).count()
         found(upserts)
         if not lost.isEmpty():
             apply_events(lost, destination, 0)
 
 
-def lost_events(copy: StoredTarget, rebuilt: StoredTarget, target: CdcTarget) -> DataFrame:
-    """Return the events that a copy of a target represents and the rebuilt target does not, as `read_events` does."""
+def lost_events(copy: StoredTarget, rebuilt: StoredTarget, target: CdcTarget, withheld: DataFrame | None) -> DataFrame:
+    """Return the events that a copy of a target represents and the rebuilt target does not, as `read_events` does.
+
+    What is at the point of a withheld event is no event of the copy.
+    """
     read = _keyed_events if target.scd_type == 1 else _historic_events
     old, new = read(copy, target), read(rebuilt, target)
+    if withheld is not None:
+        old = _without(old, withheld, target, _same_point(target))
     known = new.where(_is_certain(target))
     lost = _without(old, known, target, _same_event(target))
     if target.scd_type == 2:

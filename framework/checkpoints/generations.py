@@ -161,7 +161,7 @@ class GenerationStore:
 
     def adopt(
         self, dataset: QualifiedName, flow: QualifiedName, number: int, *, reason: str, start: str | None,
-        after_batch: int | None, rewound_to: int = 0,
+        after_batch: int | None, rewound_to: int = 0, completed: bool = False,
     ) -> None:  # fmt: skip
         """Begin the generation of a rewind, whose checkpoint is complete already, as the current one. Idempotent.
 
@@ -173,6 +173,7 @@ class GenerationStore:
             start: the position its sources started at; None: the flow's own.
             after_batch: the last batch in its checkpoint; None if that is empty.
             rewound_to: the number of the generation that it continues; 0 for none.
+            completed: whether a once flow had written all its data in that generation.
         """
 
         def adopted(manifest: Manifest) -> Manifest:
@@ -181,7 +182,7 @@ class GenerationStore:
             continued = manifest.find(rewound_to)
             generation = Generation(
                 number=number, begun_at=self._now, reason=reason, start=start, current_since=self._since(manifest),
-                after_batch=after_batch, rewound_to=rewound_to,
+                after_batch=after_batch, rewound_to=rewound_to, completed=completed,
                 sources=() if continued is None else continued.sources,
             )  # fmt: skip
             return manifest.begin(generation, after=manifest.last_number, undoes=True)

@@ -47,6 +47,7 @@ class RewoundFlow:
         until_ms: the moment that its table goes back to, in epoch milliseconds; None in a file of an earlier version.
         undone: other generations with batches that leave the table, each with the first of them.
         start: the position its sources started at, as a manifest stores it.
+        completed: whether it is a once flow that had written all its data then, so that it does not run again.
     """
 
     dataset: QualifiedName
@@ -58,6 +59,7 @@ class RewoundFlow:
     until_ms: int | None = None
     undone: tuple[tuple[int, int], ...] = ()
     start: str | None = None
+    completed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 from framework.recovery.quarantine.quarantine import QuarantinedRows
 from framework.recovery.quarantine.replay import Replay
-from framework.recovery.quarantine.states import RowState
 from framework.recovery.quarantine.waiting import WaitingRows
+from framework.run.quarantine.states import RowState
 from framework.views.rows import value_cell
 from framework.views.table import Cell, Column, Table, Tone
 

@@ -142,6 +142,7 @@ def _flow_name(found: FlowRewind, short: ShortNames) -> str:
 def _continues(found: FlowRewind) -> str:
     flow = found.flow
     place = "anew" if flow.batch is None else f"after batch {flow.batch} of generation {flow.origin}"
+    place = "completed" if flow.completed else place
     return f"{place}, as generation {flow.generation}"
 
 

@@ -53,10 +53,35 @@ DELTA_DIAGNOSES = (
         faults=(
             Fault(condition="DELTA_SCHEMA_CHANGED", sqlstate="KD007"),
             Fault(condition="DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART", sqlstate="KD007"),
-            Fault(condition="DELTA_STREAMING_METADATA_EVOLUTION", sqlstate="22000"),
-            Fault(condition="DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION", sqlstate="KD002"),
         ),
         ways=(Way.RUN_AGAIN, Way.TRACK_SCHEMA, Way.RESET_AFTER_CHANGE, Way.RESET_START, Way.FULL_REFRESH),
+    ),
+    Diagnosis(
+        name="DELTA_SCHEMA_RECORDED",
+        meaning=(
+            "The flow tracks the columns of its Delta source. Delta has recorded them, or a change of them, and reads "
+            "on with them when the flow starts again."
+        ),
+        faults=(Fault(condition="DELTA_STREAMING_METADATA_EVOLUTION", sqlstate="22000"),),
+        ways=(Way.RUN_AGAIN,),
+    ),
+    Diagnosis(
+        name="DELTA_SCHEMA_CHANGE_NOT_ALLOWED",
+        meaning=(
+            "The flow tracks the columns of its Delta source, and has read up to a change that renames or drops a "
+            "column, or changes its type. Delta reads on when the code allows the change."
+        ),
+        faults=(Fault(condition="DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION", sqlstate="KD002"),),
+        ways=(Way.ALLOW_CHANGE,),
+    ),
+    Diagnosis(
+        name="DELTA_SCHEMA_LOG_MISPLACED",
+        meaning=(
+            "The read option `schemaTrackingLocation` is a folder outside of the checkpoint that the flow runs with, "
+            "such as that of an earlier checkpoint."
+        ),
+        faults=(Fault(condition="DELTA_STREAMING_SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT", sqlstate="22000"),),
+        ways=(Way.TRACK_SCHEMA,),
     ),
     Diagnosis(
         name="DELTA_HISTORY_GONE",

@@ -11,6 +11,7 @@ class Way(StrEnum):
 
     RESTORE = "restore the code"
     TRACK_SCHEMA = "track the schema"
+    ALLOW_CHANGE = "allow the change"
     ROLL_BACK = "roll back"
     RESET_HERE = "reset to the position"
     RESET_PARTITIONS = "reset the lost partitions"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from framework.cdc.model.reserved_names import END_AT
+from framework.checkpoints.manifest import GenerationState
 from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.operators import read_query
 from framework.checkpoints.roll_back import last_kept
@@ -266,6 +267,20 @@ def _keeps_history(case: Case) -> bool:
     return any(column["name"] == END_AT for column in columns)
 
 
+def _track_schema(case: Case) -> WayOut | None:
+    """Return the option that tracks the columns of a source, with the only folder that Delta takes for it."""
+    building = case.manifest.in_state(GenerationState.BUILDING)
+    checkpoint = case.checkpoint if building is None else case.path_of(building)
+    if checkpoint is None or not case.flow.streaming:
+        return None
+    text = (
+        f"Set the read option `schemaTrackingLocation` to `{checkpoint}/_schema_log`, and run again until Delta asks "
+        "to allow the change: it reads up to it, and stops each time that it has recorded columns. Delta takes only a "
+        "folder in the flow's checkpoint, so a reset, a rewind or a full refresh needs that of the new checkpoint."
+    )
+    return WayOut(way=Way.TRACK_SCHEMA, text=text)
+
+
 def _resume(case: Case) -> WayOut | None:
     """Return the end of a hold, of the flow's table or of its whole gateway; None if neither is held."""
     found = case.ingested()
@@ -294,10 +309,11 @@ def _person(way: Way, text: str) -> Callable[[Case], WayOut]:
 
 _WAYS: Mapping[Way, Callable[[Case], WayOut | None]] = {
     Way.RESTORE: _restore,
-    Way.TRACK_SCHEMA: _person(
-        Way.TRACK_SCHEMA,
-        "Set the read option `schemaTrackingLocation` to a folder of its own. Then Delta reads up to the change, and "
-        "asks before it goes on with the new columns.",
+    Way.TRACK_SCHEMA: _track_schema,
+    Way.ALLOW_CHANGE: _person(
+        Way.ALLOW_CHANGE,
+        "Set the read option `allowSourceColumnRename`, `allowSourceColumnDrop` or `allowSourceColumnTypeChange` to "
+        "`always`, as the change is one, and run again. Rows from after the change have the new columns.",
     ),
     Way.ROLL_BACK: _roll_back,
     Way.RESET_HERE: _reset_here,

@@ -17,9 +17,9 @@ from framework.foundation.nearest import meant_names, qualified_hint
 from framework.graph.graph import DataflowGraph
 from framework.record.drafts import user_action
 from framework.recovery.quarantine.replay import Replay, replay_rows
-from framework.recovery.quarantine.states import RowState, RowStates
 from framework.recovery.quarantine.waiting import WaitingRows
 from framework.run.flows.streaming_query import session_for
+from framework.run.quarantine.states import RowState, RowStates
 from framework.run.quarantine.table import QuarantineTable
 from framework.run.tables.table_store import TableStore
 from framework.run.update.checkpoint_actions import changing, user_name

@@ -33,11 +33,11 @@ from framework.foundation.failpoints import failpoint
 from framework.foundation.names import string_literal
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.recovery.quarantine.fitting import Fitting
-from framework.recovery.quarantine.states import CLAIM, REPLAY_NUMBER, RowState, RowStates, replay_application
 from framework.run.flows.expectations import reasons
 from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.append_once import append_once
 from framework.run.quarantine.faults import checked_rows, faults_of
+from framework.run.quarantine.states import CLAIM, REPLAY_NUMBER, RowState, RowStates, replay_application
 from framework.run.quarantine.table import ID, LOST, REASONS, QuarantineTable
 from framework.run.quarantine.values import from_variant
 from framework.run.tables.table_store import TableStore

@@ -220,6 +220,8 @@ class Checks:
         """Return where a flow reads on, in words, for each of its sources."""
         if flow.spec.from_snapshots:
             return ("the next snapshot is compared with the table",)
+        if position.is_done:
+            return ("nothing: it has run",)
         if position.batch is None or not is_stream(flow):
             return ("from the start",)
         found = [

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import Generation, GenerationState
 from framework.checkpoints.offsets import read_progress
+from framework.checkpoints.rebuilds import Rebuild
 from framework.checkpoints.reset_requests import ResetRequests
 from framework.checkpoints.rewinds import RewoundFlow, RewoundTable
 from framework.foundation.clock import SystemClock
@@ -154,6 +155,7 @@ class Decision:
                     until_ms=cut.moment_of(table.dataset.name).time_ms,
                     undone=tuple(self._undone(flow, table, cut)),
                     start=None if origin is None else origin.start,
+                    completed=self._has_completed(flow, position),
                 )  # fmt: skip
 
     def _stays(
@@ -171,10 +173,19 @@ class Decision:
             reads_restored = any(place.table_id in restored for place in position.places)
             return is_current and is_last and not reads_restored and not self._wrote_later(flow, table, current, cut)
         if not flow.spec.from_snapshots and position.is_done:
-            return True
+            # A later generation may have rows in the quarantine, such as those of a full refresh that is undone.
+            return is_current
         application = self._positions.application(flow, table.dataset, current)
         taken = table.history.last_taken([application], table.tip)
         return is_current and position.batch == (None if taken is None else taken[2])
+
+    def _has_completed(self, flow: GraphFlow, position: FlowPosition) -> bool:
+        """Whether a once flow had written all its data."""
+        if not is_stream(flow):
+            return position.is_done
+        if position.generation is None or not position.generation.completed:
+            return False
+        return position.batch == read_progress(self.store.storage, position.checkpoint).last_commit_batch
 
     def _wrote_later(self, flow: GraphFlow, table: StoredTable, current: Generation, cut: Cut) -> bool:
         application = self._positions.application(flow, table.dataset, current)
@@ -186,11 +197,27 @@ class Decision:
 
     def _undone(self, flow: GraphFlow, table: StoredTable, cut: Cut) -> Iterator[tuple[int, int]]:
         """Yield the generations with batches in the commits that are undone, each with the first of them."""
+        version = cut.moment_of(table.dataset.name).version
+        published = self._published(table, version)
         for generation in self._positions.manifest(table.dataset.name, flow.spec.name).generations:
             application = self._positions.application(flow, table.dataset, generation)
-            batches = batches_after(table.history, application, cut.moment_of(table.dataset.name).version)
-            if batches:
+            batches = batches_after(table.history, application, version)
+            if generation.fingerprint in published:
+                yield generation.number, 0
+            elif batches:
                 yield generation.number, min(batches)
+
+    def _published(self, table: StoredTable, version: int) -> frozenset[str]:
+        """Return the marks of the full refreshes that a table got after a version, whose commits have no batches."""
+        application = Rebuild.application(self.graph.pipeline, table.dataset.name)
+        found: dict[bool, set[int]] = {True: set(), False: set()}
+        for each in map(table.history.commit, table.history.versions):
+            found[each.version > version].update(
+                number
+                for name, number in each.batches.items()
+                if name == application or name.startswith(f"{application}:")
+            )
+        return frozenset(Rebuild(number=number).generation_mark for number in found[True] - found[False])
 
     def _replays(self, table: StoredTable, cut: Cut) -> Iterator[str]:
         """Yield the replays of quarantined rows in the commits that are undone."""

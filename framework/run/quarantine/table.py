@@ -33,7 +33,7 @@ from framework.run.quarantine.values import to_variant
 from framework.sources.delta.log import latest_version
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
 REASONS, FILE = "__sluice_reasons", "__sluice_file"
 """Columns of a flow's rows: why a row is quarantined (an empty array if it is not), and the file of the row."""
@@ -44,7 +44,11 @@ ID, LOST = "__sluice_id", "__sluice_lost"
 OWN_COLUMNS = frozenset({REASONS, FILE, ID, LOST})
 """The names that no column of a flow with a quarantine may have."""
 
+KEPT = "sluice:kept"
+"""The transaction of rows that no batch of their generation has read: a full refresh with history has kept them."""
+
 _FOLDER = "quarantine"
+_BEFORE_ALL_BATCHES = -1
 _FEW_ROWS = 100_000
 SCHEMA = StructType(
     [
@@ -157,6 +161,21 @@ class QuarantineTable:
         """Delete the rows of a batch that runs again and quarantines nothing."""
         if self.has_rows(batch.condition):
             self.table().delete(batch.condition)
+
+    def keep(self, ids: DataFrame, flow: QualifiedName, generation: int) -> None:
+        """Make rows those of another generation, whose batches do not have them: one commit.
+
+        Args:
+            ids: the ids of rows of the flow, in the column `ID`.
+            flow: the flow.
+            generation: the generation of the flow.
+        """
+        name = string_literal(str(flow))
+        merge = self.table().alias("kept").merge(ids.alias("chosen"), f"kept.flow = {name} AND kept.id = chosen.{ID}")
+        values: dict[str, str | Column] = {
+            "generation": F.lit(generation), "batch": F.lit(_BEFORE_ALL_BATCHES), "transaction": F.lit(KEPT)
+        }  # fmt: skip
+        merge.whenMatchedUpdate(set=values).execute()
 
     def has_rows(self, condition: str) -> bool:
         """Whether a row meets a condition."""

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING
 from delta import DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
-from pyspark.sql.window import Window
 
 from framework.cdc.delta.auxiliary_table import mapped_properties
 from framework.cdc.delta.destination import Destination
 from framework.cdc.delta.table_version import read_table
 from framework.cdc.history import StoredTarget, column_difference, has_truncates, history_difference, put_back
-from framework.cdc.model.columns import align_column, column, match_field
-from framework.cdc.model.equality import comparable
+from framework.cdc.model.columns import column, match_field
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.checkpoints.backups import Backup, BackupStore
 from framework.checkpoints.rebuilds import Rebuild
@@ -29,17 +27,19 @@ from framework.foundation.clock import Clock, milliseconds, timestamp_text
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
-from framework.graph.graph import GraphDataset
+from framework.graph.graph import GraphDataset, GraphFlow
 from framework.plan.history import ALL_COLUMNS
 from framework.run.flows.streaming_query import session_for
 from framework.run.tables.table_store import TableStore
+from framework.run.update.history_rows import IDENTITY, aligned, identified, lost_by_keys, lost_rows
+from framework.run.update.quarantined_again import QuarantinedAgain
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import latest_version, read_tip
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_IDENTITY, _NUMBER, _COUNT = "__sluice_identity", "__sluice_number", "__sluice_count"
+_NUMBER, _COUNT = "__sluice_number", "__sluice_count"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,12 +125,15 @@ class KeptHistory:
         rows.write.format("delta").mode("append").save(path)
         return _read(session, path).count()
 
-    def put_back(self, dataset: GraphDataset, rebuild: Rebuild) -> None:
+    def put_back(self, dataset: GraphDataset, rebuild: Rebuild, flows: Sequence[GraphFlow]) -> None:
         """Write the rows that the rebuild lacks to its copy of the table; a repeated call changes nothing.
+
+        Rows that the rebuild has quarantined are not lacking.
 
         Args:
             dataset: the dataset.
             rebuild: its rebuild, whose flows are done.
+            flows: the flows into the dataset.
 
         Raises:
             UserError: HISTORY_NOT_RECOGNIZED, HISTORY_KEYS_AMBIGUOUS; nothing is written.
@@ -139,10 +142,14 @@ class KeptHistory:
         backup = self._backups.read(dataset.name, rebuild.backup)
         if backup is None:
             raise OperationError("BACKUP_LOST", dataset=dataset.name, number=rebuild.backup)
+        quarantined = QuarantinedAgain(
+            storage=self.store.storage, session=session_for(self.store.spark, {}), dataset=dataset, flows=flows,
+            rebuild=rebuild,
+        )  # fmt: skip
         if dataset.cdc is None:
-            self._append_lost(dataset, rebuild, backup)
+            self._append_lost(dataset, rebuild, backup, quarantined)
         else:
-            self._merge_lost(dataset, rebuild, backup)
+            self._merge_lost(dataset, rebuild, backup, quarantined)
 
     def publish(self, dataset: GraphDataset, rebuild: Rebuild) -> None:
         """Record the version of the table with the rows of the rebuild."""
@@ -152,7 +159,9 @@ class KeptHistory:
         if backup is not None:
             self._backups.write(replace(backup, published_version=version))
 
-    def _merge_lost(self, dataset: GraphDataset, rebuild: Rebuild, backup: Backup) -> None:
+    def _merge_lost(
+        self, dataset: GraphDataset, rebuild: Rebuild, backup: Backup, quarantined: QuarantinedAgain
+    ) -> None:
         assert dataset.cdc is not None
         session, name = session_for(self.store.spark, {}), dataset.name
         auxiliary = self.store.auxiliary(dataset.spec, rebuild.number)
@@ -168,16 +177,22 @@ class KeptHistory:
             target=dataset.cdc, table=table, auxiliary=auxiliary, flow=name,
             application_id=f"{self._application(dataset)}:{rebuild.number}", truncates=has_truncates(copy),
         )  # fmt: skip
-        put_back(copy, rebuilt, destination, found=lambda count: self._found(backup, count))
+        put_back(
+            copy, rebuilt, destination, withheld=quarantined.events(), found=lambda count: self._found(backup, count)
+        )
 
-    def _append_lost(self, dataset: GraphDataset, rebuild: Rebuild, backup: Backup) -> None:
+    def _append_lost(
+        self, dataset: GraphDataset, rebuild: Rebuild, backup: Backup, quarantined: QuarantinedAgain
+    ) -> None:
         session, path = session_for(self.store.spark, {}), str(self.store.address(dataset.spec, rebuild.number).path)
         rebuilt = _read(session, path)
-        copy = _aligned(_read(session, self._backups.table(dataset.name, backup.number)), rebuilt.schema)
+        for rows in quarantined.rows():
+            rebuilt = rebuilt.unionByName(aligned(rows, rebuilt.schema), allowMissingColumns=True)
+        copy = aligned(_read(session, self._backups.table(dataset.name, backup.number)), rebuilt.schema)
         keys = () if rebuild.history_keys == ALL_COLUMNS else rebuild.history_keys
         if keys:
             self._check_keys(dataset, copy, rebuilt, keys, self._backups.table(dataset.name, backup.number))
-        lost = _lost_keys(copy, rebuilt, keys) if keys else _lost_rows(copy, rebuilt)
+        lost = lost_by_keys(copy, rebuilt, keys) if keys else lost_rows(copy, rebuilt)
         count = lost.count()
         if count and count == backup.rows and not keys and not rebuilt.isEmpty():
             raise UserError(
@@ -197,10 +212,10 @@ class KeptHistory:
             UserError: HISTORY_KEYS_AMBIGUOUS.
         """
         had, has = (
-            _identified(rows, keys).groupBy(_IDENTITY).agg(F.count(F.lit(1)).alias(name))
+            identified(rows, keys).groupBy(IDENTITY).agg(F.count(F.lit(1)).alias(name))
             for rows, name in ((copy, _COUNT), (rebuilt, _NUMBER))
         )
-        count = had.join(has, _IDENTITY).where(column(_NUMBER) < column(_COUNT)).count()
+        count = had.join(has, IDENTITY).where(column(_NUMBER) < column(_COUNT)).count()
         if count:
             raise UserError(
                 "HISTORY_KEYS_AMBIGUOUS", location=dataset.spec.location, dataset=dataset.name, keys=", ".join(keys),
@@ -221,34 +236,3 @@ class KeptHistory:
 
 def _read(session: SparkSession, path: str) -> DataFrame:
     return read_table(session, TableAddress(path=path))
-
-
-def _aligned(rows: DataFrame, schema: StructType) -> DataFrame:
-    """Return rows with the columns and types of another schema; columns that it does not have are left out."""
-    pairs = [(field, match_field(rows.schema, field.name)) for field in schema.fields]
-    return rows.select(
-        *(align_column(column(own.name), own.dataType, field.dataType).alias(field.name) for field, own in pairs if own)
-    )
-
-
-def _lost_keys(copy: DataFrame, rebuilt: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return the rows of the copy whose keys the rebuild does not have."""
-    known = _identified(rebuilt, keys).select(_IDENTITY).distinct()
-    return _identified(copy, keys).join(known, _IDENTITY, "left_anti").drop(_IDENTITY)
-
-
-def _lost_rows(copy: DataFrame, rebuilt: DataFrame) -> DataFrame:
-    """Return the rows of the copy that the rebuild does not have: of equal rows as many as it has fewer."""
-    counts = _identified(rebuilt, copy.columns).groupBy(_IDENTITY).agg(F.count(F.lit(1)).alias(_COUNT))
-    alike = Window.partitionBy(_IDENTITY).orderBy(F.lit(0))
-    numbered = _identified(copy, copy.columns).withColumn(_NUMBER, F.row_number().over(alike))
-    joined = numbered.join(counts, _IDENTITY, "left")
-    is_lost = column(_NUMBER) > F.coalesce(column(_COUNT), F.lit(0))
-    return joined.where(is_lost).drop(_IDENTITY, _NUMBER, _COUNT)
-
-
-def _identified(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return rows with `_IDENTITY`, the values of columns as one struct, which is never null."""
-    fields = [field for name in names if (field := match_field(rows.schema, name)) is not None]
-    values = [comparable(column(field.name), field.dataType).alias(f"c{place}") for place, field in enumerate(fields)]
-    return rows.withColumn(_IDENTITY, F.struct(*values))

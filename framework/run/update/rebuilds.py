@@ -16,6 +16,7 @@ The effects in order, and why a crash after each is safe:
    add would be in the checkpoints and in the copy, but not in the table, whose transaction n is done;
 4. AUTO CDC's auxiliary table, then the table is replaced by the copy's, as transaction n -> a repeated write is
    skipped;
+   With history: quarantined rows that the sources no longer have are kept open -> again, nothing changes;
 5. the mark "rebuild n is published" is written;
 6. each generation is promoted atomically, and flows that the rebuild does not have lose theirs, because their rows are
    gone -> the next update does the rest;
@@ -60,6 +61,7 @@ from framework.run.tables.table_store import TableStore
 from framework.run.tables.wider_columns import support_types
 from framework.run.update.fault_classification import fault_of
 from framework.run.update.kept_history import KeptHistory
+from framework.run.update.kept_quarantine import KeptQuarantine
 from framework.sources.delta.history import CommitHistory
 
 _CONSTRAINT = "delta.constraints."
@@ -194,7 +196,7 @@ class Rebuilds:
         if backup.number != mark.backup:
             mark = replace(mark, backup=backup.number)
             self._marks.write(dataset.name, mark)
-        self._history.put_back(dataset, mark)
+        self._history.put_back(dataset, mark, self.graph.flows_into(dataset.name))
         failpoint("rebuilds.after_history")
         mark = replace(mark, restored=True)
         self._marks.write(dataset.name, mark)
@@ -254,6 +256,7 @@ class Rebuilds:
     def _published(self, dataset: GraphDataset, mark: Rebuild) -> Rebuild:
         if mark.backup is not None:
             self._history.publish(dataset, mark)
+            KeptQuarantine(store=self.store, graph=self.graph, dataset=dataset, rebuild=mark).keep()
         mark = replace(mark, published=True)
         self._marks.write(dataset.name, mark)
         failpoint("rebuilds.after_mark")

@@ -187,6 +187,7 @@ class Rewinds:
         GenerationStore(storage, self.clock).adopt(
             flow.dataset, flow.flow, flow.generation, reason=f"rewound to {rewind.to} by sluice rewind",
             start=flow.start, after_batch=flow.batch, rewound_to=flow.origin or 0,
+            completed=flow.completed,
         )  # fmt: skip
         mark = read_mark(storage, flow.dataset, flow.flow)
         if path is not None:
@@ -289,7 +290,10 @@ def _is_undone(flow: RewoundFlow) -> Any:
     if flow.origin is None:
         return is_ours
     is_same = F.col("generation") == flow.origin
-    undone = is_same if flow.batch is None else is_same & (F.col("batch") > flow.batch)
+    # Rows that a full refresh has kept are of no batch.
+    undone = is_same & (F.col("batch") > (-1 if flow.batch is None else flow.batch))
+    if flow.completed:
+        undone = F.lit(False)  # noqa: FBT003 - a literal column
     if flow.until_ms is None:
         return is_ours & (undone | (F.col("generation") > flow.origin))
     # A roll-back makes an earlier generation current again, so a higher number does not mean a later batch.

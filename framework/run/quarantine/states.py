@@ -15,6 +15,7 @@ from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.rebuilds import last_refresh
 from framework.foundation.table_address import TableAddress
 from framework.run.quarantine.append_once import has_taken, last_taken
+from framework.run.quarantine.table import KEPT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
@@ -121,12 +122,16 @@ class RowStates:
 
     def _is_of_stream(self, manifest: Manifest, generation: Generation, origin: Row) -> bool:
         """Whether rows of an append are of the stream that a generation runs now; its id does not depend on a clock."""
+        if origin["transaction"] == KEPT:
+            return True
         path = GenerationStore(self.store.storage).path(manifest.dataset, manifest.flow, generation.number)
         stream = generation.query or read_progress(self.store.storage, path).query_id
         return stream is not None and origin["transaction"] == stream
 
     def _last_committed(self, manifest: Manifest, generation: Generation, origin: Row) -> int | None:
         """Return the last batch of a generation whose rows are in the target; None for all."""
+        if origin["transaction"] == KEPT:
+            return None
         if generation.state is GenerationState.BUILDING:
             return -1
         if generation.completed:
