@@ -55,7 +55,7 @@ _LEAVES = (
     BinaryType, BooleanType, ByteType, DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, ShortType,
     StringType, TimestampNTZType, TimestampType,
 )  # fmt: skip
-_SAME_IN_ARROW = (BooleanType, ByteType, DoubleType, IntegerType, LongType, ShortType, StringType)
+_SAME_IN_ARROW = (BooleanType, ByteType, DoubleType, IntegerType, LongType, ShortType, StringType, TimestampType)
 _FEATURES = {"deletionVectors", "timestampNtz"}
 _BITMAP_MAGIC = 1681511377  # of the format of Delta's protocol
 _first_commits: dict[tuple[object, ...], dict[str, str]] = {}
@@ -112,8 +112,10 @@ def _arrow_table(rows: Sequence[Sequence[Any]], ddl: str) -> pa.Table | None:
     assert isinstance(schema, StructType)
     if not rows or not all(type(field.dataType) in _SAME_IN_ARROW for field in schema):
         return None
+    if any(isinstance(value, datetime) and value.tzinfo is None for row in rows for value in row):
+        return None  # Spark takes it for the local time of the process, Arrow for that of UTC
     columns = zip(*rows, strict=True)
-    kinds = to_arrow_schema(schema)
+    kinds = to_arrow_schema(schema, timezone="UTC")
     return pa.table([pa.array([*values], kind) for values, kind in zip(columns, kinds.types, strict=True)], kinds)
 
 
@@ -234,14 +236,14 @@ def _read(folder: Path, file: str, vector: str, wanted: StructType) -> Iterator[
     table = pq.ParquetFile(folder / file, coerce_int96_timestamp_unit="us").read()
     if deleted := _deleted(folder, json.loads(vector)):
         table = table.take([place for place in range(table.num_rows) if place not in deleted])
-    present = {*table.column_names}
+    present, row = {*table.column_names}, Row(*wanted.fieldNames())
     columns = [
-        [_value(value, field.dataType) for value in table.column(field.name).to_pylist()]
+        _values(table.column(field.name).to_pylist(), field.dataType)
         if field.name in present
         else [None] * table.num_rows
         for field in wanted.fields
     ]
-    return (_row(wanted, list(values)) for values in zip(*columns, strict=True))
+    return (row(*values) for values in zip(*columns, strict=True))
 
 
 def _actions(path: str) -> list[dict[str, Any]]:
@@ -310,6 +312,13 @@ def _is_plain(kind: DataType) -> bool:
     if isinstance(kind, MapType):
         return _is_plain(kind.keyType) and _is_plain(kind.valueType)
     return type(kind) in _LEAVES
+
+
+def _values(values: list[Any], kind: DataType) -> list[Any]:
+    """The values of a column as Spark returns them."""
+    if isinstance(kind, StructType | ArrayType | MapType | TimestampType):
+        return [_value(value, kind) for value in values]
+    return values
 
 
 def _value(value: Any, kind: DataType) -> Any:
