@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from contextlib import suppress
 
 import pyspark.sql.streaming.python_streaming_source_runner as runner
@@ -34,7 +35,10 @@ def main(address: str) -> None:
         while sys.stdin not in (ready := select.select([calls, sys.stdin], [], [])[0]):
             assert ready
             line, _ = calls.accept()
-            if os.fork() == 0:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # NumPy has threads, which no fork uses
+                process = os.fork()
+            if process == 0:
                 calls.close()
                 sys.exit(_answer(line))
             line.close()
