@@ -53,11 +53,12 @@ def test_deleted_rows_of_a_file_are_left_out(spark: SparkSession, rows: int, tmp
 
 
 def test_rows_that_are_not_plain_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """Partitions, variants, wider types, and a log without its begin."""
+    """Partitions by DOUBLE, variants, wider types, and a log without its begin."""
     tables = {name: str(tmp_path / name) for name in ("parted", "variant", "wider", "short")}
     for path in tables.values():
         frame = spark.sql("SELECT id, id AS n, parse_json('1') AS any_type FROM range(3)").coalesce(1)
         frame = frame if path.endswith("variant") else frame.drop("any_type")
+        frame = frame.withColumn("id", F.col("id").cast("double")) if path.endswith("parted") else frame
         writer = frame.write.format("delta").option("delta.enableDeletionVectors", "true")
         writer = writer.option("delta.enableTypeWidening", str(path.endswith("wider")).lower())
         (writer.partitionBy("id") if path.endswith("parted") else writer).save(path)
@@ -65,6 +66,21 @@ def test_rows_that_are_not_plain_are_those_of_spark(spark: SparkSession, tmp_pat
     assert {name: plain_rows(path, list) for name, path in tables.items()} == dict.fromkeys(tables)
     (tmp_path / "aside").rename(Path(tables["short"], "_delta_log", f"{0:020d}.json"))
     assert sorted(row.id for row in table_rows(spark, tables["parted"])) == [0, 1, 2]
+
+
+def test_values_of_partitions_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Odd characters, no value, and deleted rows of a partition; a row has its columns in the order of the table."""
+    path = str(tmp_path / "t")
+    rows = [("a=b/c d%é", 1, date(2025, 1, 31), 1), ("a=b/c d%é", 1, date(2025, 1, 31), 2), (None, None, None, 3)]
+    frame = spark.createDataFrame(rows, "s STRING, n INT, day DATE, id LONG").coalesce(1)
+    frame = frame.select("id", "s", "day", "n")
+    writer = frame.write.format("delta").option("delta.enableDeletionVectors", "true")
+    writer.partitionBy("s", "n", "day").save(path)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    found = plain_rows(path, list)
+    assert found is not None
+    assert sorted(found) == sorted(spark.read.format("delta").load(path).collect())
+    assert sorted(row.id for row in found) == [2, 3]
 
 
 def test_appended_rows_are_those_that_spark_would_append(spark: SparkSession, tmp_path: Path) -> None:
