@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from framework.native.interface import LOCAL_ONLY
 from framework.run.update.results import UpdateState
 from framework.testing.spellings import SPELLINGS, respell
 from tests.conformance.rendering import render_registry
-from tests.support.plain_tables import table_rows
+from tests.support.plain_tables import append_rows, table_rows
 
 FOLDER = Path(__file__).parent
 MODULES = sorted(path.stem for path in (FOLDER / "modules").glob("*.py"))
@@ -110,14 +111,12 @@ def modules_in_all_spellings(folder: Path) -> list[Path]:
 def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[tuple[Any, ...]]]]:
     """The rows of all tables after each of two updates of one pipeline."""
     root = tmp_path_factory.mktemp("spellings")
-    feed = {
-        "orders": spark.createDataFrame(ORDERS, "id int, day int, amount int"),
-        "changes": spark.createDataFrame(
-            CHANGES, "userId int, name string, city string, operation string, sequenceNum int"
-        ),
+    feed: dict[str, tuple[Sequence[Sequence[Any]], str]] = {
+        "orders": (ORDERS, "id int, day int, amount int"),
+        "changes": (CHANGES, "userId int, name string, city string, operation string, sequenceNum int"),
     }
-    for name, frame in feed.items():
-        frame.coalesce(1).write.format("delta").save(str(root / name))
+    for name, (fed, ddl) in feed.items():
+        append_rows(spark, str(root / name), fed, ddl)
     pipeline = Pipeline(
         name="conformance",
         modules=modules_in_all_spellings(root / "modules"),

@@ -102,7 +102,7 @@ def random_changes(database: str) -> Iterator[None]:
 
     def write() -> None:
         with closing(psycopg2.connect(database)) as connection, connection.cursor() as cursor:
-            while not stop.wait(0.01):
+            while not stop.wait(0.03):
                 table, row = drawn.choice(_TABLES), drawn.randint(200, 1200)
                 name, value = (", 'n'", ", name") if table == "parts" else ("", "")
                 statements = (

@@ -96,7 +96,7 @@ def _write_at_random(uri: str, seed: int, stopped: threading.Event, n: str, amou
     """Change rows of both tables until the event is set: new, changed and deleted rows, changed keys, large values."""
     draw = random.Random(seed)  # noqa: S311 - choices of a test
     with closing(psycopg2.connect(uri)) as connection:
-        while not stopped.wait(0.01):
+        while not stopped.wait(0.03):
             key, other = draw.randint(1, 9000), draw.randint(1, 400)
             statement = draw.choice(
                 [

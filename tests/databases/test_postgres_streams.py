@@ -14,6 +14,7 @@ from framework.foundation.storage import LocalStorage
 from framework.run.update.results import UpdateState
 from framework.sources.databases.formats import register_format
 from framework.sources.kinds import is_drained, streamed_sources
+from tests.support.plain_tables import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,9 +39,8 @@ def drain(frame: DataFrame, folder: Path, name: str = "copy") -> list[Mapping[st
 
 def rows_of(spark: SparkSession, folder: Path, columns: str, name: str = "copy") -> list[tuple[Any, ...]]:
     """Return columns of the copy, in the order of the first one."""
-    frame = spark.read.format("delta").load(str(folder / name))
     names = columns.split(", ")
-    return [tuple(row) for row in frame.selectExpr(*names).orderBy(names[0]).collect()]
+    return sorted(tuple(row[each] for each in names) for row in table_rows(spark, str(folder / name)))
 
 
 def test_a_snapshot_has_each_row_once_and_then_ends(spark: SparkSession, folder: Path, run: Run) -> None:

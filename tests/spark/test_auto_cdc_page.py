@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from framework import Pipeline
 from framework.run.update.results import UpdateState
+from tests.support.plain_tables import table_rows
 from tests.support.sources import ROOT
 
 PAGE = (ROOT / "docs/auto-cdc.md").read_text("utf-8")
@@ -78,7 +79,8 @@ def test_the_tables_of_the_page_are_what_its_module_makes(pipeline: Pipeline, tm
             result = pipeline.run()
             assert (result.state, [flow.error for flow in result.flows if flow.error]) == (UpdateState.COMPLETED, [])
             is_fresh = False
-        found = [row.asDict() for row in pipeline.table(shown.name).collect()]
+        path = pipeline.storage.path("tables", "main", "default", shown.name)
+        found = [row.asDict() for row in table_rows(pipeline.spark, path, without="__sluice")]
         assert in_order(found) == in_order(list(shown.rows)), shown.name
         compared.append(shown.name)
     assert compared == [

@@ -24,6 +24,7 @@ from framework.plan.steps import CreateTable
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
 from tests.support.landing import Landing
+from tests.support.plain_tables import stored_schema, write_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +60,7 @@ def write(landing: Landing, kind: str, name: str, *queries: str) -> None:
 
 def columns(landing: Landing, table: str) -> str:
     """The columns of a table with their types, without that of rescued data and the hidden one."""
-    fields = landing.world.spark.read.format("delta").load(landing.world.path(table)).schema.fields
+    fields = stored_schema(landing.world.path(table)).fields
     shown = [each for each in fields if each.name not in {"_rescued_data", "__sluice"}]
     return ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in shown)
 
@@ -393,8 +394,7 @@ def _pipeline(landing: Landing) -> Callable[[], None]:
 
 def put(landing: Landing, *rows: tuple[Any, ...], types: str) -> None:
     """Add a Parquet file with id, amount, op and seq."""
-    frame = landing.world.spark.createDataFrame(list(rows), types).coalesce(1)
-    frame.write.mode("append").parquet(str(landing.root / "t"))
+    write_parquet(landing.root / "t", rows, types)
 
 
 NARROW = "id INT, amount INT, op STRING, seq INT"

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from framework import pipelines as dp
 from framework.foundation.errors import GraphErrors
 from tests.support.engine_world import EngineWorld
+from tests.support.plain_tables import stored_schema, table_rows
 
 
 @pytest.fixture
@@ -42,9 +43,8 @@ def test_values_that_cannot_be_null_fit_a_schema_that_allows_null(world: EngineW
         world.feed([letters], "id LONG, v STRING", "letters")
         world.run(declare)
         for name in ("view", "stream"):
-            stored = world.spark.read.format("delta").load(world.path(name))
-            assert sorted(map(tuple, stored.collect()), key=lambda row: row[2]) == rows[:count]
-            struct = stored.schema["s"].dataType
+            assert sorted(map(tuple, table_rows(world.spark, world.path(name))), key=lambda row: row[2]) == rows[:count]
+            struct = stored_schema(world.path(name))["s"].dataType
             assert isinstance(struct, StructType)
             assert [field.metadata for field in struct.fields] == [{}, {"comment": "its number"}]
 

@@ -231,9 +231,12 @@ HEALTHY = "healthy"
 
 def feed(world: EngineWorld, name: str, rows: Rows) -> None:
     """Append rows to the source of a flow in one commit."""
+    if name != "column_renamed":
+        world.feed(rows, "id LONG, kind STRING", name)
+        return
     frame = world.spark.createDataFrame(rows, "id LONG, kind STRING").coalesce(1)
-    mapped = {"delta.columnMapping.mode": "name"} if name == "column_renamed" else {}
-    frame.write.format("delta").options(**mapped).mode("append").save(world.source(name))
+    writer = frame.write.format("delta").option("delta.columnMapping.mode", "name").mode("append")
+    writer.save(world.source(name))
 
 
 def feed_all(world: EngineWorld, names: Sequence[str], rows: Rows) -> None:

@@ -16,6 +16,7 @@ from framework import Pipeline
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.recovery.doctor.diagnoses import DIAGNOSES, WITHOUT_FAULT
+from tests.support.plain_tables import append_rows, table_rows
 from tests.support.sources import ROOT
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ class Shop:
 
     def order(self, *ids: int) -> None:
         """Append orders to the source in one commit."""
-        frame = self._spark.createDataFrame([(number,) for number in ids], "id INT").coalesce(1)
-        frame.write.format("delta").mode("append").save(f"{self._folder}/data/orders")
+        append_rows(self._spark, f"{self._folder}/data/orders", [(number,) for number in ids], "id INT")
 
     def statement(self, text: str) -> None:
         """Run the page's SQL."""
@@ -96,7 +96,8 @@ def test_the_story_of_the_page_is_true(shop: Shop, folder: Path) -> None:
     results = [shop.call(line.strip()) for line in blocks("shell")]
     assert [shown(result.stdout, folder) for result in results] == texts
     assert [result.exit_code for result in results] == [1, 0, 0, 0]
-    assert sorted(row.id for row in shop.pipeline.table("orders").collect()) == [1, 2]
+    orders = table_rows(shop.pipeline.spark, f"{folder}/storage/tables/main/default/orders")
+    assert sorted(row.id for row in orders) == [1, 2]
 
 
 def test_the_table_of_the_page_has_every_diagnosis() -> None:

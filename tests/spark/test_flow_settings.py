@@ -15,6 +15,7 @@ from framework.run.flows.flow_run import FlowSessions
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
 from tests.support.fake_pipeline import name
+from tests.support.plain_tables import stored_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,8 +101,8 @@ def test_a_flow_is_analysed_and_run_with_its_own_settings(spark: SparkSession, t
     assert pipeline.run().state is UpdateState.COMPLETED
     assert pipeline.spark.conf.get("spark.sql.ansi.enabled") == spark.conf.get("spark.sql.ansi.enabled") == "true"
     names = ("own", "by_view", "exact", "two_views", "rounded", "within", "around", "stream")
-    tables = {name: spark.read.format("delta").load(world.path(name)) for name in names}
-    assert {name: [field.dataType.simpleString() for field in table.schema] for name, table in tables.items()} == {
+    tables = {name: stored_schema(world.path(name)) for name in names}
+    assert {name: [field.dataType.simpleString() for field in schema] for name, schema in tables.items()} == {
         "own": ["int"],
         "by_view": ["int", "int"],
         "exact": ["decimal(38,20)"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -156,13 +157,8 @@ def world(interpreting: SparkSession, tmp_path: Path) -> EngineWorld:
 
 def feed(world: EngineWorld, first: int) -> None:
     """Append three rows."""
-    frame = world.spark.range(first, first + 3).selectExpr(
-        "id",
-        "id AS other",
-        "concat('k', id % 2) AS kind",
-        "timestamp '2025-01-01' + make_dt_interval(0, id) AS at",
-    )
-    frame.coalesce(1).write.format("delta").mode("append").save(world.source())
+    rows = [(n, n, f"k{n % 2}", datetime(2025, 1, 1, n, tzinfo=UTC)) for n in range(first, first + 3)]
+    world.feed(rows, "id LONG, other LONG, kind STRING, at TIMESTAMP")
 
 
 def ends(result: UpdateResult) -> dict[str, str]:

@@ -219,7 +219,7 @@ def test_rows_that_all_differ_are_not_doubled(lossy: Lossy) -> None:
     with pytest.raises(UserError, match="BACKUP_IN_USE"):
         drop_backups(storage, "bank", selection)
     assert world.run(**request, history_keys=["id"]) == {}
-    ids = Counter(row.id for row in world.pipeline.table("arrivals").collect())
+    ids = Counter(row[0] for row in world.rows("arrivals").elements())
     assert ids == Counter({**dict.fromkeys(range(39), 3), 39: 4, 50: 1})
     # The second request took the backup of the first, because the table had not changed.
     assert [each.number for each in drop_backups(storage, "bank", selection)] == [1]

@@ -111,7 +111,6 @@ def test_a_flow_that_moves_to_another_table_leaves_the_rows_of_the_first_one(wor
     """The batches of both tables have the same numbers; a replay writes the rows of its own table only."""
     world.target = "second"
     world.run()
-    assert world.kept() == [("first", 2, "open"), ("second", 2, "open")]
     world.least = "-9"
     assert world.pipeline().quarantine.replay("taken").passed == 1
     assert world.made.rows("second") == [(1, 5), (2, -5)]
@@ -175,8 +174,6 @@ def test_a_pipeline_with_another_name_has_its_rows(world: World) -> None:
     """
     for number, point, passed in ((2, "quarantine.after_claim", 1), (3, "quarantine.after_replay", 0)):
         world.made.name = f"lists_{number}"
-        done = [("first", each, "replayed") for each in range(2, number)]
-        assert world.kept() == [*done, ("first", number, "open")]
         (waiting,) = world.pipeline().quarantine.waiting()
         assert (waiting.flow, waiting.rows) == ("main.s.taken", 1)
         world.least = str(-5 * number)
@@ -199,7 +196,6 @@ def test_a_pipeline_with_another_name_has_its_rows(world: World) -> None:
 def test_a_pipeline_whose_code_has_errors_drops_no_rows_of_another_one(world: World) -> None:
     """Both share the storage: the rows can be read until the code is corrected, and only those of its name dropped."""
     owner, world.made.name, world.columns = world.made.name, "other", "nothing"
-    assert world.kept() == [("first", 2, "open")]
     with pytest.raises(UserError, match="QUARANTINE_FLOW_NOT_FOUND"):
         world.pipeline().quarantine.drop("taken")
     assert world.kept() == [("first", 2, "open")]

@@ -21,6 +21,7 @@ from framework.cli.updating import print_backups
 from framework.plan.explainer import plan_text
 from framework.plan.steps import breakages
 from framework.run.update.results import UpdateState
+from tests.support.plain_tables import append_rows, table_rows
 from tests.support.sources import ROOT
 
 if TYPE_CHECKING:
@@ -77,8 +78,7 @@ class Shop:
 
     def order(self, orders: list[tuple[int, str]]) -> None:
         """Append orders to the source in one commit."""
-        frame = self._spark.createDataFrame(orders, "id INT, city STRING").coalesce(1)
-        frame.write.format("delta").mode("append").save(str(self._folder / "data/orders"))
+        append_rows(self._spark, str(self._folder / "data/orders"), orders, "id INT, city STRING")
 
     def pipeline(self, mark: str) -> Pipeline:
         """The pipeline with one of the page's modules."""
@@ -94,7 +94,8 @@ class Shop:
 
     def rows(self, pipeline: Pipeline) -> list[tuple[int, str]]:
         """The table's rows by number."""
-        return [(row.id, row.city) for row in pipeline.table("orders").orderBy("id").collect()]
+        found = table_rows(self._spark, pipeline.storage.path("tables", "main", "default", "orders"))
+        return sorted((row.id, row.city) for row in found)
 
 
 def test_the_story_of_the_page_is_true(shop: Shop) -> None:
@@ -169,7 +170,8 @@ class Customers:
 
 def customers_of(pipeline: Pipeline) -> list[tuple[int, str]]:
     """The table's rows by number."""
-    return sorted((int(row.id), row.name) for row in pipeline.table("customers").collect())
+    found = table_rows(pipeline.spark, pipeline.storage.path("tables", "main", "default", "customers"))
+    return sorted((int(row.id), row.name) for row in found)
 
 
 def test_each_strategy_ends_in_the_table_that_never_broke(interpreting: SparkSession, tmp_path: Path) -> None:

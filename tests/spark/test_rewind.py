@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import functions as F
 
 from framework import Pipeline
 from framework.checkpoints.reset_requests import ResetRequest, ResetRequests
@@ -19,7 +19,7 @@ from framework.record.events import EventType
 from framework.record.reader import read_events
 from framework.run.update.results import UpdateState
 from tests.support.interruption import interrupt
-from tests.support.plain_tables import table_rows
+from tests.support.plain_tables import append_rows, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,13 +101,11 @@ class World:
         file.write_text(code, "utf-8")
         return Pipeline(name="world", modules=[file], storage=self.folder / "storage", spark=self.spark)
 
-    def feed(self, number: int, visits: str, changes: str) -> None:
+    def feed(self, number: int, visits: Sequence[tuple[int, str, int]], changes: Rows) -> None:
         """Append to all sources; a file of letters has a second one that is too large."""
-        for name, columns, values in (("visits", "id city at", visits), ("changes", "id name op seq", changes)):
-            rows = self.spark.sql(f"SELECT * FROM VALUES {values}").toDF(*columns.split()).coalesce(1)
-            if name == "visits":
-                rows = rows.withColumn("at", F.timestamp_seconds("at"))
-            rows.write.format("delta").mode("append").save(str(self.folder / name))
+        at = [(each, city, datetime.fromtimestamp(second, UTC)) for each, city, second in visits]
+        append_rows(self.spark, str(self.folder / "visits"), at, "id INT, city STRING, at TIMESTAMP")
+        append_rows(self.spark, str(self.folder / "changes"), changes, "id INT, name STRING, op STRING, seq INT")
         (self.folder / "notes" / f"{number}.json").write_text(f'{{"id": {number}}}', "utf-8")
         (self.folder / "letters" / f"{number}.json").write_text(f'{{"id": {number}}}\n{{"id": {number + 6}}}', "utf-8")
 
@@ -159,12 +157,12 @@ def test_after_a_rewind_the_fixed_code_ends_where_it_would_have_ended(
     world = World(interpreting, tmp_path)
     world.feed(
         1,
-        "(1, 'bern', 1), (1, 'bern', 1), (2, 'oslo', 2)",
-        "(1, 'ann', 'U', 1), (2, 'bo', 'U', 1), (3, 'cy', 'U', 1), (3, NULL, 'D', 2), (2, 'bo2', 'U', 4)",
+        [(1, "bern", 1), (1, "bern", 1), (2, "oslo", 2)],
+        [(1, "ann", "U", 1), (2, "bo", "U", 1), (3, "cy", "U", 1), (3, None, "D", 2), (2, "bo2", "U", 4)],
     )
     first = world.run()
-    world.feed(2, "(2, 'oslo', 2), (3, 'rome', 3)", "(1, 'anna', 'U', 5), (2, 'bo1', 'U', 3)")
-    world.feed(3, "(1, 'bern', 1), (4, 'kyiv', 4)", "(2, NULL, 'D', 6), (4, 'di', 'U', 7)")
+    world.feed(2, [(2, "oslo", 2), (3, "rome", 3)], [(1, "anna", "U", 5), (2, "bo1", "U", 3)])
+    world.feed(3, [(1, "bern", 1), (4, "kyiv", 4)], [(2, None, "D", 6), (4, "di", "U", 7)])
     world.run(bad=True)
     assert world.pipeline(bad=True).quarantine.replay("letters").passed == 1
     fixed = world.pipeline()

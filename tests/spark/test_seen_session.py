@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from framework import Pipeline
 from framework.foundation.errors import GraphErrors
+from tests.support.plain_tables import table_rows
 
 MODULE = """
 from framework import pipelines as dp
@@ -43,7 +44,8 @@ def test_every_way_to_the_session_leads_to_the_pipelines_configuration(
     """While a module loads and while its query functions run."""
     made = pipeline(tmp_path, spark, call)
     made.run()
-    assert [made.table(name).count() for name in ("first", "second")] == [3, 4]
+    paths = [made.storage.path("tables", "main", "default", name) for name in ("first", "second")]
+    assert [len(table_rows(spark, path)) for path in paths] == [3, 4]
 
 
 def test_a_builder_with_settings_is_a_session_mutation(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -20,20 +21,20 @@ from framework.run.flows.streaming_query import StreamTarget, run_stream
 from framework.session.jvm_options import gateway_command
 from framework.session.jvm_process import _pyspark_of_workers
 from framework.session.spark_session import start_session
+from tests.support.forked_sources import SOURCES
+from tests.support.plain_tables import append_rows
 
 _LIFE = """
-import os, sys
+import sys
 from framework.session.spark_session import start_session, stop_session
 
 def life(master, conf):
     spark = start_session(app_name="life", master=master, spark_conf=conf, short=True)
     process = spark.sparkContext._gateway.proc
-    if not os.path.exists(sys.argv[1]):
-        spark.range(3).write.format("delta").save(sys.argv[1])
     spark.sparkContext.setJobDescription("noise")
     spark.sql("SELECT 1").hint("no_such_hint").collect()
     python = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("sys").executable).first()
-    rows = spark.read.format("delta").load(sys.argv[1]).count()
+    rows = spark.read.format("delta").load(sys.argv[1]).count() if conf else None
     stop_session(spark)
     return rows, python == sys.executable, process.poll() is not None
 
@@ -128,6 +129,24 @@ def test_python_workers_import_the_installed_pyspark(spark: SparkSession) -> Non
     assert pyspark.__file__ == imported
 
 
+def test_the_process_of_a_source_is_a_fork_that_ends_with_the_process_of_the_call(spark: SparkSession) -> None:
+    """It has the environment of the call, and is killed with it. For all other modules, the program is Python."""
+    program = spark.sparkContext.pythonExec
+    called = subprocess.run([program, "-c", "import sys; print(sys.executable)"], capture_output=True, check=True)
+    assert called.stdout.decode().strip() == sys.executable
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        port = str(server.getsockname()[1])
+        environment = {**os.environ, "PYTHON_WORKER_FACTORY_PORT": port, "PYTHON_WORKER_FACTORY_SECRET": "of the call"}
+        with subprocess.Popen([program, "-m", SOURCES], env=environment) as source:
+            connection, _ = server.accept()
+            connection.settimeout(60)
+            with connection, connection.makefile("rb") as received:
+                assert received.read(4 + len("of the call"))[4:] == b"of the call"
+                source.kill()
+                assert received.read() == b""
+
+
 @pytest.mark.parametrize("python", [None, "/usr/bin/python3"])
 def test_workers_of_another_python_get_the_pyspark_of_spark(
     monkeypatch: pytest.MonkeyPatch, python: str | None
@@ -144,11 +163,13 @@ def test_workers_of_another_python_get_the_pyspark_of_spark(
     assert _pyspark_of_workers(home) == {"SPARK_HOME": home}
 
 
-def test_a_session_lives_quietly_and_ends_for_good(tmp_path: Path) -> None:
+def test_a_session_lives_quietly_and_ends_for_good(spark: SparkSession, tmp_path: Path) -> None:
     """Stdout contains only results, stderr is empty, workers run this Python, and no JVM is left.
 
-    Both ways to start are tested in one process, so a second session follows a first.
+    Both ways to start are tested in one process, so a second session follows a first. All other tests read and write
+    tables in a session that is started in the first way.
     """
+    append_rows(spark, str(tmp_path / "table"), [(1,), (2,), (3,)], "id INT")
     script = tmp_path / "life.py"
     script.write_text(_LIFE, "utf-8")
     done = subprocess.run(
@@ -156,7 +177,7 @@ def test_a_session_lives_quietly_and_ends_for_good(tmp_path: Path) -> None:
         capture_output=True, text=True, cwd=tmp_path, timeout=600, check=False,
         env=environment(),
     )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("(3, True, True)\n(3, True, True)\n", "")
+    assert (done.stdout, done.stderr) == ("(None, True, True)\n(3, True, True)\n", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["life.py", "table"]
 
 

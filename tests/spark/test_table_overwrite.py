@@ -18,6 +18,7 @@ from framework.cdc.delta.transaction_identifiers import Batch
 from framework.foundation.table_address import TableAddress
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.plain_tables import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +54,7 @@ def detail(spark: SparkSession, address: TableAddress, *names: str) -> dict[str,
 
 def rows(spark: SparkSession, address: TableAddress) -> list[tuple[Any, ...]]:
     """The rows of a table, sorted."""
-    return sorted(map(tuple, spark.read.format("delta").load(str(address.path)).collect()), key=repr)
+    return sorted(map(tuple, table_rows(spark, str(address.path))), key=repr)
 
 
 def shop(world: EngineWorld, *, more: bool = False) -> Callable[[], None]:

@@ -13,6 +13,7 @@ from framework import pipelines as dp
 from framework.foundation.errors import GraphErrors, UserError
 from framework.run.update.results import FlowState, UpdateResult, UpdateState
 from tests.support.engine_world import EngineWorld, states
+from tests.support.plain_tables import stored_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -231,7 +232,7 @@ def test_a_view_has_the_columns_that_its_schema_declares(world: EngineWorld) -> 
     assert list(errors) == ["broken"]
     assert "[DELTA_NOT_NULL_CONSTRAINT_VIOLATED] NOT NULL constraint violated for column: v." in errors["broken"]
     assert [world.rows(name) for name in ("kept", "dropped", "broken")] == [[*kept, ("d", 4, None)]] * 2 + [kept]
-    fields = world.spark.read.format("delta").load(world.path("kept")).schema.fields
+    fields = stored_schema(world.path("kept")).fields
     assert [(field.name, field.dataType.simpleString(), field.metadata.get("comment")) for field in fields] == [
         ("v", "string", "letter"), ("id", "bigint", None), ("more", "int", None)
     ]  # fmt: skip

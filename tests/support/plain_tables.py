@@ -1,8 +1,8 @@
 """The rows of Delta tables without Spark jobs, for tests that look at them or append to them.
 
 A query of a table that has changed costs nearly half as much as the update of a flow: Delta first computes the list of
-its files. What only Spark reads right, Spark reads: other types, partitions, renamed columns and columns whose type
-became wider.
+its files. What only Spark reads right, Spark reads: other types, partitions by other types than `_PARTITIONS`, renamed
+columns and columns whose type became wider.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import base64
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -55,8 +55,13 @@ _LEAVES = (
     BinaryType, BooleanType, ByteType, DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, ShortType,
     StringType, TimestampNTZType, TimestampType,
 )  # fmt: skip
-_SAME_IN_ARROW = (BooleanType, ByteType, DoubleType, IntegerType, LongType, ShortType, StringType)
-_FEATURES = {"deletionVectors", "timestampNtz"}
+_SAME_IN_ARROW = (BooleanType, ByteType, DoubleType, IntegerType, LongType, ShortType, StringType, TimestampType)
+_PARTITIONS: Mapping[type[DataType], Callable[[str], Any]] = {
+    DateType: date.fromisoformat, IntegerType: int, LongType: int, StringType: str,
+}  # fmt: skip
+"""The types of columns that a table may be partitioned by, and how a value is read from its text."""
+
+_FEATURES = {"deletionVectors", "timestampNtz", "variantType"}
 _BITMAP_MAGIC = 1681511377  # of the format of Delta's protocol
 _first_commits: dict[tuple[object, ...], dict[str, str]] = {}
 """The first commits of tables and their checksums, by the definition of the table."""
@@ -87,6 +92,12 @@ def table_rows(spark: SparkSession, path: str, *, without: str | None = None) ->
     return rows
 
 
+def stored_schema(path: str) -> StructType:
+    """The columns of a table in its newest version, whose log has all of its commits."""
+    (*_, metadata) = (each["metaData"] for each in _actions(path) if "metaData" in each)
+    return StructType.fromJson(json.loads(metadata["schemaString"]))
+
+
 def append_rows(spark: SparkSession, path: str, rows: Sequence[Sequence[Any]], ddl: str) -> None:
     """Append rows to a Delta table, which gets new columns, in one commit with one file."""
     table = _arrow_table(rows, ddl)
@@ -112,8 +123,10 @@ def _arrow_table(rows: Sequence[Sequence[Any]], ddl: str) -> pa.Table | None:
     assert isinstance(schema, StructType)
     if not rows or not all(type(field.dataType) in _SAME_IN_ARROW for field in schema):
         return None
+    if any(isinstance(value, datetime) and value.tzinfo is None for row in rows for value in row):
+        return None  # Spark takes it for the local time of the process, Arrow for that of UTC
     columns = zip(*rows, strict=True)
-    kinds = to_arrow_schema(schema)
+    kinds = to_arrow_schema(schema, timezone="UTC")
     return pa.table([pa.array([*values], kind) for values, kind in zip(columns, kinds.types, strict=True)], kinds)
 
 
@@ -177,6 +190,16 @@ def _create_table(folder: Path, table: pa.Table, ddl: str) -> None:
     (log / f"{0:020d}.json").write_text("".join(f"{_compact(action)}\n" for action in actions), "utf-8")
 
 
+def write_parquet(folder: Path, rows: Sequence[Sequence[Any]], ddl: str) -> None:
+    """Write a Parquet file with rows into a folder; no value is a struct or a point in time."""
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    kinds = to_arrow_schema(schema)
+    columns = [pa.array([*values], kind) for values, kind in zip(zip(*rows, strict=True), kinds.types, strict=True)]
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns, kinds), folder / f"{uuid4()}.parquet")
+
+
 def _compact(value: Mapping[str, Any]) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
@@ -215,7 +238,7 @@ def plain_rows(path: str, choose: Callable[[Sequence[str]], Sequence[str]]) -> l
     actions = _actions(path)
     metadata: Mapping[str, Any] = next((each["metaData"] for each in reversed(actions) if "metaData" in each), {})
     protocols = [each["protocol"] for each in actions if "protocol" in each]
-    if not metadata or metadata["partitionColumns"] or not {*protocols[-1].get("readerFeatures", ())} <= _FEATURES:
+    if not metadata or not {*protocols[-1].get("readerFeatures", ())} <= _FEATURES:
         return None
     if metadata.get("configuration", {}).get("delta.columnMapping.mode", "none") != "none":
         return None
@@ -224,24 +247,34 @@ def plain_rows(path: str, choose: Callable[[Sequence[str]], Sequence[str]]) -> l
     if files is None or not {*names} <= {*fields}:
         return None
     wanted = StructType([fields[name] for name in names])
-    if not _is_plain(wanted):
+    kinds = {type(fields[name].dataType) for name in metadata["partitionColumns"]}
+    if not _is_plain(wanted) or not kinds <= {*_PARTITIONS}:
         return None
-    return [row for file, vector in files.items() for row in _read(Path(path), file, vector, wanted)]
+    parts = {unquote(each["add"]["path"]): each["add"]["partitionValues"] for each in actions if "add" in each}
+    return [row for file, vector in files.items() for row in _read(Path(path), file, vector, wanted, parts[file])]
 
 
-def _read(folder: Path, file: str, vector: str, wanted: StructType) -> Iterator[Row]:
-    """The rows of a file that are not deleted; a column or a field that it lacks is NULL."""
+def _read(folder: Path, file: str, vector: str, wanted: StructType, parts: Mapping[str, str | None]) -> Iterator[Row]:
+    """The rows of a file that are not deleted; a column or a field that it lacks is NULL.
+
+    Args:
+        folder: of the table.
+        file: its path in the folder.
+        vector: its deletion vector as JSON.
+        wanted: the columns.
+        parts: the texts of the columns that the table is partitioned by.
+    """
     table = pq.ParquetFile(folder / file, coerce_int96_timestamp_unit="us").read()
     if deleted := _deleted(folder, json.loads(vector)):
         table = table.take([place for place in range(table.num_rows) if place not in deleted])
-    present = {*table.column_names}
+    present, row = {*table.column_names}, Row(*wanted.fieldNames())
     columns = [
-        [_value(value, field.dataType) for value in table.column(field.name).to_pylist()]
+        _values(table.column(field.name).to_pylist(), field.dataType)
         if field.name in present
-        else [None] * table.num_rows
+        else [_part(parts.get(field.name), field.dataType)] * table.num_rows
         for field in wanted.fields
     ]
-    return (_row(wanted, list(values)) for values in zip(*columns, strict=True))
+    return (row(*values) for values in zip(*columns, strict=True))
 
 
 def _actions(path: str) -> list[dict[str, Any]]:
@@ -310,6 +343,18 @@ def _is_plain(kind: DataType) -> bool:
     if isinstance(kind, MapType):
         return _is_plain(kind.keyType) and _is_plain(kind.valueType)
     return type(kind) in _LEAVES
+
+
+def _part(text: str | None, kind: DataType) -> Any:
+    """The value of a column that a file lacks: of a partition, or NULL."""
+    return _PARTITIONS[type(kind)](text) if text else None
+
+
+def _values(values: list[Any], kind: DataType) -> list[Any]:
+    """The values of a column as Spark returns them."""
+    if isinstance(kind, StructType | ArrayType | MapType | TimestampType):
+        return [_value(value, kind) for value in values]
+    return values
 
 
 def _value(value: Any, kind: DataType) -> Any:

@@ -22,6 +22,7 @@ import pytest
 from framework.session import spark_session
 from framework.session.server.client import Attachment, _forget
 from framework.session.spark_session import start_session, stop_session
+from tests.support.forked_sources import forked_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +42,8 @@ def worker_session(folder: Path, conf: Mapping[str, str]) -> Iterator[SparkSessi
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if not worker:
         session = start_session(app_name="sluice tests", master="local[2]", spark_conf=conf)
-        yield session
+        with forked_sources(session):
+            yield session
         stop_session(session)
         return
     shared = _SharedJvm(folder / "jvm")
@@ -50,7 +52,8 @@ def worker_session(folder: Path, conf: Mapping[str, str]) -> Iterator[SparkSessi
         session = shared.start(worker, conf) if gateway is None else shared.attach(worker, gateway, conf)
     # PySpark's processes are those of one worker, and have its name (`reader_processes.py`).
     session.sparkContext.environment["PYTEST_XDIST_WORKER"] = worker
-    yield session
+    with forked_sources(session):
+        yield session
     if gateway is None:
         shared.wait_for_others()
         stop_session(session)

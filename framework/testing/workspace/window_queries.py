@@ -134,5 +134,5 @@ def _parts(column: str) -> tuple[str, ...]:
 def _field(row: Row, column: str) -> Any:
     value: Any = row
     for part in _parts(column):
-        value = value.get(part) if isinstance(value, Mapping) else None
+        value = value.get(part) if isinstance(value, dict) else None  # JSON; the check of a Mapping takes longer
     return value
