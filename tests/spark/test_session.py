@@ -13,7 +13,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.foundation.jvm_cache import private_field
+from framework.foundation.jvm_cache import java_class, private_field
 from framework.graph.relations import cloned
 from framework.plan.steps import AvailableNow
 from framework.run.flows.stop_signal import StopSignal
@@ -85,9 +85,18 @@ def test_a_local_session_is_sized_quiet_and_private(spark: SparkSession) -> None
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
     assert spark.conf.get("spark.databricks.delta.snapshotPartitions") == "1"
     assert spark.sparkContext.uiWebUrl is None
+    assert spark.conf.get("spark.driver.host") == "127.0.0.1"
+
+
+def test_tasks_get_hadoops_configuration_without_yarn_and_the_names_of_files(spark: SparkSession) -> None:
+    """Each value arrives; each name of a file would be compressed on its own, for each query."""
     hadoop: Any = spark._jsparkSession.sessionState().newHadoopConf()
     assert (hadoop.get("yarn.acl.enable"), hadoop.get("mapreduce.map.sort.spill.percent")) == (None, "0.80")
-    assert spark.conf.get("spark.driver.host") == "127.0.0.1"
+    assert hadoop.getPropertySources("mapreduce.map.sort.spill.percent") is None
+    serialize = java_class("org.apache.commons.lang3.SerializationUtils")
+    sent = serialize.serialize(java_class("org.apache.spark.util.SerializableConfiguration")(hadoop))
+    arrived = serialize.deserialize(sent).value()
+    assert {each.getKey(): each.getValue() for each in arrived} == {each.getKey(): each.getValue() for each in hadoop}
 
 
 def test_managed_tables_stay_out_of_the_working_folder(spark: SparkSession) -> None:
