@@ -39,6 +39,7 @@ from framework.ingest.state import (
     TableState,
     copy_elsewhere,
 )
+from framework.ingest.status import position_gap
 from framework.sources.databases.tables import TableName
 
 _MISSED = "begins, because an earlier update did not have its table, or staged its changes for another copy"
@@ -51,10 +52,12 @@ class Refusal:
     Args:
         target: the copy that it concerns; the table of changes for a whole gateway.
         error: why.
+        gap: the condition with which the slot before can't be read on; None if it can be, or for a copy.
     """
 
     target: QualifiedName
     error: SluiceError
+    gap: str | None = None
 
 
 def begin_generations(
@@ -169,7 +172,8 @@ class _Beginning:
         try:
             self._replace_slot()
         except SluiceError as error:
-            self._refusals.append(Refusal(target=self._gateway.changes, error=error))
+            gap = position_gap(self._storage, state)
+            self._refusals.append(Refusal(target=self._gateway.changes, error=error, gap=gap))
             return state
         for table in state.tables:
             if table.is_declared and table.table.relation:

@@ -168,6 +168,16 @@ def gap_of_table(storage: Storage, gateway: str, source: str) -> str | None:
     return _gateway_gap(state, answer, failures) or (error if error in _TABLE_GAPS else None)
 
 
+def position_gap(storage: Storage, state: GatewayState) -> str | None:
+    """Return the condition with which the log can't be read on from the staged changes; None if it can, or is unknown.
+
+    Args:
+        storage: the pipeline's storage.
+        state: the gateway.
+    """
+    return _ask(state, storage).gap
+
+
 def lost_operations(storage: Storage, state: GatewayState) -> SourceError | None:
     """Return the fault of a log that lacks operations, as the last update found; None without one.
 

@@ -45,6 +45,10 @@ def test_copies_with_rows_of_another_definition_wait_when_their_new_snapshot_can
         during.setattr(position, "settled_position", refuse)
         during.setattr(position, "drop_position", refuse)
         assert failures(pipeline.run()) == {}
+        # Without the slot of before, the update says why there is no new one.
+        run("SELECT pg_drop_replication_slot('sluice_shop')")
+        changes = {"shop_changes": "DATABASE_TRANSACTIONS_OPEN"}
+        assert failures(pipeline_of(interpreting, folder).run()) == changes
     assert rows == {table: copied(pipeline, table) for table in rows}
     assert copied(pipeline, "same") == at_source(run, "same")
     pipeline = pipeline_of(interpreting, folder)

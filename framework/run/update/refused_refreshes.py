@@ -1,4 +1,4 @@
-"""Full refreshes of copies of databases that could not begin, because the database gave no position for them."""
+"""Full refreshes of copies, and new slots, that could not begin, because the database gave no position for them."""
 
 from __future__ import annotations
 
@@ -26,19 +26,31 @@ def refused_copies(
     return {**of_slots, **refused}
 
 
-def with_faults(graph: DataflowGraph, refused: Mapping[QualifiedName, SluiceError]) -> DataflowGraph:
-    """Return the graph in which the flows of refused full refreshes fail alone."""
+def lost_slots(refusals: Iterable[Refusal]) -> dict[QualifiedName, SluiceError]:
+    """Return why new slots could not be made, by the changes that can't be read from the ones before."""
+    return {each.target: each.error for each in refusals if each.gap is not None}
+
+
+def with_faults(
+    graph: DataflowGraph, refused: Mapping[QualifiedName, SluiceError], slots: Mapping[QualifiedName, SluiceError]
+) -> DataflowGraph:
+    """Return the graph in which the flows of refused full refreshes fail alone, and the changes of refused slots.
+
+    The changes would fail with the gap, which a new slot ends.
+    """
     return replace(
         graph,
         datasets=tuple(
             replace(
                 each,
-                fault=OperationError(
+                fault=slots[each.name].at(each.spec.location)
+                if each.name in slots
+                else OperationError(
                     "INGESTION_REFRESH_NOT_BEGUN", location=each.spec.location, dataset=each.name,
                     cause=refused[each.name].what, remedy=refused[each.name].remedy,
                 ),
             )
-            if each.name in refused and each.fault is None
+            if (each.name in refused or each.name in slots) and each.fault is None
             else each
             for each in graph.datasets
         ),

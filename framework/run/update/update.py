@@ -49,7 +49,7 @@ from framework.run.update.ingestion_reports import ingestion_reports
 from framework.run.update.journal import Journal
 from framework.run.update.lock import update_lock
 from framework.run.update.rebuilds import Rebuilds
-from framework.run.update.refused_refreshes import refused_copies, with_faults
+from framework.run.update.refused_refreshes import lost_slots, refused_copies, with_faults
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.run.update.rewind_obstacles import check_no_rewind
 from framework.run.update.rewinds import Rewinds
@@ -113,18 +113,21 @@ class Update:
         withheld = frozenset(name for name in rebuilt | self.registry.replaced if name in refused)
         return self._plan_for(replace(self.request, outdated=rebuilt - withheld, withheld=withheld))
 
-    def _without_refused(self, refused: Mapping[QualifiedName, SluiceError]) -> Update:
+    def _without_refused(
+        self, refused: Mapping[QualifiedName, SluiceError], slots: Mapping[QualifiedName, SluiceError]
+    ) -> Update:
         """Return the update in which the full refreshes fail that could not begin a generation of their copies.
 
         They would apply changes that the new rows must not get. What waits by itself for the next update is withheld.
+        So do changes whose slot is lost, and got no successor.
         """
         waits = self.registry.rebuilt | self.registry.replaced
         faults = {name: refused[name] for name in refused if self.request.refreshes(name) and name not in waits}
-        if not faults:
+        if not faults and not slots:
             return self
         resolve = self.resolve
-        again = None if resolve is None else lambda: with_faults(resolve(), faults)
-        return replace(self, graph=with_faults(self.graph, faults), resolve=again)
+        again = None if resolve is None else lambda: with_faults(resolve(), faults, slots)
+        return replace(self, graph=with_faults(self.graph, faults, slots), resolve=again)
 
     def _plan_for(self, request: UpdateRequest) -> Plan:
         state = self._state
@@ -165,7 +168,7 @@ class Update:
             RewindStore(self.store.storage).check_none()
             self._begin_resets()
             refused = refused_copies(refusals, self.registry.gateways)
-            ready = self._keeping()._without_refused(refused)  # noqa: SLF001 - the same class
+            ready = self._keeping()._without_refused(refused, lost_slots(refusals))  # noqa: SLF001 - the same class
             plan = ready._planned(refused)  # noqa: SLF001 - the same class
             with self._log(update_id) as log, self._reports(log):
                 journal = Journal(log, continuous=self.request.continuous)
