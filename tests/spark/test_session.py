@@ -13,7 +13,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.foundation.jvm_cache import java_class, private_field
+from framework.foundation.jvm_cache import java_class, private_field, text_map
 from framework.graph.relations import cloned
 from framework.plan.steps import AvailableNow
 from framework.run.flows.stop_signal import StopSignal
@@ -96,7 +96,7 @@ def test_tasks_get_hadoops_configuration_without_yarn_and_the_names_of_files(spa
     serialize = java_class("org.apache.commons.lang3.SerializationUtils")
     sent = serialize.serialize(java_class("org.apache.spark.util.SerializableConfiguration")(hadoop))
     arrived = serialize.deserialize(sent).value()
-    assert {each.getKey(): each.getValue() for each in arrived} == {each.getKey(): each.getValue() for each in hadoop}
+    assert text_map(arrived.getValByRegex(".")) == text_map(hadoop.getValByRegex("."))
 
 
 def test_managed_tables_stay_out_of_the_working_folder(spark: SparkSession) -> None:

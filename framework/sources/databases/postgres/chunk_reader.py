@@ -122,9 +122,8 @@ class ChunkReader:
             for batch in rows.reader:
                 arrays = [column.from_arrow(array) for column, array in zip(columns, batch.columns, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-            if (
-                self._basis.position
-            ):  # of a log that has the later changes of these rows, unless a crash takes them away
+            # A log has the later changes of these rows, unless a crash of the server takes these rows away.
+            if self._basis.position:
                 for statement in (FLUSH_LOG, "COMMIT"):
                     cursor.execute(statement)
 
