@@ -10,6 +10,8 @@ from pyspark.sql.types import StructType
 
 from framework import pipelines as dp
 from framework.foundation.errors import GraphErrors
+from framework.recovery.doctor.diagnosis import Way
+from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
 from tests.support.plain_tables import stored_schema, table_rows
 
@@ -63,3 +65,24 @@ def test_fields_that_may_be_null_but_must_not_are_named(world: EngineWorld) -> N
     (fault,) = caught.value.errors
     assert fault.condition == "USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE"
     assert fault.fields["columns"] == "s.id (nullable, but declared NOT NULL)"
+
+
+def test_a_column_that_may_be_null_now_takes_null_after_what_the_doctor_says(world: EngineWorld) -> None:
+    """NOT NULL that leaves the declaration stays in the table; the doctor has the statement that removes it."""
+    schema = ["id INT NOT NULL, name STRING"]
+
+    def declare() -> None:
+        @dp.table(schema=schema[0])
+        def letters() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source())
+
+    world.feed([(1, "a")], "id INT, name STRING")
+    world.run(declare)
+    schema[0] = "id INT, name STRING"
+    world.feed([(None, "b")], "id INT, name STRING")
+    assert world.run(declare).state is UpdateState.FAILED
+    (finding,) = world.pipeline(declare).doctor.examine().findings
+    (text,) = (way.text for way in finding.ways if way.way is Way.ALLOW_NULL)
+    world.spark.sql(text[text.index("ALTER TABLE") :])
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.rows("letters") == [(1, "a"), (None, "b")]

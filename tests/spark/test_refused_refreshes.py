@@ -100,6 +100,7 @@ def test_a_full_refresh_that_violates_a_constraint_of_a_user_names_it(
         assert world.run(declarations(world, kind, -1)).state is UpdateState.COMPLETED
         assert world.rows("t") == [(1, -1), (2, -2), (3, -3)]
         check_next_row(world, kind)
+        check_value_without_result(world)
         check_gone_column(world)
 
 
@@ -116,6 +117,20 @@ def drop_constraint(world: EngineWorld, text: str) -> None:
     statement = re.search(r"ALTER TABLE .* DROP CONSTRAINT \S+", text)
     assert statement is not None
     world.spark.sql(statement[0])
+
+
+def check_value_without_result(world: EngineWorld) -> None:
+    """A full refresh with a value that ends the check of a constraint is refused as one that violates it."""
+    before = world.rows("t")
+    world.spark.sql(f"ALTER TABLE delta.`{world.path('t')}` ADD CONSTRAINT share CHECK (10 / value < 100)")
+    declare = declarations(world, "appended", 0)
+    condition, text = error_of(world.run(declare, full_refresh=["t"]))
+    assert condition == "FULL_REFRESH_MISFITS_CONSTRAINT", text
+    assert "Spark reports: [DIVIDE_BY_ZERO]" in text
+    assert world.rows("t") == before
+    drop_constraint(world, text)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.rows("t") == [(row[0], 0) for row in before]
 
 
 def check_gone_column(world: EngineWorld) -> None:

@@ -313,7 +313,7 @@ DIAGNOSES = (
             Fault(condition="DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", sqlstate="23001"),
             Fault(condition="DELTA_NOT_NULL_CONSTRAINT_VIOLATED", sqlstate="23502"),
         ),
-        ways=(Way.QUARANTINE, Way.FOLLOW, Way.RUN_AGAIN),
+        ways=(Way.QUARANTINE, Way.ALLOW_NULL, Way.FOLLOW, Way.RUN_AGAIN),
     ),
     Diagnosis(
         name="RESOURCES_EXHAUSTED",

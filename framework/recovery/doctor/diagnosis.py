@@ -26,6 +26,7 @@ class Way(StrEnum):
     REPLACE_SLOT = "replace the slot"
     RESUME = "resume"
     QUARANTINE = "quarantine the rows"
+    ALLOW_NULL = "allow NULL"
     FOLLOW = "follow the error"
     FREE_RESOURCES = "free resources"
     RESTART = "restart"

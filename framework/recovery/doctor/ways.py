@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from framework.cdc.model.columns import quote
 from framework.cdc.model.reserved_names import END_AT
 from framework.checkpoints.manifest import GenerationState
 from framework.checkpoints.offsets import read_progress
@@ -43,6 +45,7 @@ from framework.recovery.doctor.restarts import (
     without_state,
 )
 
+_NOT_NULL = re.compile(r"NOT NULL constraint violated for column: (?P<column>.+?)\.(?=\s|$)")
 _IDEMPOTENT = "AUTO CDC: events that are read again change nothing"
 
 
@@ -299,6 +302,20 @@ def _quarantine(case: Case) -> WayOut | None:
     return None if text is None else WayOut(way=Way.QUARANTINE, text=text)
 
 
+def _allow_null(case: Case) -> WayOut | None:
+    """Return how a column of a table that exists may be NULL; None if the fault is another one."""
+    found = _NOT_NULL.search(case.cause)
+    if found is None or not case.dataset.is_table:
+        return None
+    column = found["column"] if "." in found["column"] else quote(found["column"])
+    statement = f"ALTER TABLE {case.states.store.address(case.dataset.spec).sql} ALTER COLUMN {column} DROP NOT NULL"
+    text = (
+        "If the column may be NULL: remove NOT NULL from it in `schema`, and from the table, which has it until a full "
+        f"refresh: {statement}"
+    )
+    return WayOut(way=Way.ALLOW_NULL, text=text)
+
+
 def _follow(case: Case) -> WayOut | None:
     return next(iter(person_ways(case.remedy)), None)
 
@@ -329,6 +346,7 @@ _WAYS: Mapping[Way, Callable[[Case], WayOut | None]] = {
     Way.REPLACE_SLOT: _replace_slot,
     Way.RESUME: _resume,
     Way.QUARANTINE: _quarantine,
+    Way.ALLOW_NULL: _allow_null,
     Way.FOLLOW: _follow,
     Way.FREE_RESOURCES: _person(
         Way.FREE_RESOURCES,

@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from framework.cdc.delta.table_overwrite import overwrite_table
 from framework.cdc.delta.table_version import read_table
@@ -66,6 +66,9 @@ from framework.sources.delta.history import CommitHistory
 
 _CONSTRAINT = "delta.constraints."
 """The begin of the table property of a CHECK constraint."""
+
+_DATA_FAULT = "22"
+"""The class of the SQLSTATE of an expression that has no value for a row, such as a cast."""
 
 _REFUSED = frozenset(
     {"FULL_REFRESH_OF_APPEND_ONLY_TABLE", "FULL_REFRESH_VIOLATES_CONSTRAINT", "FULL_REFRESH_MISFITS_CONSTRAINT"}
@@ -227,7 +230,10 @@ class Rebuilds:
             )  # fmt: skip
             try:
                 is_violated = not rows.where(f"NOT coalesce(({check}), false)").isEmpty()
-            except AnalysisException as error:  # the query does not return its column any more, or with another type
+            except PySparkException as error:
+                # The query does not return its column any more, or with another type, or a value ends the check.
+                if not isinstance(error, AnalysisException) and not (error.getSqlState() or "").startswith(_DATA_FAULT):
+                    raise
                 raise refusal("FULL_REFRESH_MISFITS_CONSTRAINT", problem=first_words(error)) from error
             if is_violated:
                 raise refusal("FULL_REFRESH_VIOLATES_CONSTRAINT")
