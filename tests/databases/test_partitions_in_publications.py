@@ -92,7 +92,7 @@ def test_what_a_publication_leaves_out_of_a_table_is_known(
             found = [each for each in check(session, [table], slot="s", publication="p") if each.condition == _FILTERED]
             # Of a partitioned table, preflight has the option of the publication in its place.
             assert [reason in each.what for each in found] == ([] if name == "r" and not via_root else [True])
-            assert partly[table].statement.startswith(f'ALTER PUBLICATION "p" DROP TABLE "public"."{cause}"')
+            assert partly[table].statement.startswith(f'ALTER PUBLICATION "p" DROP TABLE ONLY "public"."{cause}"')
         while partly:
             run(partly[min(partly)].statement)
             partly = read_membership(session, "s", "p").partly
