@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,7 +23,9 @@ from tests.support.postgres_log import query
 from tests.support.postgres_versions import programs_of
 
 # A database is 300 files: to make and drop one on a disk takes two to four times as much CPU time.
-_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - a folder of its own
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - with a folder of its own
+# A container may have 64 MB of it.
+_LEAST_BYTES = 8 << 30
 
 
 @pytest.fixture(scope="session")
@@ -31,9 +34,16 @@ def server() -> Iterator[PostgresServer]:
     version = os.environ.get("SLUICE_POSTGRES")
     with ExitStack() as stack:
         programs = stack.enter_context(programs_of(int(version))) if version else None
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="sluice-postgres-", dir=_MEMORY)))
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="sluice-postgres-", dir=_memory())))
         folder.chmod(0o755)  # PostgreSQL does not run as root
         yield stack.enter_context(PostgresServer(programs=programs, folder=folder))
+
+
+def _memory() -> str | None:
+    """The folder for files in memory, if there is room; None for the usual one."""
+    if os.access(_SHARED_MEMORY, os.W_OK) and shutil.disk_usage(_SHARED_MEMORY).free >= _LEAST_BYTES:
+        return _SHARED_MEMORY
+    return None
 
 
 @contextmanager
