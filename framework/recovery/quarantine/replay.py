@@ -38,7 +38,7 @@ from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.append_once import append_once
 from framework.run.quarantine.faults import checked_rows, faults_of
 from framework.run.quarantine.states import CLAIM, REPLAY_NUMBER, RowState, RowStates, replay_application
-from framework.run.quarantine.table import ID, LOST, REASONS, QuarantineTable
+from framework.run.quarantine.table import ID, LOST, REASONS, QuarantineTable, by_columns, is_of
 from framework.run.quarantine.values import from_variant
 from framework.run.tables.table_store import TableStore
 
@@ -146,9 +146,7 @@ class _Work:
         chosen = chosen.localCheckpoint()
         passed = 0
         failed: dict[tuple[str, ...], int] = {}
-        for row in chosen.select("columns").distinct().orderBy("columns").collect():
-            columns = StructType.fromJson(json.loads(row["columns"]))
-            of_columns = chosen.where(F.col("columns") == F.lit(row["columns"]))
+        for of_columns, columns in by_columns(chosen):
             with computed_once(self._decided(of_columns, columns)) as decided:
                 counts = decided.groupBy(F.array_sort(REASONS).alias("reasons")).count().collect()
                 found = {tuple(each["reasons"]): int(each["count"]) for each in counts}
@@ -231,8 +229,7 @@ class _Work:
 
     def _rows(self) -> DataFrame:
         # A flow that moved to this table has read its rows again: those that it kept for another table stay there.
-        is_own = F.col("flow") == F.lit(str(self.flow.spec.name))
-        return self.table.rows().where(is_own & (F.col("dataset") == F.lit(str(self.dataset.name))))
+        return self.table.rows().where(is_of(self.dataset.name, self.flow.spec.name))
 
     def _mark(self, replay: str) -> None:
         self.table.table().update(F.col("replay") == F.lit(replay), {"replayed_at": F.current_timestamp()})

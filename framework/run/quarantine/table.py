@@ -6,7 +6,9 @@ batch runs again, and its rows replace those that the first attempt left, also i
 
 from __future__ import annotations
 
+import json
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -192,6 +194,17 @@ class QuarantineTable:
             self.storage.delete_tree(f"{self.path}/_delta_log")
             builder = DeltaTable.createIfNotExists(self.session).location(self.path).addColumns(SCHEMA)
             builder.partitionedBy("flow").execute()
+
+
+def is_of(dataset: QualifiedName, flow: QualifiedName) -> Column:
+    """Return whether a row of the quarantine is one of a flow into a dataset."""
+    return (F.col("flow") == F.lit(str(flow))) & (F.col("dataset") == F.lit(str(dataset)))
+
+
+def by_columns(rows: DataFrame) -> Iterator[tuple[DataFrame, StructType]]:
+    """Yield rows of the quarantine by the columns that their query returned, each set of columns apart."""
+    for row in rows.select("columns").distinct().orderBy("columns").collect():
+        yield rows.where(F.col("columns") == F.lit(row["columns"])), StructType.fromJson(json.loads(row["columns"]))
 
 
 def _stored(rows: DataFrame, batch: QuarantinedBatch) -> DataFrame:

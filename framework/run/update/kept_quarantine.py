@@ -7,13 +7,11 @@ it is not given up. A crash before is safe, because the publication is repeated,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
 
 from framework.cdc.analysis.compatibility import can_hold
 from framework.cdc.delta.table_version import read_table
@@ -26,7 +24,7 @@ from framework.plan.history import ALL_COLUMNS
 from framework.run.flows.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.states import RowState, RowStates
-from framework.run.quarantine.table import ID, QuarantineTable
+from framework.run.quarantine.table import ID, QuarantineTable, by_columns, is_of
 from framework.run.quarantine.values import from_variant
 from framework.run.tables.table_store import TableStore
 from framework.run.update.history_rows import lost_by_keys
@@ -34,6 +32,7 @@ from framework.run.update.quarantined_again import QuarantinedAgain
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField, StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,14 +60,11 @@ class KeptQuarantine:
             number = building_of(manifest, self.rebuild)
             if number is not None:
                 rows = self._open(table, manifest.flow).where(F.col("generation") != F.lit(number)).localCheckpoint()
-                for each in rows.select("columns").distinct().orderBy("columns").collect():
-                    same = rows.where(F.col("columns") == F.lit(each["columns"]))
-                    lost = self._lost(same, StructType.fromJson(json.loads(each["columns"])))
-                    table.keep(lost.select(ID), manifest.flow, number)
+                for same, columns in by_columns(rows):
+                    table.keep(self._lost(same, columns).select(ID), manifest.flow, number)
 
     def _open(self, table: QuarantineTable, flow: QualifiedName) -> DataFrame:
-        is_own = (F.col("flow") == F.lit(str(flow))) & (F.col("dataset") == F.lit(str(self.dataset.name)))
-        rows = table.rows().where(is_own)
+        rows = table.rows().where(is_of(self.dataset.name, flow))
         state = RowStates.of(self.store, self.graph).column(rows)
         return rows.where(state == F.lit(RowState.OPEN.value))
 

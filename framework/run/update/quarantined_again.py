@@ -6,7 +6,6 @@ that is put back as well would be in both, and a replay would write it a second 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from framework.cdc.events.normalize import OPERATION, ORDER, read_events
 from framework.cdc.model.columns import column
@@ -23,7 +21,7 @@ from framework.checkpoints.rebuilds import Rebuild
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.run.flows.state_reader import building_of
-from framework.run.quarantine.table import QuarantineTable
+from framework.run.quarantine.table import QuarantineTable, by_columns, is_of
 from framework.run.quarantine.values import from_variant
 
 if TYPE_CHECKING:
@@ -74,9 +72,6 @@ class QuarantinedAgain:
             number = building_of(manifest, self.rebuild)
             if number is None:
                 continue
-            is_own = (F.col("flow") == F.lit(str(manifest.flow))) & (F.col("dataset") == F.lit(str(manifest.dataset)))
-            kept = table.rows().where(is_own & (F.col("generation") == F.lit(number)))
-            for row in kept.select("columns").distinct().orderBy("columns").collect():
-                columns = StructType.fromJson(json.loads(row["columns"]))
-                same = kept.where(F.col("columns") == F.lit(row["columns"]))
+            is_own = is_of(manifest.dataset, manifest.flow) & (F.col("generation") == F.lit(number))
+            for same, columns in by_columns(table.rows().where(is_own)):
                 yield manifest.flow, same.select(*from_variant(F.col("row"), columns))

@@ -53,7 +53,7 @@ from framework.record.events import Origin
 from framework.record.log import EventLog
 from framework.run.flows.generation_numbers import name_generation, rewind_application
 from framework.run.flows.streaming_query import session_for
-from framework.run.quarantine.table import QuarantineTable
+from framework.run.quarantine.table import QuarantineTable, is_of
 from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.stored_version import restore
 from framework.run.tables.table_store import TableStore
@@ -286,7 +286,7 @@ def _moved(offsets: tuple[str, ...], restored: Mapping[str, int]) -> dict[int, s
 
 def _is_undone(flow: RewoundFlow) -> Any:
     """Return the condition of quarantined rows whose batches a rewind undoes."""
-    is_ours = (F.col("flow") == F.lit(str(flow.flow))) & (F.col("dataset") == F.lit(str(flow.dataset)))
+    is_ours = is_of(flow.dataset, flow.flow)
     if flow.origin is None:
         return is_ours
     is_same = F.col("generation") == flow.origin
