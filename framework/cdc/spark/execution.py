@@ -23,6 +23,7 @@ _CONSTRAINTS = "spark.sql.constraintPropagation.enabled"
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _READING_TASKS = "spark.sql.files.minPartitionNum"
 _READING_TASKS_A_CORE = 4
+_STACK_TRACES = "spark.sql.dataFrameQueryContext.enabled"
 _MAX_FIELDS = "spark.sql.codegen.maxFields"
 _WITHOUT_GENERATED_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _MOST_INTERPRETED_BYTES = 1 << 20
@@ -57,6 +58,9 @@ def planned_for(events: DataFrame) -> Iterator[None]:
     batch. Spark would push it as a filter to the target's Parquet files, which misses rows whose keys
     Parquet's readers compare in another way (ADR 14). A plan of hundreds of columns takes minutes with them.
 
+    No column gets the Java stack trace of the call that builds it. Spark takes one for each, a tenth of the CPU of a
+    batch of a few rows, for the line of code in an error; columns of users get theirs before the batch (ADR 55).
+
     Above `spark.sql.codegen.maxFields` columns, Spark generates code for each projection, again in each task. For a
     batch of a few rows that is most of the work, so these rows are interpreted: a batch into 60 columns, 20 of them
     structs, takes 7 s in place of 9 s (SCD type 1), and 10 s in place of 16 s (type 2). With 20,000 rows, code wins.
@@ -66,7 +70,7 @@ def planned_for(events: DataFrame) -> Iterator[None]:
     """
     session = events.sparkSession
     cores = session.sparkContext.defaultParallelism
-    wanted = {_CONSTRAINTS: "false"}
+    wanted = {_CONSTRAINTS: "false", _STACK_TRACES: "false"}
     if int(session.conf.get(_SHUFFLE_PARTITIONS) or 0) <= cores:
         wanted |= {_ADAPTIVE: "false", _READING_TASKS: str(_READING_TASKS_A_CORE * cores)}
     if len(events.columns) > int(session.conf.get(_MAX_FIELDS) or 0) and _has_few_rows(events):
