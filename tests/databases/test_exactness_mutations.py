@@ -148,6 +148,7 @@ def test_a_snapshot_row_is_older_than_every_change(database: str, tmp_path: Path
         writing = threading.Thread(target=_execute_unless_lost, args=(uri, "UPDATE t SET n = 1 WHERE id = 5"))
         writing.start()
         while not query(uri, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"):
+            writing.join(0.01)
             assert writing.is_alive()
         end = reader.latestOffset(start, reader.getDefaultReadLimit())
         copy.apply(reader, start, end)

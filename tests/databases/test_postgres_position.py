@@ -192,6 +192,7 @@ def test_a_new_slot_waits_for_open_transactions_no_longer_than_allowed(database:
     making.start()
     slot = f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{slot_of(database)}'"
     while not query(database, slot):
+        making.join(0.01)
         assert making.is_alive()
     # It has no position yet, so a stored one is that of a slot that is gone.
     assert "DATABASE_POSITION_LOST.SLOT_MISSING" == getattr(_check(database, before), "condition", None)

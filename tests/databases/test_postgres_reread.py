@@ -195,6 +195,7 @@ def test_a_row_is_not_read_before_its_transaction_is_visible(tmp_path: Path) -> 
         )
         writing.start()
         while not query(uri, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"):
+            writing.join(0.01)
             assert writing.is_alive()
         found: list[SpooledBatch] = []
         reading = threading.Thread(target=lambda: found.append(log.read_transactions(start_lsn)), daemon=True)
