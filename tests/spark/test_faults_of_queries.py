@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.errors.exceptions.captured import StreamingQueryException
+from pyspark.errors.exceptions.captured import ArithmeticException, StreamingQueryException
+from pyspark.sql import functions as F
 
+from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.run.update.fault_classification import can_heal, flow_fault
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+DECLARED = SourceLocation(file="/p/shop.py", line=6)
 FLOW = QualifiedName(catalog="main", schema="default", table="changes")
 
 
@@ -38,3 +41,21 @@ def test_the_cause_of_a_query_that_ended_is_named_even_without_a_message(
     fault = flow_fault(error, FLOW, None)
     named = kind if message is None else f"{kind}: {message}"
     assert (fault.condition, fault.fields["cause"]) == ("FLOW_FAILED", named)
+
+
+def test_the_expression_that_failed_is_named(spark: SparkSession) -> None:
+    """By its text in SQL, of several lines, too; of Python by the line that built it, not that of the declaration."""
+    row = spark.range(1)
+    built = row.select(F.lit(6) / F.col("id"))
+    line = test_the_expression_that_failed_is_named.__code__.co_firstlineno + 3
+    assert _fault_of(built) == ("SQLSTATE: 22012", SourceLocation(file=__file__, line=line))
+    assert _fault_of(row.selectExpr("id", "6 / id AS half")) == ("In `6 / id`. SQLSTATE: 22012", DECLARED)
+    assert _fault_of(row.where("id = 0\n  AND 6 /\n  id > 7")) == ("In `6 / id`. SQLSTATE: 22012", DECLARED)
+
+
+def _fault_of(frame: DataFrame) -> tuple[str, SourceLocation | None]:
+    """The end of the cause that is told, and the location."""
+    with pytest.raises(ArithmeticException) as raised:
+        frame.collect()
+    fault = flow_fault(raised.value.with_traceback(None), FLOW, DECLARED)  # an update calls Spark in our code
+    return str(fault.fields["cause"]).partition("bypass this error. ")[2], fault.location

@@ -6,6 +6,7 @@ import re
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from py4j.java_gateway import JavaObject, is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -40,6 +41,10 @@ _TYPE_MISMATCH = re.compile(
     r"error while reading file (?P<file>.+?)\. Data type mismatches when reading Parquet column "
     r"<?\[?(?P<column>.+?)\]?>?\. Expected Spark type (?P<wanted>.+?), actual Parquet type (?P<found>\w+)"
 )
+# Spark's context of an error: the Python line that built the expression, or the text of SQL with carets below it.
+_BUILT_AT = re.compile(r'^== DataFrame ==\n".*" was called from\n(?P<file>.+):(?P<line>\d+)$', re.MULTILINE)
+_SQL_CONTEXT = re.compile(r"^== SQL\b.*==\n(?P<lines>(?:.+\n)*.+)", re.MULTILINE)
+_CARETS = re.compile(r" *(\^+)")
 _WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED", "DELTA_FAILED_TO_MERGE_FIELDS"})
 
 _FILE_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
@@ -68,7 +73,8 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
     A violated expectation becomes EXPECTATION_VIOLATION with the row. An exception of a Python function,
     in Spark's workers or in this process, becomes PYTHON_EXCEPTION with type, message and the user's line.
     A JVM that has ended becomes SPARK_LOST, and a Parquet column of another type FILE_TYPE_MISMATCH.
-    Everything else becomes FLOW_FAILED, with the condition and message of Spark or Delta if there is one.
+    Everything else becomes FLOW_FAILED, with the condition and message of Spark or Delta if there is one. If Spark
+    knows the expression that failed, its text in SQL is added, or its line in Python is the location.
 
     Args:
         error: the exception that the flow raised.
@@ -95,7 +101,7 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
         return OperationError(
             "PYTHON_EXCEPTION", location=found.location or user_line or location, flow=flow, error=found.text
         )
-    where = user_line or location
+    where = _expression_line(text) or user_line or location
     mismatch = _TYPE_MISMATCH.search(text)
     condition, fields = ("FLOW_FAILED", {}) if mismatch is None else ("FILE_TYPE_MISMATCH", mismatch.groupdict())
     return OperationError(condition, location=where, flow=flow, **(fields or {"cause": _cause(error, text)}))
@@ -174,10 +180,29 @@ def _cause(error: BaseException, text: str) -> str:
     """Return the innermost condition with its first line; without one, the first line of what ended the query."""
     found = innermost_condition(text)
     if found is not None:
-        return f"[{found[0]}] {found[1]}".strip()
+        return _with_expression(f"[{found[0]}] {found[1]}".strip(), text)
     # A query's wrapper has the message of its cause, and none if the cause is only a class, as EOFException.
     ended_by = (each for each in _own_texts(error) if "[STREAM_FAILED]" not in each)
     return next(ended_by, first_words(error)).splitlines()[0]
+
+
+def _expression_line(text: str) -> SourceLocation | None:
+    """Return the user's line that built the expression that failed; None if Spark does not know it."""
+    lines = [(found["file"], int(found["line"])) for found in _BUILT_AT.finditer(text)]
+    return innermost_of(lines[-1:])
+
+
+def _with_expression(cause: str, text: str) -> str:
+    """Add the SQL of the expression that failed, the part above Spark's carets, if the text has it."""
+    found = [*_SQL_CONTEXT.finditer(text)]
+    if not found:
+        return cause
+    lines = found[-1]["lines"].splitlines()
+    marked = ((line, _CARETS.fullmatch(below)) for line, below in pairwise(lines))
+    expression = " ".join(line[carets.start(1) : carets.end(1)].strip() for line, carets in marked if carets)
+    state = _SQLSTATE.search(cause)
+    end = len(cause) if state is None else state.start()
+    return f"{cause[:end]} In `{expression}`.{cause[end:]}"
 
 
 def _texts(error: BaseException) -> Iterator[str]:
