@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from collections.abc import Iterator
@@ -36,6 +37,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     connection: socket.socket | None = getattr(getattr(session.config, "failures_db", None), "sock", None)
     if connection is not None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Python's garbage collector looks neither at the 5,000 tests while they are collected nor ever after."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
