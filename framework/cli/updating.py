@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from pathlib import Path
@@ -35,6 +36,9 @@ def run_and_report(call: Call, pipeline: PipelinePort, refresh: RequestOptions) 
         click.exceptions.Exit: 1, if the update did not complete.
         SluiceError: the update could not start.
     """
+    if not gc.isenabled():
+        gc.freeze()  # the modules stay
+        gc.enable()
     with open_progress(sys.stderr, title=pipeline.name, clock=call.surroundings.clock) as progress:
         started = threading.Event()
         result = run_stoppable(

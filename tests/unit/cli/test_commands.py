@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +66,19 @@ def test_an_update_that_reads_much_starts_spark_for_a_long_run(
     """Any other update starts Spark as the last updates suggest."""
     assert sluice("run", *options).exit_code == 0
     assert pipeline.calls[0][1][1]["short"] is short
+
+
+def test_an_update_collects_pythons_garbage(sluice: Sluice) -> None:
+    """The process of a short command does not, nor that of `run` before its update, which may take days."""
+    gc.disable()
+    try:
+        assert sluice("plan").exit_code == 0
+        assert not gc.isenabled()
+        assert sluice("run").exit_code == 0
+        assert gc.isenabled()
+    finally:
+        gc.unfreeze()
+        gc.enable()
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
