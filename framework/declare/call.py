@@ -26,6 +26,8 @@ from framework.native.runtime import on_databricks
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_FORMER_NAMES = {"snapshot_and_version": "source"}
+"""Arguments of former versions of `dlt` that no version of Sluice had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +226,7 @@ def _misfit(function: str, signature: inspect.Signature, kwargs: Mapping[str, ob
         return call.fault(
             "INVALID_ARGUMENT.CALL", reason=str(error), advice=f"Valid arguments: {', '.join(signature.parameters)}."
         )
-    near = nearest_name(unknown, signature.parameters)
+    former = _FORMER_NAMES.get(unknown)
+    near = former if former in signature.parameters else nearest_name(unknown, signature.parameters)
     advice = f"Did you mean `{near}`?" if near else "Valid arguments: " + ", ".join(signature.parameters) + "."
     return call.fault("INVALID_ARGUMENT.UNKNOWN", argument=unknown, advice=advice)

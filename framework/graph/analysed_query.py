@@ -14,7 +14,7 @@ from framework.foundation.names import QualifiedName
 from framework.graph.calls import SPARK_ERRORS
 from framework.graph.fingerprints import plan_fingerprint
 from framework.graph.graph import GraphFlow, Read
-from framework.graph.operators import count_sources, stateful_operators
+from framework.graph.operators import check_streaming, count_sources, stateful_operators
 from framework.graph.relations import batch_paths
 from framework.graph.settings import SessionSettings
 from framework.graph.source_filters import source_names, with_conditions
@@ -57,6 +57,9 @@ class AnalysedQuery:
             specs: the declared datasets.
             code_version: hash of the modules' source; None if it is unknown.
             file_identity: see `plan_fingerprint`.
+
+        Raises:
+            UserError: as `check_streaming`.
         """
         frame, is_view = self.frame, self.target.kind is DatasetKind.TEMPORARY_VIEW
         sources = streamed_sources(frame) if frame.isStreaming else ()
@@ -70,6 +73,8 @@ class AnalysedQuery:
         by_name = (read for read in self.reads if not (read.streaming and read.text == read.path in tables))
         reads = (*by_name, *streamed)
         has_checkpoint = frame.isStreaming and not is_view
+        if has_checkpoint and not self.flow.once:
+            check_streaming(frame, self.flow)
         count = count_sources(frame) if has_checkpoint else None
         return GraphFlow(
             spec=self.flow,

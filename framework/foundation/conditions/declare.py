@@ -130,7 +130,7 @@ CONDITIONS: dict[str, Condition] = {
     "PIPELINE_SPEC_LIBRARY": Condition(
         "{entry} is not a valid library.", "Write `- glob: {{include: folder/**}}` or `- file: {{path: file.py}}`."
     ),
-    "MODULE_FAILED": Condition("{file} raised {cause}", "Correct the module."),
+    "MODULE_FAILED": Condition("{file} raised {cause}", "{advice}"),
     "MODULE_NOT_FOUND": Condition("The module {path} does not exist.", "Correct the path. It is relative to {root}."),
     "MODULE_NOT_LOADABLE": Condition(
         "{module!r} is not a module of a pipeline.", "Pass the path of a file, an imported module, or a function."
