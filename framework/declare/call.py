@@ -27,7 +27,7 @@ from framework.native.runtime import on_databricks
 P = ParamSpec("P")
 R = TypeVar("R")
 _FORMER_NAMES = {"snapshot_and_version": "source"}
-"""Arguments of former versions of `dlt` that no version of Sluice had."""
+"""Arguments by the names that `dlt` had for them before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +187,9 @@ def declaration(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for former, name in _FORMER_NAMES.items():
+            if former in kwargs and name in signature.parameters and name not in kwargs:
+                kwargs[name] = kwargs.pop(former)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -226,7 +229,6 @@ def _misfit(function: str, signature: inspect.Signature, kwargs: Mapping[str, ob
         return call.fault(
             "INVALID_ARGUMENT.CALL", reason=str(error), advice=f"Valid arguments: {', '.join(signature.parameters)}."
         )
-    former = _FORMER_NAMES.get(unknown)
-    near = former if former in signature.parameters else nearest_name(unknown, signature.parameters)
+    near = nearest_name(unknown, signature.parameters)
     advice = f"Did you mean `{near}`?" if near else "Valid arguments: " + ", ".join(signature.parameters) + "."
     return call.fault("INVALID_ARGUMENT.UNKNOWN", argument=unknown, advice=advice)

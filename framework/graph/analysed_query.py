@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import SPARK_ERRORS
 from framework.graph.fingerprints import plan_fingerprint
@@ -23,6 +25,9 @@ from framework.sources.port import SourceShape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_STORED = frozenset({DatasetKind.TABLE, DatasetKind.STREAMING_TABLE, DatasetKind.MATERIALIZED_VIEW})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,7 +64,7 @@ class AnalysedQuery:
             file_identity: see `plan_fingerprint`.
 
         Raises:
-            UserError: as `check_streaming`.
+            UserError: DUPLICATE_COLUMNS, and as `check_streaming`.
         """
         frame, is_view = self.frame, self.target.kind is DatasetKind.TEMPORARY_VIEW
         sources = streamed_sources(frame) if frame.isStreaming else ()
@@ -73,6 +78,8 @@ class AnalysedQuery:
         by_name = (read for read in self.reads if not (read.streaming and read.text == read.path in tables))
         reads = (*by_name, *streamed)
         has_checkpoint = frame.isStreaming and not is_view
+        if self.target.kind in _STORED and self.flow.cdc is None:
+            _check_names(frame, self.flow)
         if has_checkpoint and not self.flow.once:
             check_streaming(frame, self.flow)
         count = count_sources(frame) if has_checkpoint else None
@@ -116,3 +123,16 @@ class AnalysedQuery:
             session_settings=self.settings.of_results(self.frame.sparkSession),
             file_identity=file_identity,
         )
+
+
+def _check_names(frame: DataFrame, flow: FlowSpec) -> None:
+    """Check that no two columns of a query have one name, in any case: no table can have them.
+
+    Raises:
+        UserError: DUPLICATE_COLUMNS.
+    """
+    counts = Counter(name.lower() for name in frame.columns)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        names = ", ".join(f"`{name}`" for name in twice)
+        raise UserError("DUPLICATE_COLUMNS", location=flow.location, flow=flow.name, dataset=flow.target, columns=names)

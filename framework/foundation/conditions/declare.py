@@ -111,7 +111,7 @@ CONDITIONS: dict[str, Condition] = {
         "Remove the call. The session stops when the pipeline ends.",
     ),
     "PIPELINE_SPEC_FILE_NOT_FOUND": Condition(
-        "No {names} exists in {folder} or in a folder above it.",
+        "No {names} exists in {folder} or in a folder above it.{hint}",
         "Change to the folder of the pipeline, pass the file with `--spec`, or create a project with `sluice init`.",
     ),
     "PIPELINE_SPEC_FILE_DOES_NOT_EXIST": Condition("{path} cannot be read: {cause}.", "Correct the path."),

@@ -83,6 +83,10 @@ CONDITIONS: dict[str, Condition] = {
         "The once flow {flow} into {dataset} returns a streaming DataFrame; expected a batch DataFrame.",
         "Use a batch read, or remove `once=True`. " + _BATCH_OR_STREAM,
     ),
+    "DUPLICATE_COLUMNS": Condition(
+        "The query of flow {flow} returns several columns named {columns}. {dataset} can't have them.",
+        'Rename or drop all but one of them. A join by names, `a.join(b, "id")`, has each of these columns once.',
+    ),
     "STREAMING_AGGREGATION_WITHOUT_WATERMARK": Condition(
         "Flow {flow} groups a stream without a watermark. It would have to change rows of {dataset}, but only appends.",
         "Use a materialized view: read with `spark.read`, and it has the same rows. Or add `withWatermark` and group "
