@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from framework.declare.notebook_source import cell_advice
+from framework.foundation.file_systems import missing_file_system
 from framework.foundation.nearest import nearest_name
 
 if TYPE_CHECKING:
@@ -43,10 +44,13 @@ def advice_for(error: BaseException) -> str | None:
     Args:
         error: an exception of a module or of a query function.
     """
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     if isinstance(error, PySparkException):
         return _of_spark(error)
+    if isinstance(error, Py4JJavaError):
+        return missing_file_system(str(error.java_exception.toString()))
     if isinstance(error, ValueError) and str(error).startswith("default auth:"):
         return "`databricks.sdk` needs a workspace. Delete its imports: `spark` is a global of each module."
     return _of_python(error)
