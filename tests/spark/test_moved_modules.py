@@ -11,6 +11,7 @@ from framework import pipelines as dp
 from framework.foundation.errors import GraphErrors
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.plain_tables import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +30,8 @@ def world(spark: SparkSession, tmp_path: Path) -> EngineWorld:
 def test_flows_without_a_column_fill_in_null_and_a_change_feed_is_followed(world: EngineWorld) -> None:
     """`NULL AS name` of a backfill has the column's type; a stream of the pipeline reads the changes of a target.
 
-    `snapshot_and_version` is an older name of `source`. A once flow reports its own rows, while others commit to it.
+    The global `spark` finds temporary views of a batch. `snapshot_and_version` is an older name of `source`. A once
+    flow reports its own rows, while others commit to it.
     """
     spark = world.spark
 
@@ -57,6 +59,17 @@ def test_flows_without_a_column_fill_in_null_and_a_change_feed_is_followed(world
         dp.create_streaming_table("of_snapshots")
         dp.apply_changes_from_snapshot(target="of_snapshots", snapshot_and_version=snapshots, keys=["id"])  # type: ignore[call-arg]
 
+        @dp.foreach_batch_sink
+        def kept(batch: DataFrame, _: int) -> None:
+            batch.createOrReplaceTempView("rows_of_the_batch")
+            spark.sql("SELECT id, name FROM rows_of_the_batch").write.format("delta").mode("append").save(
+                world.source("kept")
+            )
+
+        @dp.append_flow(target="kept")
+        def to_keep() -> DataFrame:
+            return spark.readStream.table("events").where("at = 3")
+
         @dp.table
         def changes() -> DataFrame:
             feed = spark.readStream.option("readChangeFeed", "true").table("latest")
@@ -64,6 +77,7 @@ def test_flows_without_a_column_fill_in_null_and_a_change_feed_is_followed(world
 
     result = world.run(declare)
     assert result.state is UpdateState.COMPLETED
+    assert [tuple(row) for row in table_rows(spark, world.source("kept"))] == [(1, "c")]
     assert world.rows("of_snapshots") == [(7, "first")]
     assert world.rows("everything") == [(1, 1, "a"), (1, 2, "b"), (1, 3, "c"), (2, 1, "x"), (9, 0, None)]
     assert {flow.flow.table: flow.rows_written for flow in result.flows if flow.dataset.table == "everything"} == {
