@@ -26,6 +26,8 @@ from framework.native.runtime import on_databricks
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_FORMER_NAMES = {"snapshot_and_version": "source"}
+"""Arguments by the names that `dlt` had for them before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +187,9 @@ def declaration(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for former, name in _FORMER_NAMES.items():
+            if former in kwargs and name in signature.parameters and name not in kwargs:
+                kwargs[name] = kwargs.pop(former)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:

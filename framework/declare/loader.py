@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from framework.declare.databricks_only import advice_for
 from framework.declare.mutations import guarded_module
 from framework.declare.neighbours import Neighbours
 from framework.declare.pipeline_spec import Library, PipelineSpec
@@ -106,19 +107,19 @@ class _Loading:
             self.errors.append(error)
         except SyntaxError as error:
             location = SourceLocation(file=error.filename or file, line=error.lineno or 1)
-            self.errors.append(_failed(location, file, f"SyntaxError: {error.msg}"))
+            self.errors.append(_failed(location, file, f"SyntaxError: {error.msg}", error))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a module may raise anything; recorded with its location
             location = innermost_user_line(error.__traceback__) or SourceLocation(file=file, line=1)
-            self.errors.append(_failed(location, file, exception_text(error)))
+            self.errors.append(_failed(location, file, exception_text(error), error))
 
 
-def _failed(location: SourceLocation, file: str, cause: str) -> UserError:
+def _failed(location: SourceLocation, file: str, cause: str, error: BaseException) -> UserError:
     """MODULE_FAILED for the file that raised, which may be an import of the file that was run."""
-    return UserError(
-        "MODULE_FAILED", location=location, file=location.file if Path(location.file).is_file() else file, cause=cause
-    )
+    raised_in = location.file if Path(location.file).is_file() else file
+    advice = advice_for(error) or "Correct the module."
+    return UserError("MODULE_FAILED", location=location, file=raised_in, cause=cause, advice=advice)
 
 
 def check_libraries(spec: PipelineSpec) -> None:

@@ -25,6 +25,15 @@ _ADVICE = {
 _OTHER = "Write the cell in Python, or delete it."
 
 
+def cell_advice(magic: str) -> str:
+    """What to do with a cell of another kind than Python.
+
+    Args:
+        magic: its first word, such as `%run`.
+    """
+    return _ADVICE.get(magic, _OTHER)
+
+
 def notebook_faults(path: Path, text: str) -> Iterator[UserError]:
     """Yield an error for each cell of a notebook that Python would not run; none for text, and for other files.
 
@@ -46,5 +55,5 @@ def notebook_faults(path: Path, text: str) -> Iterator[UserError]:
         if found[1] not in _TEXT:
             yield UserError(
                 "NOTEBOOK_CELL_UNSUPPORTED", location=SourceLocation(file=str(path), line=number), path=path,
-                cell=f"{found[1]}{found[2]}", advice=_ADVICE.get(found[1], _OTHER),
+                cell=f"{found[1]}{found[2]}", advice=cell_advice(found[1]),
             )  # fmt: skip

@@ -14,6 +14,10 @@ from framework.foundation.nearest import nearest_hint
 from framework.foundation.storage import is_local
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 
+_OF_BUNDLE = (
+    " `databricks.yml` is a bundle, which `sluice bundle` deploys; to run a pipeline of it here, write its name, "
+    "libraries and configuration into a pipeline.yml."
+)
 SPEC_NAMES = ("pipeline.yml", "pipeline.yaml", "spark-pipeline.yml", "spark-pipeline.yaml")
 DEFAULT_CATALOG = "main"
 DEFAULT_SCHEMA = "default"
@@ -89,7 +93,11 @@ def find_spec(folder: Path) -> Path:
         for name in SPEC_NAMES:
             if (parent / name).is_file():
                 return parent / name
-    raise UserError("PIPELINE_SPEC_FILE_NOT_FOUND", folder=folder.resolve(), names=" or ".join(SPEC_NAMES[::2]))
+    is_bundle = any((parent / "databricks.yml").is_file() for parent in (folder.resolve(), *folder.resolve().parents))
+    raise UserError(
+        "PIPELINE_SPEC_FILE_NOT_FOUND", folder=folder.resolve(), names=" or ".join(SPEC_NAMES[::2]),
+        hint=_OF_BUNDLE if is_bundle else "",
+    )  # fmt: skip
 
 
 def load_spec(path: Path) -> PipelineSpec:

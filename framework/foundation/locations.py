@@ -28,12 +28,13 @@ class SourceLocation:
 
 
 def is_user_file(file: str) -> bool:
-    """Whether a code file is not part of the framework, of PySpark, Py4J and Click, or of the interpreter."""
+    """Whether a code file is not part of the framework, of PySpark, Py4J, Delta and Click, or of the interpreter."""
     return not (
         (file.startswith(_FRAMEWORK) and "/demo/flights/" not in file)
         or file.startswith("<frozen")
         or "/pyspark/" in file
         or "/py4j/" in file
+        or any(f"{folder}delta/" in file for folder in _INSTALLED)
         or "/click/" in file
         or (file.startswith(_STANDARD_LIBRARY) and not _is_installed(file))
         or file.endswith(("/contextlib.py", ".pyx", ".pxi"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import SPARK_ERRORS
 from framework.graph.fingerprints import plan_fingerprint
 from framework.graph.graph import GraphFlow, Read
-from framework.graph.operators import count_sources, stateful_operators
+from framework.graph.operators import check_streaming, count_sources, stateful_operators
 from framework.graph.relations import batch_paths
 from framework.graph.settings import SessionSettings
 from framework.graph.source_filters import source_names, with_conditions
@@ -23,6 +25,9 @@ from framework.sources.port import SourceShape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_STORED = frozenset({DatasetKind.TABLE, DatasetKind.STREAMING_TABLE, DatasetKind.MATERIALIZED_VIEW})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,6 +62,9 @@ class AnalysedQuery:
             specs: the declared datasets.
             code_version: hash of the modules' source; None if it is unknown.
             file_identity: see `plan_fingerprint`.
+
+        Raises:
+            UserError: DUPLICATE_COLUMNS, and as `check_streaming`.
         """
         frame, is_view = self.frame, self.target.kind is DatasetKind.TEMPORARY_VIEW
         sources = streamed_sources(frame) if frame.isStreaming else ()
@@ -70,6 +78,10 @@ class AnalysedQuery:
         by_name = (read for read in self.reads if not (read.streaming and read.text == read.path in tables))
         reads = (*by_name, *streamed)
         has_checkpoint = frame.isStreaming and not is_view
+        if self.target.kind in _STORED and self.flow.cdc is None:
+            _check_names(frame, self.flow)
+        if has_checkpoint and not self.flow.once:
+            check_streaming(frame, self.flow)
         count = count_sources(frame) if has_checkpoint else None
         return GraphFlow(
             spec=self.flow,
@@ -111,3 +123,16 @@ class AnalysedQuery:
             session_settings=self.settings.of_results(self.frame.sparkSession),
             file_identity=file_identity,
         )
+
+
+def _check_names(frame: DataFrame, flow: FlowSpec) -> None:
+    """Check that no two columns of a query have one name, in any case: no table can have them.
+
+    Raises:
+        UserError: DUPLICATE_COLUMNS.
+    """
+    counts = Counter(name.lower() for name in frame.columns)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        names = ", ".join(f"`{name}`" for name in twice)
+        raise UserError("DUPLICATE_COLUMNS", location=flow.location, flow=flow.name, dataset=flow.target, columns=names)

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException, PySparkAttributeError, PySparkException
 from pyspark.sql import DataFrame
 
+from framework.declare.databricks_only import advice_for
 from framework.declare.mutations import guarded_query
 from framework.declare.registry import Registry
 from framework.declare.shims import shimmed
@@ -77,7 +78,8 @@ def query_failed(error: BaseException, flow: QualifiedName, location: SourceLoca
     remote = remote_error(str(error)) if isinstance(error, PySparkException) else None
     if remote is not None:
         return remote.at(found)
-    return UserError("FLOW_QUERY_FAILED", location=found, flow=flow, cause=first_words(error))
+    advice = advice_for(error) or "Correct the query."
+    return UserError("FLOW_QUERY_FAILED", location=found, flow=flow, cause=first_words(error), advice=advice)
 
 
 def unfollowed_read(error: Exception, flow: QualifiedName, registry: Registry) -> UserError | None:

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
+from pyspark.errors import AnalysisException
 
 from framework.checkpoints.operators import StatefulOperator, types_only
+from framework.declare.specs import FlowSpec
+from framework.foundation.errors import UserError
 from framework.foundation.jvm_cache import java_class, scala_object
-from framework.graph.calls import SPARK_ERRORS
+from framework.graph.calls import SPARK_ERRORS, first_words
 from framework.graph.relations import analysed_plan
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ _MAY_KEEP_STATE = re.compile(r"Aggregate|Distinct|Dedup|Join|WithState|Limit|Int
 _UNCERTAIN = re.compile(r"Limit|Intersect|Except|Offset")
 _RUNTIME = "org.apache.spark.sql.execution.streaming.runtime"
 _OFFSETS = "org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata"
+_CHECKER = "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker"
 _NO_OFFSETS = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 _STATEFUL = "org.apache.spark.sql.execution.streaming.operators.stateful"
 _WITH_KEYS = frozenset({"StateStoreSaveExec", "StreamingDeduplicateExec"})
@@ -42,6 +46,26 @@ def count_sources(frame: DataFrame) -> int | None:
     if any(leaf.nodeName() == "CTERelationRef" for leaf in leaves):
         return None
     return sum(bool(leaf.isStreaming()) for leaf in leaves)
+
+
+def check_streaming(frame: DataFrame, flow: FlowSpec) -> None:
+    """Check that Spark can run a query as a stream that appends, as it does when the stream starts.
+
+    Raises:
+        UserError: STREAMING_AGGREGATION_WITHOUT_WATERMARK, STREAMING_QUERY_NOT_SUPPORTED.
+    """
+    if frame.sparkSession.conf.get("spark.sql.streaming.unsupportedOperationCheck", "true") != "true":
+        return
+    append = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
+    try:
+        scala_object(_CHECKER).checkForStreaming(analysed_plan(frame), append)
+    except AnalysisException as error:
+        cause = first_words(error)
+        if "streaming aggregations without watermark" in cause:
+            raise UserError(
+                "STREAMING_AGGREGATION_WITHOUT_WATERMARK", location=flow.location, flow=flow.name, dataset=flow.target
+            ) from error
+        raise UserError("STREAMING_QUERY_NOT_SUPPORTED", location=flow.location, flow=flow.name, cause=cause) from error
 
 
 def stateful_operators(frame: DataFrame) -> tuple[StatefulOperator, ...] | None:

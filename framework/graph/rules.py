@@ -125,7 +125,7 @@ def table_layout(registry: Registry) -> Iterator[UserError]:
 
 
 def honoured_settings(registry: Registry) -> Iterator[UserError]:
-    """Row filters and incremental refresh policies are refused and not ignored: an ignored filter exposes rows."""
+    """Arguments that only Databricks supports are refused and not ignored: an ignored row filter exposes rows."""
     for dataset in registry.datasets:
         if dataset.row_filter is not None:
             yield UserError("ROW_FILTER_NOT_SUPPORTED", location=dataset.location, dataset=dataset.name)
@@ -136,6 +136,9 @@ def honoured_settings(registry: Registry) -> Iterator[UserError]:
                 dataset=dataset.name,
                 policy=dataset.refresh_policy,
             )
+        is_delta_sink = dataset.kind is DatasetKind.SINK and (dataset.format or "").lower() == "delta"
+        if is_delta_sink and "path" not in {name.lower() for name, _ in dataset.options}:
+            yield UserError("DELTA_SINK_WITHOUT_PATH", location=dataset.location, dataset=dataset.name)
 
 
 def quarantined_tables(registry: Registry) -> Iterator[UserError]:

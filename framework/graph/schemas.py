@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    LongType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.foundation.errors import UserError
 from framework.foundation.wider_types import wider_type
 
 CHANGE_FEED_COLUMNS = (
-    ("_change_type", "string"),
-    ("_commit_version", "bigint"),
-    ("_commit_timestamp", "timestamp"),
+    StructField("_change_type", StringType()),
+    StructField("_commit_version", LongType()),
+    StructField("_commit_timestamp", TimestampType()),
 )
 
 
@@ -66,6 +76,8 @@ class _Merge:
                 self._types(first.keyType, second.keyType, f"{column}.key"),
                 self._types(first.valueType, second.valueType, f"{column}.value"),
             )
+        if isinstance(second, NullType) or isinstance(first, NullType):
+            return first if isinstance(second, NullType) else second
         wider = wider_type(first, second) if self.widens else None
         if first == second or wider is not None:
             return wider or first
@@ -90,10 +102,7 @@ def as_nullable(schema: StructType) -> StructType:
 
 def with_change_feed(schema: StructType) -> StructType:
     """The schema of the table's change data feed."""
-    grown = StructType(list(schema.fields))
-    for name, kind in CHANGE_FEED_COLUMNS:
-        grown = grown.add(name, kind)
-    return grown
+    return StructType([*schema.fields, *CHANGE_FEED_COLUMNS])
 
 
 def _nullable(field: StructField, kind: DataType | None = None) -> StructField:

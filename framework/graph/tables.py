@@ -75,6 +75,10 @@ def missing_table(
     hint = did_you_mean(dataset, known) if dataset is not None else ""
     if dataset is not None and len(split_parts(name)) == 3:
         catalogs = tables.catalogs(spark)
-        problem = "" if dataset.catalog in catalogs else f" Catalog {dataset.catalog} does not exist."
+        problem = (
+            ""
+            if dataset.catalog in catalogs
+            else f" Catalog {dataset.catalog} does not exist here, but a dataset may have this full name."
+        )
         hint += f"{problem} Known catalogs: {', '.join(catalogs)}."
     return UserError("TABLE_OR_VIEW_NOT_FOUND", location=caller_location(), name=name, hint=hint)

@@ -111,7 +111,7 @@ CONDITIONS: dict[str, Condition] = {
         "Remove the call. The session stops when the pipeline ends.",
     ),
     "PIPELINE_SPEC_FILE_NOT_FOUND": Condition(
-        "No {names} exists in {folder} or in a folder above it.",
+        "No {names} exists in {folder} or in a folder above it.{hint}",
         "Change to the folder of the pipeline, pass the file with `--spec`, or create a project with `sluice init`.",
     ),
     "PIPELINE_SPEC_FILE_DOES_NOT_EXIST": Condition("{path} cannot be read: {cause}.", "Correct the path."),
@@ -130,7 +130,7 @@ CONDITIONS: dict[str, Condition] = {
     "PIPELINE_SPEC_LIBRARY": Condition(
         "{entry} is not a valid library.", "Write `- glob: {{include: folder/**}}` or `- file: {{path: file.py}}`."
     ),
-    "MODULE_FAILED": Condition("{file} raised {cause}", "Correct the module."),
+    "MODULE_FAILED": Condition("{file} raised {cause}", "{advice}"),
     "MODULE_NOT_FOUND": Condition("The module {path} does not exist.", "Correct the path. It is relative to {root}."),
     "MODULE_NOT_LOADABLE": Condition(
         "{module!r} is not a module of a pipeline.", "Pass the path of a file, an imported module, or a function."

@@ -61,6 +61,11 @@ CONDITIONS: dict[str, Condition] = {
         "{dataset} has a `row_filter`, which only Unity Catalog enforces. Here every reader would see all rows.",
         "Remove `row_filter`, and give readers access to a table whose query filters the rows.",
     ),
+    "DELTA_SINK_WITHOUT_PATH": Condition(
+        "The Delta sink {dataset} has no `path`.",
+        "Set `path` in its `options`. `tableName` exists on Databricks only: for a table of the pipeline, declare a "
+        "streaming table in place of the sink.",
+    ),
     "REFRESH_POLICY_NOT_SUPPORTED": Condition(
         "{dataset} has the `refresh_policy` {policy!r}, but incremental refresh of materialized views is not "
         "supported.",
@@ -77,6 +82,19 @@ CONDITIONS: dict[str, Condition] = {
     "INVALID_FLOW_QUERY_TYPE.STREAMING_RELATION_FOR_ONCE_FLOW": Condition(
         "The once flow {flow} into {dataset} returns a streaming DataFrame; expected a batch DataFrame.",
         "Use a batch read, or remove `once=True`. " + _BATCH_OR_STREAM,
+    ),
+    "DUPLICATE_COLUMNS": Condition(
+        "The query of flow {flow} returns several columns named {columns}. {dataset} can't have them.",
+        'Rename or drop all but one of them. A join by names, `a.join(b, "id")`, has each of these columns once.',
+    ),
+    "STREAMING_AGGREGATION_WITHOUT_WATERMARK": Condition(
+        "Flow {flow} groups a stream without a watermark. It would have to change rows of {dataset}, but only appends.",
+        "Use a materialized view: read with `spark.read`, and it has the same rows. Or add `withWatermark` and group "
+        "by a window of its time: each group is appended when it is complete.",
+    ),
+    "STREAMING_QUERY_NOT_SUPPORTED": Condition(
+        "Spark can't run the query of flow {flow} as a stream: {cause}",
+        "Correct the query, or use a materialized view.",
     ),
     "INCOMPATIBLE_BATCH_VIEW_READ": Condition(
         "View {view} is a batch view, but is read with `spark.readStream`.",
@@ -101,7 +119,7 @@ CONDITIONS: dict[str, Condition] = {
         "function itself. Write a subquery in spark.sql or as a join, a version as the option versionAsOf or "
         "timestampAsOf, and table_changes as the option readChangeFeed.",
     ),
-    "FLOW_QUERY_FAILED": Condition("The query of {flow} cannot be analyzed: {cause}", "Correct the query."),
+    "FLOW_QUERY_FAILED": Condition("The query of {flow} cannot be analyzed: {cause}", "{advice}"),
     "FLOW_QUERY_NOT_A_DATAFRAME": Condition(
         "The query function of {flow} returned {found}; expected a DataFrame.", "Return a DataFrame."
     ),

@@ -13,6 +13,7 @@ CONDITIONS: dict[str, Condition] = {
         "{path} cannot be read: {problem}.",
         "Grant the current user read permission, and check that the file system is reachable.",
     ),
+    "FILE_SYSTEM_MISSING": Condition("Spark has no file system for {path}: {problem}.", "{advice}"),
     "STORAGE_NEEDS_SPARK": Condition(
         "The storage {path} is on a Hadoop file system, which needs a Spark session.",
         "Pass the Spark session to `open_storage`, or use a local path.",

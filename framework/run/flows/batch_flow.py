@@ -39,7 +39,7 @@ def run_batch_flow(run: FlowRun) -> FlowOutcome:
         else:
             _append(run, frame)
     if commits is not None and not run.quarantines:
-        outcome = FlowOutcome(written=commits.take())
+        outcome = FlowOutcome(written=commits.take(application=run.application_id))
     outcome = outcome.plus(FlowOutcome(quality=counted(observed, query.expectations)))
     run.on_outcome(outcome, None)
     return outcome

@@ -183,7 +183,7 @@ class FlowRun:
 
     def apply_batch(self, batch: DataFrame, number: int) -> None:
         """Call the function of the sink with a batch; names that it reads are those of the stored tables."""
-        with self.context.queries.stored():
+        with self.context.queries.stored(batch.sparkSession):
             self.context.registry.batch_functions[self.dataset.name](batch, number)
 
     def committed_rows(self) -> CommittedRows | None:

@@ -117,15 +117,28 @@ class CommittedRows:
         self._path = path
         self._next = 0 if after is None else after + 1
 
-    def take(self, query_id: str | None = None) -> int:
-        """Return the rows of the commits since the last call; with `query_id`, only of that query."""
+    def take(self, query_id: str | None = None, *, application: str | None = None) -> int:
+        """Return the rows of the commits since the last call.
+
+        Args:
+            query_id: only of this streaming query.
+            application: only of commits with a transaction identifier of this application: others commit meanwhile.
+        """
         total = 0
         while (text := self._storage.read_text(f"{self._path}/_delta_log/{self._next:020d}.json")) is not None:
             self._next += 1
+            if application is not None and not _is_of(text, application):
+                continue
             for info in _commit_infos(text):
                 if query_id in (None, info.get("operationParameters", {}).get("queryId")):
                     total += int(info.get("operationMetrics", {}).get("numOutputRows", 0))
         return total
+
+
+def _is_of(commit: str, application: str) -> bool:
+    """Whether a commit has a transaction identifier of an application."""
+    found = (json.loads(line)["txn"] for line in lines_of(commit) if line.startswith('{"txn"'))
+    return any(each["appId"] == application for each in found)
 
 
 def _commit_infos(commit: str) -> Iterator[dict[str, Any]]:

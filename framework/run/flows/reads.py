@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
@@ -131,9 +131,13 @@ class TableQueries:
             yield
 
     @contextmanager
-    def stored(self) -> Iterator[None]:
-        """Resolve the reads in the block's own thread to stored tables; temporary views of Spark come first."""
-        with reading(_BatchReads(reads=_Reads(queries=self)), runs_commands=True):
+    def stored(self, session: SparkSession) -> Iterator[None]:
+        """Resolve the reads in the block's own thread to stored tables; temporary views of Spark come first.
+
+        Args:
+            session: the session of a batch. Its temporary views are found by the global `spark` too.
+        """
+        with reading(_BatchReads(reads=_Reads(queries=self), session=session), runs_commands=True):
             yield
 
     def sql(self, query: str, more: Mapping[str, Callable[[], DataFrame]]) -> DataFrame:
@@ -261,12 +265,20 @@ class _BatchReads:
     """The reads of a function that gets micro-batches, which may have made temporary views."""
 
     reads: _Reads
+    session: SparkSession
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
-        if "/" in name or not spark._jsparkSession.sessionState().catalog().getTempView(name.strip("`")).isDefined():
+        session = next((each for each in (spark, self.session) if _has_view(each, name)), None)
+        if session is None:
             return self.reads.read(spark, name, options, streaming=streaming)
         with not_reading():
-            return (spark.readStream if streaming else spark.read).options(**options).table(name)
+            return (session.readStream if streaming else session.read).options(**options).table(name)
 
     def schemas(self) -> SchemaStore:
         return self.reads.schemas()
+
+
+def _has_view(session: SparkSession, name: str) -> bool:
+    """Whether a session has a temporary view of a name."""
+    catalog: Any = session._jsparkSession.sessionState().catalog()
+    return "/" not in name and bool(catalog.getTempView(name.strip("`")).isDefined())

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JJavaError
 
 from framework.foundation.errors import OperationError, UserError
+from framework.foundation.file_systems import missing_file_system
 from framework.foundation.jvm_cache import java_class, scala_object, scala_seq
 from framework.sources.cloud_files.folder_times import modified_ns
 from framework.sources.cloud_files.globs import glob_pattern
@@ -383,7 +384,11 @@ def _hadoop_listing(spark: SparkSession, path: str) -> str:
     except Py4JJavaError as error:
         if "FileNotFoundException" in str(error.java_exception.toString()):
             raise UserError("CLOUD_FILES_FOLDER_MISSING", path=path) from error
-        raise OperationError("STORAGE_NOT_READABLE", path=path, problem=error.java_exception.toString()) from error
+        problem = str(error.java_exception.toString())
+        advice = missing_file_system(problem)
+        if advice is not None:
+            raise UserError("FILE_SYSTEM_MISSING", path=path, problem=problem, advice=advice) from error
+        raise OperationError("STORAGE_NOT_READABLE", path=path, problem=problem) from error
 
 
 def _status_texts(files: Any) -> str:

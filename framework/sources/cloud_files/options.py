@@ -42,7 +42,12 @@ _NOT_SUPPORTED = {
     "filenameonly": "files are identified by their full paths",
     "badrecordspath": "set `rescuedDataColumn`, which keeps bad records",
     "readercasesensitive": "the names of fields are case-sensitive, as in Spark",
-}
+} | dict.fromkeys(
+    ("usemanagedfileevents", "listonstart", "fetchparallelism", "region", "queueurl", "resourcetag", "pathrewrites",
+     "connectionstring", "subscriptionid", "tenantid", "clientid", "clientsecret", "resourcegroup", "queuename",
+     "projectid", "subscription"),
+    "new files are found by listing, not by notifications",
+)  # fmt: skip
 
 
 class Cleaning(StrEnum):
@@ -160,13 +165,14 @@ class CloudFilesOptions:
         To ignore files that are gone or broken changes no column, nor does another spelling of a local path.
         """
         without = tuple(option for option in self.reader if option[0] not in _OF_FILES)
+        readers = [without, self.reader]
+        # Before headers were assumed, files without them were recorded without the option.
+        readers += [tuple(option for option in each if option != ("header", "false")) for each in readers]
         paths = (local_path(self.path) or self.path.rstrip("/"), self.path)
         # A flow whose types begin to widen goes on with its columns; the other way round, types would be too wide.
         modes = (self.mode, EvolutionMode.ADD) if self.widens_types else (self.mode,)
         return tuple(
-            dict.fromkeys(
-                self._key(path, mode, reader) for mode in modes for reader in (without, self.reader) for path in paths
-            )
+            dict.fromkeys(self._key(path, mode, reader) for mode in modes for reader in readers for path in paths)
         )
 
     def _key(self, path: str, mode: EvolutionMode, reader: Sequence[tuple[str, str]]) -> str:
@@ -210,8 +216,7 @@ class _Given:
                 self._refuse(name, self._own[name], why)
         for name in self._own:
             if name not in known and name not in _OWN:
-                hint = nearest_hint(name, _OPTIONS)
-                raise UserError("CLOUD_FILES_OPTION_UNKNOWN", option=f"cloudFiles.{name}", hint=hint)
+                raise UserError("CLOUD_FILES_OPTION_UNKNOWN", option=f"cloudFiles.{name}", hint=_hint(name))
         self._reader = {k: v for k, v in given.items() if not k.startswith(_PREFIX) and k not in _OWN}
         for name, why in _NOT_SUPPORTED.items():
             if name in self._reader:
@@ -228,6 +233,7 @@ class _Given:
         if after is not None and before is not None and after >= before:
             why = "no file has been modified after the one and before the other"
             _refuse_both("modifiedAfter", "modifiedBefore", why)
+        infers_csv = name == "csv" and not has_schema
         rescued = self._rescued(name, mode, has_schema=has_schema)
         self._refuse_lost_records(name, rescued)
         return CloudFilesOptions(
@@ -250,7 +256,8 @@ class _Given:
             cleaning=cleaning,
             retention_seconds=self._retention(cleaning),
             move_destination=self._destination(cleaning, folder),
-            reader=tuple(sorted(self._reader.items())),
+            # Lakeflow assumes that CSV files have headers when it infers their columns.
+            reader=tuple(sorted(({"header": "true"} | self._reader if infers_csv else self._reader).items())),
         )
 
     def _refuse_unsupported(self) -> None:
@@ -406,6 +413,13 @@ class _Given:
     def _invalid(self, name: str, expected: str) -> UserError:
         value = self._own.get(name.lower(), "")
         return UserError("CLOUD_FILES_OPTION_INVALID", option=name, value=value, expected=expected)
+
+
+def _hint(name: str) -> str:
+    """What an unknown option with the prefix may mean: another one, or an option of the format."""
+    if name == "inferschema":
+        return " Did you mean `cloudFiles.inferColumnTypes`?"
+    return nearest_hint(name, _OPTIONS) or f" An option of the format has no prefix: `{name}`."
 
 
 def _refuse_both(first: str, second: str, why: str) -> NoReturn:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -47,6 +48,9 @@ def stand_in(
     """
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     options = parse_options(path, given, has_schema=schema is not None, zone=zone)
+    if "header" not in given and _is_recorded_without_header(options, schemas):
+        given = {**given, "header": "false"}
+        options = parse_options(path, given, has_schema=False, zone=zone)
     columns = resolve_schema(spark, options, schema, schemas)
     mark = json.dumps(
         {
@@ -64,6 +68,12 @@ def stand_in(
     reader = spark._jsparkSession.readStream().format(kind).option(MARK, mark)
     struct = java_class("org.apache.spark.sql.types.DataType").fromJson(columns.columns.json())
     return DataFrame(reader.schema(struct).load("/dev/null/[s]luice"), spark)
+
+
+def _is_recorded_without_header(options: CloudFilesOptions, schemas: SchemaStore) -> bool:
+    """Whether the columns of CSV files were recorded by a version that assumed no header: the stream keeps them."""
+    before = replace(options, reader=tuple(option for option in options.reader if option[0] != "header"))
+    return options.format == "csv" and not options.has_schema and schemas.read(before) is not None
 
 
 def mark_of(leaf: Any) -> dict[str, Any] | None:
@@ -93,7 +103,7 @@ def bound(frame: DataFrame, storage: Storage, checkpoint: str, faults: list[Base
     # Spark reads equal relations (a view that a query reads twice) by one source; so do we.
     sources: list[tuple[Any, SparkSource]] = []
 
-    def replace(leaf: Any) -> Any:
+    def read_by_source(leaf: Any) -> Any:
         mark = mark_of(leaf)
         if mark is None:
             return None
@@ -104,7 +114,7 @@ def bound(frame: DataFrame, storage: Storage, checkpoint: str, faults: list[Base
             sources.append((leaf, source))
         return relation_of(spark, source, leaf.output())
 
-    new = replaced_leaves(plan, replace)
+    new = replaced_leaves(plan, read_by_source)
     return frame if not sources else of_plan(spark, new)
 
 

@@ -77,6 +77,12 @@ def test_options_have_the_documented_defaults() -> None:
     assert options(modifiedAfter="1970-01-01T00:01:00").modified_after == 60
     assert options(modifiedBefore="1970-01-01 00:01:00.000000 UTC+0").modified_before == 60
     assert options(multiLine="true", cloudFiles__maxFilesPerTrigger=3).reader == (("multiline", "true"),)
+    csv = {"cloudFiles__format": "csv"}
+    assert [options(has_schema=False, **csv, **more).flag("header") for more in ({}, {"header": "false"})] == [
+        True,
+        False,
+    ]
+    assert options(has_schema=True, cloudFiles__format="csv").reader == ()
 
 
 @pytest.mark.parametrize(
@@ -119,6 +125,19 @@ def test_an_option_that_is_wrong_or_without_effect_is_refused(given: dict[str, s
     with pytest.raises(UserError) as raised:
         options(has_schema=False, **given)
     assert raised.value.condition == condition
+
+
+def test_an_unknown_option_names_the_one_that_is_meant() -> None:
+    """Options of Databricks' own listing are refused with the reason; those of a format have no prefix."""
+    for name, text in (
+        ("inferSchema", "Did you mean `cloudFiles.inferColumnTypes`?"),
+        ("schemaHint", "Did you mean `schemaHints`?"),
+        ("header", "An option of the format has no prefix: `header`."),
+        ("useManagedFileEvents", "new files are found by listing, not by notifications"),
+    ):
+        with pytest.raises(UserError) as raised:
+            options(has_schema=False, **{f"cloudFiles__{name}": "true"})
+        assert text in raised.value.render()
 
 
 def test_files_are_not_moved_into_their_folder_by_a_link(tmp_path: Path) -> None:

@@ -1,0 +1,125 @@
+"""What to do about an exception of user code that Databricks would not have raised: names and settings of its runtime.
+
+The loader uses it for modules, and the graph for query functions.
+"""
+
+from __future__ import annotations
+
+import re
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from framework.declare.notebook_source import cell_advice
+from framework.foundation.file_systems import missing_file_system
+from framework.foundation.nearest import nearest_name
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+
+_DBUTILS = (
+    "`dbutils` exists on Databricks only. List files with `os.listdir`, read parameters with `spark.conf.get` from "
+    "`configuration` of the pipeline, and secrets from `os.environ`."
+)
+_NAMES = {
+    "dbutils": _DBUTILS,
+    "display": "`display` exists on Databricks only. Delete the call; `sluice show` prints the rows of a dataset.",
+    "displayHTML": "`displayHTML` exists on Databricks only. Delete the call.",
+    "sc": "`sc` exists in Databricks' notebooks only. Use `spark.sparkContext`.",
+    "sqlContext": "`sqlContext` exists in Databricks' notebooks only. Use `spark`.",
+    "getArgument": "`getArgument` exists on Databricks only. Use `spark.conf.get`.",
+}
+_WARN = "Use `expect`, which keeps the rows that fail and counts them."
+_FUNCTIONS = re.compile(
+    r"ai_\w+|is_member|is_account_group_member|secret|try_secret|event_log|cloud_files_state|http_request"
+    r"|vector_search|remote_query|read_(?:kafka|kinesis|pubsub|pulsar)",
+    re.IGNORECASE,
+)
+_INTERFACES = ("dlt", "pyspark.pipelines", "framework.pipelines")
+_UNKNOWN_SOURCE = re.compile(r"Failed to find data source: ([\w.-]*\w)")
+
+
+def advice_for(error: BaseException) -> str | None:
+    """What to do about an exception, as a sentence; None if nothing special is known about it.
+
+    Args:
+        error: an exception of a module or of a query function.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, PySparkException):
+        return _of_spark(error)
+    if isinstance(error, Py4JJavaError):
+        return missing_file_system(str(error.java_exception.toString()))
+    if isinstance(error, ValueError) and str(error).startswith("default auth:"):
+        return "`databricks.sdk` needs a workspace. Delete its imports: `spark` is a global of each module."
+    return _of_python(error)
+
+
+def _of_python(error: BaseException) -> str | None:
+    if isinstance(error, SyntaxError):
+        return _of_syntax(error)
+    if isinstance(error, ImportError):
+        return _of_import(error)
+    if isinstance(error, AttributeError):
+        return _of_attribute(error)
+    return _NAMES.get(error.name or "") if isinstance(error, NameError) else None
+
+
+def _of_syntax(error: SyntaxError) -> str | None:
+    """Cells of notebooks that were copied without `# MAGIC`."""
+    words = (error.text or "").split()
+    return cell_advice(words[0]) if words and words[0].startswith("%") else None
+
+
+def _of_import(error: ImportError) -> str | None:
+    if "relative import" in str(error):
+        return "A module of a pipeline has no package. Import the other one by its name: `import helpers`."
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    if error.name == "pyspark.dbutils":
+        return _DBUTILS
+    return (
+        f"Install the package that has `{error.name}` in the environment that runs Sluice. A module of your own must "
+        "be in the folder of the pipeline spec, beside the module that imports it, or in a folder of `sys.path`."
+    )
+
+
+def _of_attribute(error: AttributeError) -> str | None:
+    """Functions that the interface of pipelines does not have, here or on Databricks."""
+    module, name = error.obj, error.name or ""
+    if not isinstance(module, ModuleType) or module.__name__ not in _INTERFACES:
+        return None
+    if name == "expect_or_warn":
+        return _WARN
+    near = nearest_name(name, [each for each in module.__dict__ if not each.startswith("_")])
+    return f"Did you mean `{near}`?" if near else None
+
+
+def _of_spark(error: PySparkException) -> str | None:
+    condition, parameters = error.getCondition(), error.getMessageParameters() or {}
+    source = _UNKNOWN_SOURCE.search(str(error))
+    if source is not None:
+        return _of_source(source[1])
+    if condition == "SQL_CONF_NOT_FOUND":
+        key = parameters.get("sqlConf", "").strip('"')
+        return f"Set `{key}` in `configuration` of the pipeline, or give `spark.conf.get` a default."
+    if condition == "REQUIRES_SINGLE_PART_NAMESPACE":
+        return (
+            "The catalog of this name does not exist here. A module can't read a dataset of the pipeline while it is "
+            "loaded: read the table in a query function, or by its path."
+        )
+    name = (parameters.get("routineName") or parameters.get("name") or "").strip("`")
+    if condition in {"UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION"} and _FUNCTIONS.fullmatch(name):
+        return f"The function `{name}` exists on Databricks only. Compute its result in Python, such as in a UDF."
+    return None
+
+
+def _of_source(source: str) -> str:
+    from pyspark.version import __version__ as spark_version
+
+    package = f", such as `org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}`" if source == "kafka" else ""
+    return (
+        f"Add the package of the source `{source}`{package} to `spark.jars.packages` in `spark_conf` of the pipeline. "
+        "Sources of Databricks' runtime have none."
+    )
