@@ -288,7 +288,7 @@ def test_rows_that_the_refresh_quarantines_are_not_put_back(interpreting: SparkS
 
 
 def test_equal_quarantined_rows_that_the_sources_lost_all_stay_open(interpreting: SparkSession, tmp_path: Path) -> None:
-    """Rows of two flows, and more of one than it reads again; a kill before the publication is marked changes nothing."""
+    """Rows of two flows, and more of one than it reads again; a kill before the mark of the refresh changes nothing."""
     world, rules = EngineWorld(interpreting, tmp_path), ["amount > 0"]
 
     def declare() -> None:

@@ -339,6 +339,7 @@ DIAGNOSES = (
             Fault(condition="DELTA_CONCURRENT", sqlstate="2D521"),
             Fault(condition="DELTA_METADATA_CHANGED", sqlstate="2D521"),
             Fault(condition="DELTA_PROTOCOL_CHANGED", sqlstate="2D521"),
+            Fault(condition="DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", sqlstate="KD007"),
             Fault(condition="FILES_GONE_BEFORE_COMMIT"),
         ),
         patterns=(
