@@ -85,8 +85,8 @@ DIAGNOSES = (
     Diagnosis(
         name="TABLE_WENT_BACK",
         meaning=(
-            "An older copy of the table is in its place, such as one from a backup of its folder. The checkpoint is "
-            "not as old, so the flow would go on behind rows that the table lacks."
+            "An older copy of the table, its auxiliary table or the quarantine is in its place, such as one from a "
+            "backup of its folder. The checkpoint is not as old, so the flow would go on behind rows that are gone."
         ),
         faults=(Fault(condition="TABLE_OLDER_THAN_CHECKPOINT"),),
         ways=(Way.RESTORE, Way.RESET_START, Way.FULL_REFRESH),

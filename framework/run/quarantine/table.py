@@ -32,6 +32,7 @@ from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import TableAddress
 from framework.run.quarantine.values import to_variant
+from framework.run.tables.table_record import QUARANTINE_FOLDER
 from framework.sources.delta.log import latest_version
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ OWN_COLUMNS = frozenset({REASONS, FILE, ID, LOST})
 KEPT = "sluice:kept"
 """The transaction of rows that no batch of their generation has read: a full refresh with history has kept them."""
 
-_FOLDER = "quarantine"
 _BEFORE_ALL_BATCHES = -1
 _FEW_ROWS = 100_000
 SCHEMA = StructType(
@@ -125,7 +125,7 @@ class QuarantineTable:
     @property
     def path(self) -> str:
         """The folder of the table."""
-        return self.storage.path(_FOLDER)
+        return self.storage.path(QUARANTINE_FOLDER)
 
     def exists(self) -> bool:
         """Whether a row was ever quarantined."""
