@@ -121,7 +121,8 @@ def test_a_full_refresh_of_some_targets_rebuilds_them_and_leaves_the_others(worl
 def test_a_target_restored_to_fewer_columns_gets_them_again(world: EngineWorld) -> None:
     """Restored rows have nulls in the columns; a reset of the flows brings back the values that were undone.
 
-    Until then the doctor names the restores. A VACUUM comes before the update: it reads the current version of a target and its auxiliary table only.
+    Until then the doctor names the restores. A VACUUM comes before the update: it reads the current version of a target
+    and its auxiliary table only.
     """
     names = ("one_merged", "two")
     declare = targets(world, *names)
