@@ -110,9 +110,11 @@ class KeptQuarantine:
         kept = reduce(DataFrame.unionByName, (_shaped(each, [*fields, each.schema[ID]]) for each in found))
         if self.rebuild.history_keys != ALL_COLUMNS:
             return lost_by_keys(kept, known, self.rebuild.history_keys)
-        backup = BackupStore(self.store.storage).table(self.dataset.name, self.rebuild.backup)
-        before = _shaped(read_table(table.session, TableAddress(path=backup)), fields)
-        return lost_rows(kept, lost_rows(known, before), known.columns)
+        backups, name = BackupStore(self.store.storage), self.dataset.name
+        if backups.read(name, self.rebuild.backup) is not None:  # else it was dropped after its rows were put back
+            copy = read_table(table.session, TableAddress(path=backups.table(name, self.rebuild.backup)))
+            known = lost_rows(known, _shaped(copy, fields))
+        return lost_rows(kept, known, known.columns)
 
     def _again(self, table: QuarantineTable) -> QuarantinedAgain:
         return QuarantinedAgain(
