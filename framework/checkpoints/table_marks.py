@@ -2,8 +2,9 @@
 
 A Delta table's version only grows. A table with the same id at an earlier version is an older copy, such as one from a
 backup of its folder. The checkpoint is not: the flow would go on behind rows that the table no longer has. So is a
-table with another id that was created earlier. The file is written when a generation begins, when a run of the flow
-ends, and once a minute while it runs.
+table with another id that was created earlier. What belongs to the table can be an older copy, too: AUTO CDC's
+auxiliary table, without whose deletes late events bring rows back, and the rows of the flow in the quarantine. The file
+is written when a generation begins, when a run of the flow ends, and once a minute while it runs.
 """
 
 from __future__ import annotations
@@ -28,12 +29,16 @@ class TableMark:
         table_id: Delta's id of the table, or the place of a sink.
         version: the table's newest version; 0 for a sink.
         created: when the table was created, in epoch milliseconds; 0 for a sink, and in a file of an earlier version.
+        auxiliary: the newest version of the auxiliary table; None if there is none, or in a file of an earlier version.
+        quarantine: that of the quarantine, if it has rows of the flow.
     """
 
     generation: int
     table_id: str
     version: int
     created: int = 0
+    auxiliary: int | None = None
+    quarantine: int | None = None
 
 
 def write_mark(storage: Storage, dataset: QualifiedName, flow: QualifiedName, mark: TableMark) -> None:

@@ -62,6 +62,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "rebuilds.after_freeze",  # no flow writes to a rebuild any more, nothing of it is published
         "rebuilds.after_auxiliary",  # AUTO CDC's state is that of the rebuild, the table still has the old rows
         "rebuilds.after_publish",  # the table has the rows of the rebuild, the mark does not say so
+        "rebuilds.after_quarantine",  # quarantined rows are kept open, the mark of their rebuild is not `published`
         "rebuilds.after_mark",  # the mark is `published`, no generation is promoted
         "rebuilds.after_promote",  # one generation of a published rebuild is promoted, further ones may not be
         "rewinds.after_mark",  # a rewind is decided, nothing is changed

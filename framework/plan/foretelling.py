@@ -35,7 +35,7 @@ RESTORE = {
     "STREAMING_QUERY_EVOLUTION_ERROR": "Restore the query.",
     "STATE_STORE_INVALID_CONFIG_AFTER_RESTART": "Restore the setting.",
     _NO_METADATA: "Put the files of the checkpoint back, as they were last.",
-    _WENT_BACK: "Put the newer folder of the table back.",
+    _WENT_BACK: "Put the newer folder back.",
     _REWOUND: "Go back to the same time once more, with this storage: `sluice rewind --to TIME`.",
     "DELTA_SOURCE_IGNORE_DELETE": "Read the table's change feed, or set the read option `skipChangeCommits`.",
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES": "Read the table's change feed, or set the read option `skipChangeCommits`.",
@@ -150,8 +150,8 @@ def _of_table(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None
     if not state.went_back:
         return None
     return _WENT_BACK, (
-        f"{dataset.name.table} {state.went_back}. An older copy is in its place, and the position of the flow is not "
-        "that of its rows: the flow would not read rows again that it lacks, or repeat rows that it has."
+        f"{dataset.name.table} {state.went_back}. The position of the flow is not that of its rows: the flow would not "
+        "read rows again that are gone, or repeat rows that are there."
     )
 
 

@@ -215,9 +215,11 @@ class _Planning:
         if goes_on and reset:  # it reads everything anew, and would end with checkpoints of its own
             raise UserError("FULL_REFRESH_UNFINISHED", location=dataset.spec.location, dataset=name)
         history = () if dataset.cdc is not None else self.request.history_keys
+        left = self.state.table(name).left_columns
+        without = f"; the new ones lack columns that the code does not have: {', '.join(left)}" if left else ""
         yield CreateTable(
-            dataset=name, reason=f"{reason}; {_COPIED if keeps else ''}the current rows stay readable", rebuild=rebuild,
-            history=history if keeps and not goes_on else None,
+            dataset=name, rebuild=rebuild, history=history if keeps and not goes_on else None,
+            reason=f"{reason}; {_COPIED if keeps else ''}the current rows stay readable{without}",
         )  # fmt: skip
         self.moving.add(name)
         for flow in flows:

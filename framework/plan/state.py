@@ -100,6 +100,7 @@ class TableState:
         rebuilding: number of an unpublished rebuild; None without one.
         last_rebuild: the highest number ever assigned to a rebuild; 0 for none.
         keeps_history: whether the unpublished rebuild gets the rows back that the sources no longer have.
+        left_columns: columns that its definition does not have, as those that users added.
     """
 
     exists: bool = False
@@ -114,6 +115,7 @@ class TableState:
     rebuilding: int | None = None
     last_rebuild: int = 0
     keeps_history: bool = False
+    left_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ ELSEWHERE = {
     "rewinds.after_mark", "rewinds.after_checkpoint", "rewinds.after_quarantine", "rewinds.after_abandon",
     "rewinds.after_refresh", "rewinds.after_names", "rewinds.after_restore",
     "cloud_files.after_merge", "cloud_files.before_clean_mark", "cloud_files.after_known", "resets.after_begin",
-    "views.after_give_up",
+    "views.after_give_up", "rebuilds.after_quarantine",
 }  # fmt: skip
 
 # Targets with SCD type 2, of changes and of snapshots. One update passes these failpoints.

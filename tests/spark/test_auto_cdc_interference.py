@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from framework import pipelines as dp
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import OperationError
+from framework.foundation.failpoints import arm, disarm
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.cdc_world import World
 from tests.support.engine_world import EngineWorld, states
@@ -96,6 +97,22 @@ def test_a_restored_target_skips_the_batches_that_it_had(violated: Violated) -> 
     world.spark.sql(f"RESTORE TABLE {world.table.sql} TO VERSION AS OF {violated.versions[0]}")
     assert world.apply("changes", SECOND, batch_id=1).skipped
     assert AFTER_FIRST[world.target.scd_type] == shown(world)
+
+
+def test_a_batch_is_decided_anew_after_a_change_of_the_definition(interpreting: SparkSession, tmp_path: Path) -> None:
+    """Someone adds a column between the commits of a batch: the batch takes the table as it is then."""
+    world = World(interpreting, tmp_path, {"changes": (SPEC, DDL, False)})
+    world.apply("changes", FIRST)
+
+    def add_column() -> None:
+        world.spark.sql(f"ALTER TABLE {world.table.sql} ADD COLUMN (own STRING)")
+
+    arm("cdc.after_tombstones", action=add_column)
+    try:
+        world.apply("changes", SECOND)
+    finally:
+        disarm()
+    assert [(1, "toolong", None), (3, "c", None)] == world.rows("id", "name", "own")
 
 
 def test_a_flow_fails_after_its_source_is_refreshed_and_a_reset_rereads_the_source(

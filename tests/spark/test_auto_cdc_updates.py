@@ -121,7 +121,8 @@ def test_a_full_refresh_of_some_targets_rebuilds_them_and_leaves_the_others(worl
 def test_a_target_restored_to_fewer_columns_gets_them_again(world: EngineWorld) -> None:
     """Restored rows have nulls in the columns; a reset of the flows brings back the values that were undone.
 
-    A VACUUM comes before the update: it reads the current version of a target and its auxiliary table only.
+    Until then the doctor names the restores. A VACUUM comes before the update: it reads the current version of a target
+    and its auxiliary table only.
     """
     names = ("one_merged", "two")
     declare = targets(world, *names)
@@ -139,6 +140,7 @@ def test_a_target_restored_to_fewer_columns_gets_them_again(world: EngineWorld) 
     two: Rows = [(1, "a", None, 1, 4), (1, "d", "Z", 4, None), (2, "a", None, 1, None)]
     assert shown(world, names) == by_type(names, one, two)
     assert world.run(declare).is_idle
+    assert [each.diagnosis.name for each in world.pipeline(declare).doctor.examine().findings] == ["TABLE_RESTORED"] * 2
     assert world.run(declare, reset_checkpoints=[f"into_{name}" for name in names]).state is UpdateState.COMPLETED
     one = [(1, "d", "Z"), (3, "c", "Y")]
     two = [
@@ -146,6 +148,7 @@ def test_a_target_restored_to_fewer_columns_gets_them_again(world: EngineWorld) 
         (3, "c", "Y", 2, None),
     ]
     assert shown(world, names) == by_type(names, one, two)
+    assert world.pipeline(declare).doctor.examine().findings == ()
 
 
 def test_keys_of_a_source_with_char_columns_are_padded_as_spark_reads_them(world: EngineWorld) -> None:

@@ -22,6 +22,7 @@ from framework.foundation.names import QualifiedName
 from framework.recovery.backups import BackupSelection, drop_backups, list_backups
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
+from tests.support.interruption import interrupt
 from tests.support.plain_tables import append_rows, table_rows
 from tests.support.settings import INTERPRETED
 
@@ -284,6 +285,40 @@ def test_rows_that_the_refresh_quarantines_are_not_put_back(interpreting: SparkS
     rewinds = world.pipeline(declare).rewinds
     rewinds.rewind(rewinds.plan(first.update_id))
     assert (world.rows("notes"), is_open()) == (rows, {table: [4, 5] for table in tables})
+
+
+def test_equal_quarantined_rows_that_the_sources_lost_all_stay_open(interpreting: SparkSession, tmp_path: Path) -> None:
+    """Rows of two flows, and more of one than it reads again; a kill before the mark of the refresh changes nothing."""
+    world, rules = EngineWorld(interpreting, tmp_path), ["amount > 0"]
+
+    def declare() -> None:
+        asked: dict[str, Any] = {"table_properties": {"sluice.quarantine": "true"}}
+        dp.create_streaming_table("paid", expect_all_or_drop={"positive": rules[0]}, **asked)
+
+        def read(source: str) -> Callable[[], DataFrame]:
+            return lambda: interpreting.readStream.format("delta").load(world.source(source))
+
+        for source in ("shop", "web"):
+            dp.append_flow(target="paid", name=source)(read(source))
+
+    def open_ids() -> list[int]:
+        rows = world.pipeline(declare).quarantine.rows().where("state = 'open'")
+        return sorted(row.id for row in rows.selectExpr("row:id::int AS id").collect())
+
+    twice, gone = (2, -5), (4, -1)
+    for source, rows in {"shop": [(1, 5), twice, twice, gone], "web": [(3, 5), twice, gone]}.items():
+        world.feed(rows, "id INT, amount INT", source)
+    assert world.run(declare).state is UpdateState.COMPLETED
+    DeltaTable.forPath(interpreting, world.source("shop")).delete("id = 4")
+    DeltaTable.forPath(interpreting, world.source("web")).delete("id IN (2, 4)")
+    request: dict[str, Any] = {"full_refresh": ["paid"], "keep_history": True, "history_keys": ["*"]}
+    interrupt(lambda: world.run(declare, **request), "rebuilds.after_quarantine")
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert open_ids() == [2, 2, 2, 4, 4]
+    rules[0] = "true"
+    for flow in ("shop", "web"):
+        world.pipeline(declare).quarantine.replay(flow)
+    assert world.rows("paid") == [(1, 5), twice, twice, twice, (3, 5), gone, gone]
 
 
 def _name(table: str) -> QualifiedName:

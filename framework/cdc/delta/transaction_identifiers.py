@@ -15,6 +15,8 @@ from delta.exceptions import (
     ConcurrentTransactionException,
     ConcurrentWriteException,
     DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
 )
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
@@ -39,8 +41,10 @@ CONFLICTS = (
     ConcurrentTransactionException,
     ConcurrentWriteException,
     DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
 )
-"""All conflicts; Delta's have no common base class in Python."""
+"""All conflicts, also with a change of the table's definition; Delta's have no common base class in Python."""
 
 
 def or_conflict(condition: Column) -> Column:

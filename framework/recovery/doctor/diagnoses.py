@@ -39,6 +39,14 @@ HELD = Diagnosis(
     meaning="An operator has held the flow, so it does not run. Its position is kept.",
     ways=(Way.RESUME,),
 )
+TABLE_RESTORED = Diagnosis(
+    name="TABLE_RESTORED",
+    meaning=(
+        "A RESTORE took the rows of batches out of the table, and left the checkpoint of the flow as it was. The flow "
+        "runs, and does not read these rows again. If that is meant, begin a new checkpoint where the old one ends."
+    ),
+    ways=(Way.REWIND, Way.RESET_HERE, Way.RESET_START, Way.FULL_REFRESH),
+)
 CHECKPOINT_DAMAGED = Diagnosis(
     name="CHECKPOINT_DAMAGED",
     meaning=(
@@ -85,8 +93,8 @@ DIAGNOSES = (
     Diagnosis(
         name="TABLE_WENT_BACK",
         meaning=(
-            "An older copy of the table is in its place, such as one from a backup of its folder. The checkpoint is "
-            "not as old, so the flow would go on behind rows that the table lacks."
+            "An older copy of the table, its auxiliary table or the quarantine is in its place, such as one from a "
+            "backup of its folder. The checkpoint is not as old, so the flow would go on behind rows that are gone."
         ),
         faults=(Fault(condition="TABLE_OLDER_THAN_CHECKPOINT"),),
         ways=(Way.RESTORE, Way.RESET_START, Way.FULL_REFRESH),
@@ -339,6 +347,7 @@ DIAGNOSES = (
             Fault(condition="DELTA_CONCURRENT", sqlstate="2D521"),
             Fault(condition="DELTA_METADATA_CHANGED", sqlstate="2D521"),
             Fault(condition="DELTA_PROTOCOL_CHANGED", sqlstate="2D521"),
+            Fault(condition="DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", sqlstate="KD007"),
             Fault(condition="FILES_GONE_BEFORE_COMMIT"),
         ),
         patterns=(
@@ -369,7 +378,7 @@ DIAGNOSES = (
 )  # fmt: skip
 """In the order in which patterns are tried: a permission that is refused while connecting is no connection fault."""
 
-WITHOUT_FAULT = (SILENT, POSITION_STILL, FALLING_BEHIND, HELD, UNKNOWN)
+WITHOUT_FAULT = (SILENT, POSITION_STILL, FALLING_BEHIND, HELD, TABLE_RESTORED, UNKNOWN)
 """The diagnoses that are not those of an error's condition."""
 
 

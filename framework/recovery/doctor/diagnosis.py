@@ -22,6 +22,7 @@ class Way(StrEnum):
     RESET_START = "reset to the start"
     FULL_REFRESH = "full refresh"
     RUN_AGAIN = "run again"
+    REWIND = "rewind"
     RESYNC = "resync"
     REPLACE_SLOT = "replace the slot"
     RESUME = "resume"

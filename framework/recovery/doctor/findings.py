@@ -16,6 +16,7 @@ from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import meant_names, qualified_hint
 from framework.foundation.storage_port import Storage
+from framework.foundation.wording import counted
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.ingest.status import GatewayStatus
 from framework.plan.planner import make_plan
@@ -31,6 +32,7 @@ from framework.recovery.doctor.diagnoses import (
     CHECKPOINT_DAMAGED,
     HELD,
     SILENT,
+    TABLE_RESTORED,
     diagnosis_of,
     sqlstate_of,
 )
@@ -38,6 +40,7 @@ from framework.recovery.doctor.diagnosis import Diagnosis
 from framework.recovery.doctor.failures import Failure, parse_error, read_failures, read_update_failure
 from framework.recovery.doctor.pace import pace_of
 from framework.recovery.doctor.slots import read_gateways, slot_evidence
+from framework.recovery.doctor.undone import undone_batches
 from framework.recovery.doctor.ways import WayOut, person_ways, ways_out
 from framework.recovery.lag import FlowHealth, FlowLag, read_lag
 from framework.recovery.quarantine.quarantine import Quarantine
@@ -46,6 +49,9 @@ from framework.run.flows.state_reader import StateReader
 from framework.run.tables.table_store import TableStore
 
 _LAST_EVENTS = 20_000
+_MOST_NUMBERS = 5
+"""The most batches that a finding names."""
+
 _NO_STATE = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 _OPERATORS = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
 
@@ -251,7 +257,7 @@ class _Examiner:
             )
         if gap is not None:
             return _Seen(condition=gap, cause="The source no longer has the changes after the position.")
-        return _held(case) or self._pace(name)
+        return _held(case) or self._pace(name) or _restored(case)
 
     def _pace(self, name: QualifiedName) -> _Seen | None:
         lag = self.lag.get(name)
@@ -348,6 +354,19 @@ def _held(case: Case) -> _Seen | None:
     if not held or case.is_skipped:
         return None
     return _Seen(cause=f"It does not run, because {held}.", diagnosis=HELD)
+
+
+def _restored(case: Case) -> _Seen | None:
+    """Return that a RESTORE by hand undid batches of the flow; nothing else says so."""
+    undone = undone_batches(case)
+    if undone is None:
+        return None
+    numbers = ", ".join(map(str, undone.batches[:_MOST_NUMBERS])) + (", ..." if undone.batches[_MOST_NUMBERS:] else "")
+    cause = (
+        f"Version {undone.restore} of {case.dataset.name.table} is a RESTORE to version {undone.restored}: the rows of "
+        f"{counted(len(undone.batches), 'batch', 'batches')} of the flow ({numbers}) are not in the table any more."
+    )
+    return _Seen(cause=cause, diagnosis=TABLE_RESTORED)
 
 
 def position_of(case: Case) -> Position:

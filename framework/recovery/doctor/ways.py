@@ -44,6 +44,8 @@ from framework.recovery.doctor.restarts import (
     open_batch,
     without_state,
 )
+from framework.recovery.doctor.undone import undone_batches
+from framework.recovery.rewind.moment import time_text
 
 _NOT_NULL = re.compile(r"NOT NULL constraint violated for column: (?P<column>.+?)\.(?=\s|$)")
 _IDEMPOTENT = "AUTO CDC: events that are read again change nothing"
@@ -297,6 +299,16 @@ def _resume(case: Case) -> WayOut | None:
     return WayOut(way=Way.RESUME, text=text, action=Resume(gateway=gateway.name, table=source))
 
 
+def _rewind(case: Case) -> WayOut | None:
+    """Return the rewind to the version that a RESTORE by hand went back to; None if none did."""
+    undone = undone_batches(case)
+    if undone is None:
+        return None
+    command = f"sluice rewind --to '{time_text(undone.time_ms)}' {case.dataset.name.table}"
+    text = f"Take the table back to that version once more, with the checkpoints that belong to it: {command}"
+    return WayOut(way=Way.REWIND, text=text)
+
+
 def _quarantine(case: Case) -> WayOut | None:
     text = quarantining(case)
     return None if text is None else WayOut(way=Way.QUARANTINE, text=text)
@@ -342,6 +354,7 @@ _WAYS: Mapping[Way, Callable[[Case], WayOut | None]] = {
     Way.RESET_START: _reset_start,
     Way.FULL_REFRESH: _full_refresh,
     Way.RUN_AGAIN: _run_again,
+    Way.REWIND: _rewind,
     Way.RESYNC: _resync,
     Way.REPLACE_SLOT: _replace_slot,
     Way.RESUME: _resume,

@@ -29,6 +29,7 @@ from framework.run.flows.former_flows import former_flows, has_unknown_refresh, 
 from framework.run.flows.generation_numbers import is_older_than_restart, is_older_than_rewind, latest_number
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.source_places import misplaced_in_checkpoint, misplaced_source
+from framework.run.tables.left_columns import left_columns
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.marked_tables import older_copy
 from framework.run.tables.table_kind import view_fingerprint
@@ -118,6 +119,7 @@ class StateReader:
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
             last_rebuild=rebuild.number if rebuild is not None else 0,
             keeps_history=rebuild is not None and rebuild.is_building and rebuild.backup is not None,
+            left_columns=left_columns(dataset, tip),
         )
 
     def _sink_state(self, dataset: GraphDataset) -> TableState:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import TableAddress
 from framework.run.quarantine.values import to_variant
+from framework.run.tables.table_record import QUARANTINE_FOLDER
 from framework.sources.delta.log import latest_version
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ OWN_COLUMNS = frozenset({REASONS, FILE, ID, LOST})
 KEPT = "sluice:kept"
 """The transaction of rows that no batch of their generation has read: a full refresh with history has kept them."""
 
-_FOLDER = "quarantine"
 _BEFORE_ALL_BATCHES = -1
 _FEW_ROWS = 100_000
 SCHEMA = StructType(
@@ -125,7 +125,7 @@ class QuarantineTable:
     @property
     def path(self) -> str:
         """The folder of the table."""
-        return self.storage.path(_FOLDER)
+        return self.storage.path(QUARANTINE_FOLDER)
 
     def exists(self) -> bool:
         """Whether a row was ever quarantined."""
@@ -164,19 +164,21 @@ class QuarantineTable:
         if self.has_rows(batch.condition):
             self.table().delete(batch.condition)
 
-    def keep(self, ids: DataFrame, flow: QualifiedName, generation: int) -> None:
-        """Make rows those of another generation, whose batches do not have them: one commit.
+    def keep(self, chosen: DataFrame, flows: Collection[QualifiedName]) -> None:
+        """Make rows those of other generations, whose batches do not have them: one commit.
 
         Args:
-            ids: the ids of rows of the flow, in the column `ID`.
-            flow: the flow.
-            generation: the generation of the flow.
+            chosen: in the column `ID`, the `id` and the `flow` of each row, and its new `generation`.
+            flows: the flows of the rows; only commits to their partitions are conflicts.
         """
-        name = string_literal(str(flow))
-        merge = self.table().alias("kept").merge(ids.alias("chosen"), f"kept.flow = {name} AND kept.id = chosen.{ID}")
+        names = ", ".join(string_literal(str(flow)) for flow in flows)
+        is_same = f"kept.flow IN ({names}) AND kept.flow = chosen.{ID}.flow AND kept.id = chosen.{ID}.id"
+        merge = self.table().alias("kept").merge(chosen.alias("chosen"), is_same)
         values: dict[str, str | Column] = {
-            "generation": F.lit(generation), "batch": F.lit(_BEFORE_ALL_BATCHES), "transaction": F.lit(KEPT)
-        }  # fmt: skip
+            "generation": F.col(f"chosen.{ID}.generation"),
+            "batch": F.lit(_BEFORE_ALL_BATCHES),
+            "transaction": F.lit(KEPT),
+        }
         merge.whenMatchedUpdate(set=values).execute()
 
     def has_rows(self, condition: str) -> bool:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+QUARANTINE_FOLDER = "quarantine"
+"""The folder of the quarantine table in a storage."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRecord:
     """The last applied definition of a table.

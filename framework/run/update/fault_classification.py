@@ -58,7 +58,8 @@ _CAN_HEAL = re.compile(
     r"|UnknownHostException|SocketException"
     r"|ConcurrentAppendException|ConcurrentDeleteReadException|ConcurrentDeleteDeleteException"
     r"|ConcurrentTransactionException|ConcurrentWriteException|MetadataChangedException|ProtocolChangedException"
-    r"|DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|ExecutorLostFailure|FetchFailedException"
+    r"|DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
+    r"|ExecutorLostFailure|FetchFailedException"
     r"|Python worker failed to connect back|Python worker exited unexpectedly"
     # The process of a source's reader was killed: the JVM reads to the end of its socket, or can't write to it.
     r"|EOFException(?=: null|[^:]|$)|Broken pipe"

@@ -35,11 +35,18 @@ def lost_by_keys(copy: DataFrame, rebuilt: DataFrame, keys: Sequence[str]) -> Da
     return identified(copy, keys).join(known, IDENTITY, "left_anti").drop(IDENTITY)
 
 
-def lost_rows(copy: DataFrame, rebuilt: DataFrame) -> DataFrame:
-    """Return the rows of the copy that the rebuild does not have: of equal rows as many as it has fewer."""
-    counts = identified(rebuilt, copy.columns).groupBy(IDENTITY).agg(F.count(F.lit(1)).alias(_COUNT))
+def lost_rows(copy: DataFrame, rebuilt: DataFrame, names: Sequence[str] = ()) -> DataFrame:
+    """Return the rows of the copy that the rebuild does not have: of equal rows as many as it has fewer.
+
+    Args:
+        copy: the rows.
+        rebuilt: the rows of the rebuild.
+        names: the columns by which rows are equal; () for all of the copy.
+    """
+    names = names or copy.columns
+    counts = identified(rebuilt, names).groupBy(IDENTITY).agg(F.count(F.lit(1)).alias(_COUNT))
     alike = Window.partitionBy(IDENTITY).orderBy(F.lit(0))
-    numbered = identified(copy, copy.columns).withColumn(_NUMBER, F.row_number().over(alike))
+    numbered = identified(copy, names).withColumn(_NUMBER, F.row_number().over(alike))
     joined = numbered.join(counts, IDENTITY, "left")
     is_lost = column(_NUMBER) > F.coalesce(column(_COUNT), F.lit(0))
     return joined.where(is_lost).drop(IDENTITY, _NUMBER, _COUNT)

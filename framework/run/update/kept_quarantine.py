@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from framework.cdc.analysis.compatibility import can_hold
 from framework.cdc.delta.table_version import read_table
 from framework.cdc.model.columns import align_column, column, match_field
+from framework.checkpoints.backups import BackupStore
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.rebuilds import Rebuild
+from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
+from framework.foundation.table_address import TableAddress
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.plan.history import ALL_COLUMNS
 from framework.run.flows.state_reader import building_of
@@ -27,11 +32,11 @@ from framework.run.quarantine.states import RowState, RowStates
 from framework.run.quarantine.table import ID, QuarantineTable, by_columns, is_of
 from framework.run.quarantine.values import from_variant
 from framework.run.tables.table_store import TableStore
-from framework.run.update.history_rows import lost_by_keys
+from framework.run.update.history_rows import lost_by_keys, lost_rows
 from framework.run.update.quarantined_again import QuarantinedAgain
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
     from pyspark.sql.types import StructField, StructType
 
 
@@ -52,39 +57,70 @@ class KeptQuarantine:
     rebuild: Rebuild
 
     def keep(self) -> None:
-        """Keep the open rows that the rebuild has neither written nor quarantined; again, it changes nothing."""
+        """Keep the open rows that the rebuild has neither written nor quarantined; again, it changes nothing.
+
+        One commit moves the rows of all flows: a row of one flow may equal that of another one, and none is the other.
+        """
         table = QuarantineTable(storage=self.store.storage, session=session_for(self.store.spark, {}))
         if not table.exists():
             return
+        found: list[tuple[QualifiedName, DataFrame]] = []
         for manifest in GenerationStore(self.store.storage).list_of(self.dataset.name):
             number = building_of(manifest, self.rebuild)
             if number is not None:
                 rows = self._open(table, manifest.flow).where(F.col("generation") != F.lit(number)).localCheckpoint()
+                moved = F.struct("id", "flow", F.lit(number).alias("generation")).alias(ID)
                 for same, columns in by_columns(rows):
-                    table.keep(self._lost(same, columns).select(ID), manifest.flow, number)
+                    found.append((manifest.flow, same.select(moved, *from_variant(F.col("row"), columns))))
+        if found:
+            is_cdc = self.dataset.cdc is not None
+            lost = self._lost_events(table, found) if is_cdc else self._lost_rows(table, [rows for _, rows in found])
+            table.keep(lost.select(ID), {flow for flow, _ in found})
+            failpoint("rebuilds.after_quarantine")
 
     def _open(self, table: QuarantineTable, flow: QualifiedName) -> DataFrame:
         rows = table.rows().where(is_of(self.dataset.name, flow))
         state = RowStates.of(self.store, self.graph).column(rows)
         return rows.where(state == F.lit(RowState.OPEN.value))
 
-    def _lost(self, rows: DataFrame, columns: StructType) -> DataFrame:
-        """Return those of some rows with these columns that the rebuild has not read, with `ID`."""
-        kept = rows.select(F.col("id").alias(ID), *from_variant(F.col("row"), columns))
-        again = QuarantinedAgain(
-            storage=self.store.storage, session=rows.sparkSession, dataset=self.dataset,
-            flows=self.graph.flows_into(self.dataset.name), rebuild=self.rebuild,
-        ).rows()  # fmt: skip
-        if self.dataset.cdc is None:
-            known = read_table(rows.sparkSession, self.store.address(self.dataset.spec, self.rebuild.number))
-        else:  # rows of the source: an event that the rebuild has applied changes nothing in a replay
-            known = kept.drop(ID).limit(0)
+    def _lost_events(self, table: QuarantineTable, found: Sequence[tuple[QualifiedName, DataFrame]]) -> DataFrame:
+        """Return the source rows that their own flow has not quarantined again.
+
+        An event that the rebuild has applied may be among them: a replay of it changes nothing.
+        """
+        lost = []
+        for flow, rows in found:
+            known = rows.drop(ID).limit(0)
+            for each in self._again(table).rows(flow):
+                known = known.unionByName(_shaped(each, known.schema.fields))
+            lost.append(lost_by_keys(rows, known, known.columns).select(ID))
+        return reduce(DataFrame.unionByName, lost)
+
+    def _lost_rows(self, table: QuarantineTable, found: Sequence[DataFrame]) -> DataFrame:
+        """Return the rows that are neither in the copy nor quarantined again, by the keys of the history.
+
+        Without keys, of equal rows as many are lost as there are fewer than before. Rows of the copy count for those
+        that the table had, and only the others for quarantined ones.
+        """
+        assert self.rebuild.backup is not None
+        known = read_table(table.session, self.store.address(self.dataset.spec, self.rebuild.number))
         fields = known.schema.fields
-        for each in again:
+        for each in self._again(table).rows():
             known = known.unionByName(_shaped(each, fields))
-        by_all = self.dataset.cdc is not None or self.rebuild.history_keys == ALL_COLUMNS
-        keys = known.columns if by_all else self.rebuild.history_keys
-        return lost_by_keys(_shaped(kept, [*fields, kept.schema[ID]]), known, keys)
+        kept = reduce(DataFrame.unionByName, (_shaped(each, [*fields, each.schema[ID]]) for each in found))
+        if self.rebuild.history_keys != ALL_COLUMNS:
+            return lost_by_keys(kept, known, self.rebuild.history_keys)
+        backups, name = BackupStore(self.store.storage), self.dataset.name
+        if backups.read(name, self.rebuild.backup) is not None:  # else it was dropped after its rows were put back
+            copy = read_table(table.session, TableAddress(path=backups.table(name, self.rebuild.backup)))
+            known = lost_rows(known, _shaped(copy, fields))
+        return lost_rows(kept, known, known.columns)
+
+    def _again(self, table: QuarantineTable) -> QuarantinedAgain:
+        return QuarantinedAgain(
+            storage=self.store.storage, session=table.session, dataset=self.dataset,
+            flows=self.graph.flows_into(self.dataset.name), rebuild=self.rebuild,
+        )  # fmt: skip
 
 
 def _shaped(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:

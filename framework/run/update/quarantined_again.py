@@ -21,7 +21,7 @@ from framework.checkpoints.rebuilds import Rebuild
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.run.flows.state_reader import building_of
-from framework.run.quarantine.table import QuarantineTable, by_columns, is_of
+from framework.run.quarantine.table import KEPT, QuarantineTable, by_columns, is_of
 from framework.run.quarantine.values import from_variant
 
 if TYPE_CHECKING:
@@ -48,9 +48,13 @@ class QuarantinedAgain:
     flows: Sequence[GraphFlow]
     rebuild: Rebuild
 
-    def rows(self) -> tuple[DataFrame, ...]:
-        """Return the rows, those of each set of columns apart, with the columns that their query returned."""
-        return tuple(rows for _, rows in self._rows())
+    def rows(self, of: QualifiedName | None = None) -> tuple[DataFrame, ...]:
+        """Return the rows, those of each set of columns apart, with the columns that their query returned.
+
+        Args:
+            of: a flow whose rows are returned; None for all flows.
+        """
+        return tuple(rows for name, rows in self._rows() if of in {None, name})
 
     def events(self) -> DataFrame | None:
         """Return keys, `ORDER` and `OPERATION` of the events of AUTO CDC flows; None if no row is quarantined."""
@@ -72,6 +76,8 @@ class QuarantinedAgain:
             number = building_of(manifest, self.rebuild)
             if number is None:
                 continue
-            is_own = is_of(manifest.dataset, manifest.flow) & (F.col("generation") == F.lit(number))
+            # After a crash, rows that are kept open are in the generation already; no batch of it has read them.
+            is_read = (F.col("generation") == F.lit(number)) & (F.col("transaction") != F.lit(KEPT))
+            is_own = is_of(manifest.dataset, manifest.flow) & is_read
             for same, columns in by_columns(table.rows().where(is_own)):
                 yield manifest.flow, same.select(*from_variant(F.col("row"), columns))

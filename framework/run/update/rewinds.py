@@ -32,7 +32,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from delta import DeltaTable
-from delta.exceptions import MetadataChangedException, ProtocolChangedException
 from pyspark.sql import functions as F
 
 from framework.cdc.delta.transaction_identifiers import CONFLICTS, USER_METADATA
@@ -265,7 +264,7 @@ def _retried(work: Callable[[], _Result], rewind: StoredRewind) -> _Result:
         OperationError: REWIND_UNFINISHED, if each attempt ends in a conflict.
     """
     for _ in range(_TRIES):
-        with suppress(*CONFLICTS, MetadataChangedException, ProtocolChangedException):
+        with suppress(*CONFLICTS):
             return work()
     raise OperationError("REWIND_UNFINISHED", to=rewind.to, begun_at=rewind.begun_at)
 

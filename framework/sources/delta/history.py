@@ -22,6 +22,19 @@ _FILES = ('{"add"', '{"remove"', '{"cdc"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """What a RESTORE took its table back to.
+
+    Args:
+        version: the version; None if a time was given.
+        files: the number of files of the table after it, and their size in bytes; None if it is not recorded.
+    """
+
+    version: int | None
+    files: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """One commit.
 
@@ -33,6 +46,7 @@ class Commit:
         mark: what we wrote into its user metadata.
         changes_data: whether it adds or removes rows; compaction does not.
         removes_data: whether it removes rows.
+        restore: the `Restore` that it is; None for any other commit.
     """
 
     version: int
@@ -42,6 +56,7 @@ class Commit:
     mark: Mapping[str, Any] = field(default_factory=dict)
     changes_data: bool = False
     removes_data: bool = False
+    restore: Restore | None = None
 
     @property
     def batch(self) -> tuple[str, int] | None:
@@ -190,7 +205,16 @@ def _parse(version: int, text: str) -> Commit:
         mark=_mark(info.get("userMetadata")),
         changes_data=bool(changing),
         removes_data=any(line.startswith('{"remove"') for line in changing),
+        restore=_restore(info) if info.get("operation") == "RESTORE" else None,
     )
+
+
+def _restore(info: Mapping[str, Any]) -> Restore:
+    version = (info.get("operationParameters") or {}).get("version")
+    metrics = info.get("operationMetrics") or {}
+    number, size = metrics.get("numOfFilesAfterRestore"), metrics.get("tableSizeAfterRestore")
+    files = None if number is None or size is None else (int(number), int(size))
+    return Restore(version=None if version is None else int(version), files=files)
 
 
 def _mark(text: object) -> Mapping[str, Any]:

@@ -203,6 +203,16 @@ def test_a_full_refresh_that_was_cut_short_goes_on_where_it_was() -> None:
     assert own[-1] == PublishRebuild(dataset=CLEAN, rebuild=3, reason="all flows of the rebuild have completed")
 
 
+def test_a_full_refresh_names_the_columns_that_leave_the_table() -> None:
+    """A column that a user added to the table is not in the rows that the code computes."""
+    state = settled()
+    wider = replace(state, tables={**state.tables, CLEAN: replace(state.tables[CLEAN], left_columns=("own", "note"))})
+    plan = make_plan(a_graph(), UpdateRequest(full_refresh=(CLEAN,)), wider)
+    (create,) = [step for step in plan.steps if isinstance(step, CreateTable) and step.dataset == CLEAN]
+    lacks = "the new ones lack columns that the code does not have: own, note"
+    assert create.reason == f"full refresh requested; the current rows stay readable; {lacks}"
+
+
 def test_a_full_refresh_with_history_says_so_and_keeps_saying_so() -> None:
     """The request's keys are in the step that begins the rebuild; a continued rebuild has its own."""
     request = UpdateRequest(full_refresh=(CLEAN,), keep_history=True, history_keys=ALL_COLUMNS)

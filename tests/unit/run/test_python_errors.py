@@ -83,11 +83,12 @@ def test_a_text_without_a_traceback_is_no_python_error() -> None:
         ("java.io.EOFException: null", True),  # the process of a source's reader was killed
         ("java.io.EOFException", True),
         ("java.io.IOException: Broken pipe", True),
+        ("[DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS] The schema of your Delta table has changed", True),  # during a MERGE
         ("java.io.EOFException: Reached the end of stream with 4 bytes left to read", False),  # a damaged file
     ],
 )
 def test_a_reader_that_was_killed_is_started_again(cause: str, heals: bool) -> None:  # noqa: FBT001 - a parameter
-    """The JVM only sees the end of the connection to it; a damaged file is not taken for that."""
+    """The JVM only sees the end of the connection to it; a damaged file is not taken for that. So is a conflict."""
     error = PySparkException(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {cause}")
     assert can_heal(error) is heals
 

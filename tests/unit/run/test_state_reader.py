@@ -291,6 +291,36 @@ def test_a_roll_back_does_not_forget_how_far_the_table_had_come(tmp_path: Path) 
     assert run_of(world).broken is None
 
 
+@pytest.mark.parametrize(
+    ("folder", "partition", "clause"),
+    [
+        ("tables/main/shop/__sluice_cdc_t", "", "has an auxiliary table ({}) that is "),
+        ("quarantine", "flow=main.shop.t", "has rows in a quarantine ({}) that is "),
+        ("quarantine", "flow=main.shop.other", ""),
+    ],
+    ids=["auxiliary table", "quarantine", "quarantine without rows of the flow"],
+)
+def test_an_older_copy_of_what_belongs_to_a_table_is_named(
+    tmp_path: Path, folder: str, partition: str, clause: str
+) -> None:
+    """Recorded deletes or quarantined rows are gone from it; a reset reads them again."""
+    world = World(tmp_path, "t")
+    t, path = name("t"), world.store.path(world.graph.datasets[0].spec)
+    world.batch("t", 0)
+    commits = [world.storage.path(folder, "_delta_log", f"{version:020d}.json") for version in range(3)]
+    for commit in (*commits, world.storage.path(folder, partition, "file.parquet")):
+        world.storage.write_text(commit, "")
+    mark_table(world.storage, path, t, t, 1)
+    assert run_of(world).broken is None
+    for commits_left, now in ((2, "at version 1"), (0, "gone")):
+        for commit in commits[commits_left:]:
+            world.storage.delete_tree(commit)
+        broken = run_of(world).broken
+        found = "" if broken is None else broken.problem.partition(", and was")[0]
+        assert found == (clause and f"t {clause.format(world.storage.path(folder))}{now}")
+    assert run_of(world, t).broken is None
+
+
 def test_a_single_run_over_a_batch_is_not_repeated_by_an_older_checkpoint(tmp_path: Path) -> None:
     """Its table has rows of a generation that the manifest does not have, or of one without a manifest."""
     world = World(tmp_path, "t")
