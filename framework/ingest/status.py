@@ -31,8 +31,8 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
 _ENDED_WELL = frozenset({"COMPLETED", "IDLE"})
 _ROWS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
 _GAP = "DATABASE_POSITION_LOST."
-_PUBLICATION, _PARTITION_ROOT, _OTHER_SLOT = (
-    f"{_GAP}{reason}" for reason in ("PUBLICATION", "PARTITION_ROOT", "OTHER_SLOT")
+_PUBLICATION, _PARTITION_ROOT, _OTHER_SLOT, SLOT_REPLACED = (
+    f"{_GAP}{reason}" for reason in ("PUBLICATION", "PARTITION_ROOT", "OTHER_SLOT", "SLOT_REPLACED")
 )
 _OTHER_STORAGE = "INGESTION_OF_OTHER_STORAGE"
 _TABLE_GAPS = frozenset(
@@ -110,6 +110,7 @@ class GatewayStatus:
         position: the position up to which changes are staged; None before the first.
         gap: the condition of a gap; None without one.
         way_out: the command, or the statement at the source, that ends the gap; None without one.
+        refused: the condition with which the last update did not get the new slot that is asked for; None without one.
         error: why the source gave no answer; None if it did.
         tables: the tables.
     """
@@ -121,6 +122,7 @@ class GatewayStatus:
     position: int | None
     gap: str | None
     way_out: str | None
+    refused: str | None
     error: str | None
     tables: tuple[TableStatus, ...]
 
@@ -218,7 +220,7 @@ def way_out_of(gap: str | None, source: str, publication: str) -> str | None:
     """Return the command, or the statement at the source, that ends a gap of a table; None if only the code can."""
     if gap == _PARTITION_ROOT:
         return f"ALTER PUBLICATION {quote_identifier(publication)} SET (publish_via_partition_root = true)"
-    if gap == _OTHER_SLOT:
+    if gap in (_OTHER_SLOT, SLOT_REPLACED):  # a slot of another database or program is not dropped for a new one
         return None
     return NEW_SLOT if _gap_of(gap) else f"sluice ingest resync {source}"
 
@@ -227,6 +229,13 @@ def _gateway_gap(state: GatewayState, answer: _Answer, failures: Mapping[str, st
     if failures.get(str(state.gateway.changes)) == _OTHER_STORAGE:  # which reads the slot rightly
         return None
     return answer.gap or _gap_of(failures.get(str(state.gateway.changes)))
+
+
+def _refusal_of(gap: str | None, request: Request, state: GatewayState, failures: Mapping[str, str]) -> str | None:
+    """Return the condition with which the last update did not get a new slot that still is asked for; else None."""
+    failure = failures.get(str(state.gateway.changes))
+    is_refused = gap is not None and request.generation > state.slot_generation and _gap_of(failure) is None
+    return failure if is_refused else None
 
 
 def _error_of(state: TableState, answer: _Answer, failures: Mapping[str, str], *, is_read: bool) -> str | None:
@@ -252,18 +261,21 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
     store, gateway = GatewayStore(storage), state.gateway
     staged = staged_position(state, storage)
     answer = _ask(state, storage)
-    is_paused = store.request(gateway.name).mode is Mode.PAUSED
+    request = store.request(gateway.name)
+    is_paused = request.mode is Mode.PAUSED
     requests = store.table_requests(gateway.name)
     lag_bytes = None if staged is None or answer.log_end is None else max(answer.log_end - staged[1], 0)
     lag_seconds = 0.0 if lag_bytes == 0 else _seconds_since_staged(state, storage, now)
     gap = _gateway_gap(state, answer, failures)
+    refused = _refusal_of(gap, request, state, failures)
+    way_out = None if gap is None or refused else way_out_of(gap, "", gateway.publication)
     tables = []
     for each in (each for each in state.tables if each.is_declared):
-        table, request = each.table, requests.get(each.table.source, Request())
+        table, asked = each.table, requests.get(each.table.source, Request())
         size = answer.sizes.get(TableName(schema=table.source_schema, table=table.source_table))
         progress = snapshot_progress(table, storage, size[0] if size else None)
         error = _error_of(each, answer, failures, is_read=staged is not None or progress.chunks > 0)
-        found = _state_of(each, request, progress, is_paused=is_paused, gap=gap, error=error)
+        found = _state_of(each, asked, progress, is_paused=is_paused, gap=gap, error=error)
         is_gap = found is IngestedState.GAP
         tables.append(
             TableStatus(
@@ -274,14 +286,14 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
                 snapshot=progress,
                 lag_bytes=lag_bytes,
                 lag_seconds=lag_seconds,
-                error=gap or error,
-                way_out=way_out_of(gap or error, table.source, gateway.publication) if is_gap else None,
+                error=refused or gap or error,
+                way_out=way_out if gap or not is_gap else way_out_of(error, table.source, gateway.publication),
             )
         )
     return GatewayStatus(
         name=gateway.name, is_paused=is_paused, slot=gateway.slot, slot_status=answer.slot,
-        position=None if staged is None else staged[1], gap=gap, error=answer.error, tables=tuple(tables),
-        way_out=None if gap is None else way_out_of(gap, "", gateway.publication),
+        position=None if staged is None else staged[1], gap=gap, way_out=way_out, refused=refused, error=answer.error,
+        tables=tuple(tables),
     )  # fmt: skip
 
 

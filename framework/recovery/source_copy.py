@@ -18,7 +18,7 @@ from framework.recovery.references import DatabaseReference
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.catalog import read_table
-from framework.sources.databases.postgres.chunk_sql import ALIAS, relation_sql
+from framework.sources.databases.postgres.chunk_sql import ALIAS, relation_sql, search_path_sql
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.position_check import StoredPosition, check_position
@@ -131,6 +131,7 @@ class SourceTableCopy:
             cursor.execute(_BEGIN)
             cursor.execute(_SNAPSHOT)
             (position,) = cursor.fetchone() or ("0/0",)
+            cursor.execute(search_path_sql())
             cursor.execute(self._select(types))
             # As in `ChunkReader`: the public reader raises an OSError for an error in the middle of a COPY.
             _write(cursor._results.reader, types, path)  # type: ignore[union-attr]  # noqa: SLF001 - see above

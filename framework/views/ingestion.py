@@ -7,7 +7,7 @@ from typing import Any
 
 from framework.foundation.wording import seconds_text
 from framework.ingest.preflight import Preflight
-from framework.ingest.status import NEW_SLOT, GatewayStatus, IngestedState, TableStatus
+from framework.ingest.status import NEW_SLOT, SLOT_REPLACED, GatewayStatus, IngestedState, TableStatus
 from framework.sources.databases.findings import Finding, Severity
 from framework.sources.databases.postgres.lsn import format_lsn
 from framework.views.table import Cell, Column, Table, Tone
@@ -77,6 +77,7 @@ def status_json(gateways: Sequence[GatewayStatus]) -> list[dict[str, Any]]:
             "retained_bytes": None if each.slot_status is None else each.slot_status.retained_bytes,
             "position": None if each.position is None else format_lsn(each.position),
             "gap": each.gap,
+            "new_slot_refused": each.refused,
             "error": each.error,
             "tables": [_table_json(table) for table in each.tables],
         }
@@ -141,10 +142,12 @@ def _status_row(table: TableStatus) -> tuple[Cell | str, ...]:
 
 
 def _way_out(gateway: GatewayStatus) -> str:
+    if gateway.refused is not None:
+        return f"the new slot that is asked for was not made ({gateway.refused}), see the error of the last update"
     if gateway.way_out == NEW_SLOT:
         return f"`{NEW_SLOT}` reads all tables again"
     ended = "see the error of its last update" if gateway.way_out is None else f"`{gateway.way_out}` ends it"
-    return f"nothing is lost, {ended}"
+    return ended if gateway.gap == SLOT_REPLACED else f"nothing is lost, {ended}"
 
 
 def _percent(table: TableStatus) -> str:

@@ -24,6 +24,7 @@ from framework.sources.databases.tables import KeyKind, SourceColumn, SourceTabl
 def session(database: str) -> Iterator[Session]:
     """A session that may write."""
     with Session(Connection(name="bank", uri=database), read_only=False) as opened:
+        opened.execute("RESET search_path")
         yield opened
 
 

@@ -199,9 +199,9 @@ def test_a_session_is_read_only_unless_it_must_write(database: str) -> None:
     with Session(connection, read_only=False) as session:
         session.execute(f"ALTER DATABASE {database.rpartition('/')[2]} SET default_transaction_read_only = on")
     with Session(connection) as session, pytest.raises(SourceError, match="read-only transaction"):
-        session.execute("CREATE TABLE t ()")
+        session.execute("CREATE TABLE public.t ()")
     with Session(connection, read_only=False) as session:
-        session.execute("CREATE TABLE t ()")
+        session.execute("CREATE TABLE public.t ()")
 
 
 @pytest.mark.parametrize("query", [*DRIVERS, query_for_replication])
@@ -281,16 +281,16 @@ def test_a_failed_query_is_named(query: Query, database: str) -> None:
     """Both drivers give the same condition, and the texts of ADBC do not repeat the query."""
     with Session(Connection(name="bank", uri=database), read_only=False) as session:
         session.execute(
-            "DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN; CREATE TABLE t (a integer);"
+            "RESET search_path; DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN; CREATE TABLE t (a integer);"
             "CREATE TABLE hidden (a integer); GRANT SELECT ON hidden TO reader;"
             "ALTER TABLE hidden ENABLE ROW LEVEL SECURITY"
         )
     connection = Connection(name="bank", uri=database.replace("postgres@", "reader@"))
     expected = {
-        "SELECT a FROM t": "DATABASE_PERMISSION",
-        "SELECT a FROM hidden": "DATABASE_ROWS_HIDDEN",
+        "SELECT a FROM public.t": "DATABASE_PERMISSION",
+        "SELECT a FROM public.hidden": "DATABASE_ROWS_HIDDEN",
         "SELECT a FROM missing": "DATABASE_TABLE_MISSING",
-        "SELECT b FROM hidden": "DATABASE_COLUMN_MISSING",
+        "SELECT b FROM public.hidden": "DATABASE_COLUMN_MISSING",
         "SELECT 1 / 0": "DATABASE_QUERY_FAILED",
         "SELECT pg_terminate_backend(pg_backend_pid())": "DATABASE_UNREACHABLE",
     }
@@ -306,10 +306,12 @@ def test_a_failed_query_is_named(query: Query, database: str) -> None:
 def test_a_missing_grant_has_its_statement(database: str) -> None:
     """The statement names schema, table and role, quoted."""
     with Session(Connection(name="bank", uri=database), read_only=False) as session:
-        session.execute('CREATE TABLE "T t" (a integer); DROP ROLE IF EXISTS "re ader"; CREATE ROLE "re ader" LOGIN')
+        session.execute(
+            'CREATE TABLE public."T t" (a integer); DROP ROLE IF EXISTS "re ader"; CREATE ROLE "re ader" LOGIN'
+        )
     connection = Connection(name="bank", uri=database.replace("postgres@", "re%20ader@"))
     with Session(connection) as session, pytest.raises(SourceError) as caught:
-        session.rows('SELECT * FROM "T t"', table=TableName(schema="public", table="T t"))
+        session.rows('SELECT * FROM public."T t"', table=TableName(schema="public", table="T t"))
     statement = 'GRANT USAGE ON SCHEMA "public" TO "re ader"; GRANT SELECT ON "public"."T t" TO "re ader"'
     assert (caught.value.condition, caught.value.fields["statement"]) == ("DATABASE_PERMISSION", statement)
 

@@ -248,14 +248,14 @@ def connection(database: str) -> Connection:
     """A connection to an empty database with types of its own, and a setting that changes the names of functions."""
     made = Connection(name="bank", uri=database)
     with Session(made, read_only=False) as session:
-        session.execute(_SETUP)
+        session.execute(f"RESET search_path; {_SETUP}")
         session.execute(f"ALTER DATABASE {database.rpartition('/')[2]} SET quote_all_identifiers = on")
     return made
 
 
 def snapshot_values(connection: Connection, kind: ColumnType, *, table: str = "t") -> list[Any]:
     """The values of a column as a snapshot reads them, without Python's lossy conversion of Arrow's timestamps."""
-    query = f"SELECT {kind.select_expression(quote_identifier(kind.name))} FROM ONLY {table} ORDER BY id"
+    query = f"SELECT {kind.select_expression(quote_identifier(kind.name))} FROM ONLY public.{table} ORDER BY id"
     with arrow_connection(connection) as opened, opened.cursor() as cursor:
         cursor.execute(query)
         batches = [kind.from_arrow(batch.column(0)) for batch in cursor.fetch_record_batch()]
@@ -327,6 +327,7 @@ def same(value: Any, kind: pa.DataType) -> str:
 def writer(connection: Connection) -> Iterator[Session]:
     """A session that may write."""
     with Session(connection, read_only=False) as session:
+        session.execute("RESET search_path")
         yield session
 
 

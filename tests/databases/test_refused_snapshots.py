@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework.foundation.clock import SystemClock
 from framework.foundation.errors import SourceError
 from framework.ingest.operations import Operations
+from framework.ingest.status import read_status
 from framework.sources.databases.postgres import position
+from framework.views.ingestion import status_head
 from tests.support.copied_tables import at_source, copied, create, failures, pipeline_of, resync
 
 if TYPE_CHECKING:
@@ -49,6 +52,11 @@ def test_copies_with_rows_of_another_definition_wait_when_their_new_snapshot_can
         run("SELECT pg_drop_replication_slot('sluice_shop')")
         changes = {"shop_changes": "DATABASE_TRANSACTIONS_OPEN"}
         assert failures(pipeline_of(interpreting, folder).run()) == changes
+        (status,) = read_status(pipeline.storage, SystemClock().now())
+        why = "DATABASE_TRANSACTIONS_OPEN"
+        assert (status.gap, status.refused, status.way_out) == ("DATABASE_POSITION_LOST.SLOT_MISSING", why, None)
+        assert {(each.state.value, each.error, each.way_out) for each in status.tables} == {("GAP", why, None)}
+        assert f"not made ({why})" in status_head(status)
     assert rows == {table: copied(pipeline, table) for table in rows}
     assert copied(pipeline, "same") == at_source(run, "same")
     pipeline = pipeline_of(interpreting, folder)

@@ -299,3 +299,39 @@ def test_what_was_read_stays_at_the_source_if_the_server_crashes(tmp_path: Path)
             assert missing_keys(session, world.table(), ("id",), [["2"], ["3"]]) == [0]
         crash()
         assert world.rows("SELECT id FROM t WHERE id < 4") == [(3,)]
+
+
+_IN_FRONT = (
+    "CREATE SCHEMA front",
+    "CREATE DOMAIN front.text AS int",
+    "CREATE TABLE front.pg_class (oid int)",
+    "CREATE FUNCTION front.pg_is_in_recovery() RETURNS bool RETURN true",
+    "CREATE FUNCTION front.same(pg_catalog.text, pg_catalog.text) RETURNS bool RETURN false",
+    "CREATE OPERATOR front.= (FUNCTION = front.same, LEFTARG = pg_catalog.text, RIGHTARG = pg_catalog.text)",
+    # Fits better than that of pg_catalog, which is for text.
+    "CREATE FUNCTION public.quote_ident(name) RETURNS pg_catalog.text RETURN 'wrong'",
+    "CREATE FUNCTION public.is_kept(int) RETURNS bool RETURN $1 <> 3",
+)
+
+
+def test_schemas_of_the_role_s_path_do_not_replace_the_catalog(database: str, tmp_path: Path) -> None:
+    """Only row filters, and the names of tables in values, depend on the path."""
+    world = World(database)
+    path = "front, pg_catalog, public"
+    world.run(
+        "CREATE TABLE t (id varchar(9) PRIMARY KEY, label integer, place regclass, large text)",
+        "INSERT INTO t SELECT i, i, 't', repeat('x', 9000) FROM generate_series(1, 5) AS i",
+        "ALTER TABLE t ALTER large SET STORAGE EXTERNAL",
+        *_IN_FRONT,
+        f"ALTER DATABASE {database.rpartition('/')[2]} SET search_path = {path}",
+    )
+    start = position(database, "t")
+    offset, chunks = world.plan_all(row_filter="is_kept(label)")
+    read = world.reader(offset, None, row_filter="is_kept(label)").batches
+    rows = [row for chunk in chunks for batch in read(chunk) for row in batch.to_pylist()]
+    assert [(label, "t") for label in (1, 2, 4, 5)] == sorted((row["label"], row["place"]) for row in rows)
+    world.run("UPDATE public.t SET label = 6 WHERE label = 5")
+    log = reader(database, start, tmp_path / "spool")
+    [(_, operation, row)] = brief(log.read_transactions(start.lsn))
+    log.close()
+    assert ("UPDATE", 6, "t", 9000) == (operation, row["label"], row["place"], len(row["large"]))

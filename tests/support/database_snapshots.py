@@ -15,7 +15,7 @@ from framework.sources.databases.postgres.boundaries import BoundaryWalker
 from framework.sources.databases.postgres.catalog import read_table
 from framework.sources.databases.postgres.chunk_reader import ChunkReader
 from framework.sources.databases.postgres.chunk_sql import condition_sql, search_path_sql
-from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.session import USER_PATH, Session
 from framework.sources.databases.postgres.types import column_types
 from framework.sources.databases.tables import SourceTable, TableName
 
@@ -57,11 +57,12 @@ class World:
 
     @contextmanager
     def cursor(self) -> Iterator[Any]:
-        """A cursor in autocommit mode on a connection of its own."""
+        """A cursor in autocommit mode on a connection of its own, with what a session keeps of the role's path."""
         opened = psycopg2.connect(self.uri)
         opened.autocommit = True
         try:
             with opened.cursor() as cursor:
+                cursor.execute(f"SET {USER_PATH} = 'public'")
                 yield cursor
         finally:
             opened.close()
@@ -109,7 +110,7 @@ class World:
         key = offset.basis.key
         parts = [f"CASE WHEN {condition_sql(chunk, key)} THEN {chunk.number} END" for chunk in chunks]
         with self.cursor() as cursor:
-            cursor.execute(search_path_sql(column.operator_schema for column in key).replace("true)", "false)"))
+            cursor.execute(search_path_sql(column.operator_schema for column in key).removesuffix("true)") + "false)")
             cursor.execute(
                 f"SELECT label, array_remove(ARRAY[{', '.join(parts)}], NULL) FROM {self.name.quoted} AS chunked"
             )

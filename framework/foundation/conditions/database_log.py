@@ -24,7 +24,9 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_SLOT_NOT_OURS": Condition(
         "The replication slot {slot} cannot be used: its plugin is {plugin} and its database is {database}.",
-        "Use another slot name, or drop the slot: SELECT pg_drop_replication_slot('{slot}').",
+        "It may hold the changes of another database's copy, which would be lost with it: give this ingestion another "
+        "`name`, or the source another `slot`. Only if nothing reads it any more, drop it: "
+        "SELECT pg_drop_replication_slot('{slot}').",
     ),
     "DATABASE_PUBLICATION_NOT_OURS": Condition(
         "The publication {publication} was not made by Sluice for the replication slot {slot}.",
@@ -49,7 +51,9 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_POSITION_LOST.SLOT_REPLACED": Condition(
         "The replication slot {slot}, read up to {lsn}, was replaced: its plugin is {plugin}, its database {database}.",
-        _SNAPSHOT_AGAIN,
+        "The present one may hold the changes of another database's copy. Give the ingestion another `name`, then read "
+        "its tables again: `sluice ingest resync --all`. Only if nothing reads the slot any more, drop it in its "
+        "database: SELECT pg_drop_replication_slot('{slot}'). Then: " + _SNAPSHOT_AGAIN,
     ),
     "DATABASE_POSITION_LOST.SLOT_INVALID": Condition(
         "The replication slot {slot}, read up to {lsn}, is lost: the server {cause}.",

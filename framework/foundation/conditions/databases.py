@@ -310,7 +310,9 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_SLOT_FOREIGN": Condition(
         "The slot {slot} belongs to another use: plugin {plugin}, database {database}.",
-        "Choose another slot name, or drop it: `{statement}`.",
+        "It may hold the changes of another database's copy, which would be lost with it: give this ingestion another "
+        "`name`, or the source another `slot`. Only if nothing reads it any more, drop it: "
+        "SELECT pg_drop_replication_slot('{slot}').",
     ),
     "DATABASE_PUBLICATION_MISSING": Condition(
         "The publication {publication} does not exist, and the role may not create it.",

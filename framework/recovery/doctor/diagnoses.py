@@ -159,11 +159,19 @@ DIAGNOSES = (
             Fault(condition="DATABASE_POSITION_LOST"),
             Fault(condition="DATABASE_POSITION_INVALID"),
             Fault(condition="DATABASE_SLOT_LOST"),
+        ),
+        ways=(Way.REPLACE_SLOT, Way.FOLLOW),
+    ),
+    Diagnosis(
+        name="POSTGRES_SLOT_OF_ANOTHER",
+        meaning="The slot or the publication of this name belongs to another database or program, which may need it.",
+        faults=(
             Fault(condition="DATABASE_SLOT_FOREIGN"),
             Fault(condition="DATABASE_SLOT_NOT_OURS"),
             Fault(condition="DATABASE_PUBLICATION_NOT_OURS"),
+            Fault(condition="DATABASE_POSITION_LOST.SLOT_REPLACED"),
         ),
-        ways=(Way.REPLACE_SLOT, Way.FOLLOW),
+        ways=(Way.FOLLOW,),
     ),
     Diagnosis(
         name="POSTGRES_POSITION_KEPT",

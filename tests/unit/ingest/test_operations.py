@@ -270,6 +270,7 @@ def test_a_request_that_has_not_begun_keeps_its_rows(storage: LocalStorage) -> N
             f'ALTER PUBLICATION "{BANK.publication}" SET (publish_via_partition_root = true)',
         ),
         ("DATABASE_POSITION_LOST.OTHER_SLOT", IngestedState.GAP, None),
+        ("DATABASE_POSITION_LOST.SLOT_REPLACED", IngestedState.GAP, None),
         ("INGESTION_OF_OTHER_STORAGE", IngestedState.FAILED, None),
     ],
 )

@@ -115,6 +115,7 @@ class ChunkReader:
         with self._transaction(chunk) as cursor:
             storage = self._locked_storage(cursor)
             columns = self._columns_of(storage)
+            cursor.execute(search_path_sql(column.operator_schema for column in self._basis.key))
             cursor.execute(self._select(relation_sql(self._table, partitioned=storage.partitioned), columns, chunk))
             # The public reader raises an OSError without SQLSTATE for an error in the middle of a COPY.
             rows = cursor._results  # noqa: SLF001 - see above
@@ -206,7 +207,6 @@ class ChunkReader:
             try:
                 for statement in (BEGIN, settings_sql(self._limits, bounded=bounded), lock_sql(self._table)):
                     cursor.execute(statement)
-                cursor.execute(search_path_sql(column.operator_schema for column in self._basis.key))
                 yield cursor
             except ArrowError as error:
                 fault = self._fault(opened, chunk, error)
@@ -265,6 +265,7 @@ class ChunkReader:
         with opened.cursor() as cursor:
             cursor.execute("ROLLBACK")
             try:
+                cursor.execute(BEGIN)
                 for statement in filter_check_sql(relation, str(self._row_filter)):
                     cursor.execute(statement)
             except ArrowError as error:

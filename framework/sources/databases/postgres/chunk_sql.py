@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from framework.sources.databases.chunks import Bound, Chunk, ChunkKind, KeyColumn
+from framework.sources.databases.postgres.session import USER_PATH
 from framework.sources.databases.tables import TableName, quote_identifier
 
 BEGIN = "BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED READ ONLY"
@@ -55,19 +56,20 @@ def settings_sql(limits: ReadLimits, *, bounded: bool) -> str:
     return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
 
 
-def search_path_sql(operator_schemas: Iterable[str | None]) -> str:
-    """Return the statement that makes the operators of a key's types visible for the rest of a transaction.
+def search_path_sql(operator_schemas: Iterable[str | None] = ()) -> str:
+    """Return the statement that makes a key's operators and the role's path visible for the rest of a transaction.
 
     With citext outside of the path, `>` would silently be that of text, while ORDER BY stays that of citext: the plan
-    would skip rows. The user's path stays in front, for the functions in a row filter.
+    would skip rows. The role's path is for the functions in a row filter, and for the text of values, in which a table
+    outside of it is qualified; it comes after pg_catalog.
 
     Args:
         operator_schemas: the schema of the operators of each column's type; None if it is the database's own.
     """
     schemas = sorted({*filter(None, operator_schemas)})
-    appended = "".join(f" || {quote_literal(', ' + quote_identifier(schema))}" for schema in schemas)
-    path = f"coalesce(nullif(current_setting('search_path'), ''), 'pg_catalog'){appended}"
-    return f"SELECT set_config('search_path', {path}, true)"
+    appended = "".join(f", {quote_literal(quote_identifier(schema))}" for schema in schemas)
+    given = f"nullif(current_setting('{USER_PATH}', true), '')"
+    return f"SELECT set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog', {given}{appended}), true)"
 
 
 def lock_sql(name: TableName) -> str:
@@ -143,14 +145,18 @@ def known_bounds_sql(histogram: str, key: KeyColumn, after: Bound | None) -> str
     )
 
 
-def filter_check_sql(relation: str, row_filter: str) -> tuple[str, str]:
-    """Return two statements that read nothing and fail unless the filter is one condition.
+def filter_check_sql(relation: str, row_filter: str) -> tuple[str, ...]:
+    """Return the statements of a transaction that read nothing and fail unless the filter is one condition.
 
     A text such as `true) OR (true` is valid between parentheses but would break out of the chunk's bounds; no text
     breaks out of both parentheses and brackets.
     """
     table = f"FROM {relation} AS {ALIAS}"
-    return f"SELECT 1 {table} WHERE ({row_filter}\n) LIMIT 0", f"SELECT ARRAY[{row_filter}\n] {table} LIMIT 0"
+    return (
+        search_path_sql(),
+        f"SELECT 1 {table} WHERE ({row_filter}\n) LIMIT 0",
+        f"SELECT ARRAY[{row_filter}\n] {table} LIMIT 0",
+    )
 
 
 def _range_parts(chunk: Chunk, key: Sequence[KeyColumn]) -> list[str]:

@@ -157,7 +157,7 @@ def _slot_findings(server: _Server, name: str, slot: _Slot | None) -> Iterator[F
     if slot.plugin != "pgoutput" or slot.database != server.database:
         yield Finding.of(
             "DATABASE_SLOT_FOREIGN", Severity.ERROR, slot=name, plugin=slot.plugin or "none (physical)",
-            database=slot.database or "none", statement=drop,
+            database=slot.database or "none",
         )  # fmt: skip
     elif slot.wal_status == "lost":
         yield Finding.of("DATABASE_SLOT_LOST", Severity.ERROR, slot=name, statement=drop)

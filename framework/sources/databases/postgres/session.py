@@ -48,6 +48,19 @@ WHERE pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()
 
 With `synchronous_commit = off`, others see a commit that a crash of the server takes away, and the log never has.
 """
+USER_PATH = "sluice.search_path"
+"""The setting of a connection that has the `search_path` of its role."""
+# A schema in the path of a role may have functions, operators and tables under the names of pg_catalog, and a function
+# of any schema in it is preferred if its parameters fit better. So only pg_catalog is in the path of our queries.
+_HIDE_PATH = (
+    "SELECT pg_catalog.set_config('search_path', 'pg_catalog', false) FROM "
+    f"pg_catalog.set_config('{USER_PATH}', pg_catalog.current_setting('search_path'), false)"
+)
+# The log has the text of a value as chunks have it, in which names of tables depend on the path (`search_path_sql`).
+_CATALOG_FIRST = (
+    "SELECT pg_catalog.set_config('search_path', "
+    "pg_catalog.rtrim(pg_catalog.concat('pg_catalog, ', pg_catalog.current_setting('search_path')), ', '), false)"
+)
 _DEFAULT_SETTINGS = {"statement_timeout": "0"}
 _UNCHECKED = "SQL_ASCII"
 _CANCEL_SECONDS = 0.1
@@ -212,6 +225,8 @@ class Session:
             self.raw = psycopg2.connect(**parameters)  # type: ignore[call-overload]
             _opened(self.raw)
             self.raw.autocommit = True
+            with self.raw.cursor() as cursor:
+                cursor.execute(_HIDE_PATH)
 
     def __enter__(self) -> Self:
         return self
@@ -264,9 +279,10 @@ def open_replication(connection: Connection) -> LogicalReplicationConnection:
             **parameters, connection_factory=LogicalReplicationConnection
         )
         _opened(opened)
-        if opened.info.parameter_status("server_encoding") == _UNCHECKED:
-            # The server would end the stream at a text that is not UTF-8: that text is a fault of its row only.
-            with opened.cursor() as cursor:
+        with opened.cursor() as cursor:
+            cursor.execute(_CATALOG_FIRST)
+            if opened.info.parameter_status("server_encoding") == _UNCHECKED:
+                # The server would end the stream at a text that is not UTF-8: that text is a fault of its row only.
                 cursor.execute(f"SET client_encoding TO '{_UNCHECKED}'")
         return opened
 
@@ -283,9 +299,8 @@ def arrow_connection(connection: Connection) -> Iterator[ArrowConnection]:
     from adbc_driver_manager import AdbcConnection
     from adbc_driver_manager.dbapi import Connection as ArrowConnection
 
-    uri = connection_uri(connection_parameters(connection))
     with named_errors(connection, connecting=True):
-        raw = AdbcConnection(_arrow_database(uri, get_ident()))
+        raw = AdbcConnection(_arrow_database(connection, get_ident()))
         opened = ArrowConnection(_KeptDatabase(), raw, autocommit=True)  # type: ignore[arg-type]  # needs `close` only
     known = _OPENED.get()
     with closing(opened) if known is None else known.reading(opened), named_errors(connection):
@@ -300,16 +315,22 @@ class _KeptDatabase:
 
 
 @lru_cache(maxsize=32)
-def _arrow_database(uri: str, thread: int) -> AdbcDatabase:
+def _arrow_database(connection: Connection, thread: int) -> AdbcDatabase:
     """Return what the driver knows of a server: its types, which it reads over a connection that it closes again.
 
     That takes as long as a tenth of a chunk. Types of users are read as texts, so new ones don't matter. Each thread
-    has its own: ADBC does not promise that two may use one at the same time.
+    has its own: ADBC does not promise that two may use one at the same time. The driver's own query needs the path of a
+    session, so its connections begin with it.
     """
     del thread
     import adbc_driver_postgresql
 
-    database: AdbcDatabase = adbc_driver_postgresql.connect(uri)
+    with closing(Session(connection)) as session:
+        ((path,),) = session.rows(f"SELECT current_setting('{USER_PATH}')")
+    parameters = connection_parameters(connection)
+    paths = _options({"search_path": "pg_catalog", USER_PATH: path.replace("\\", r"\\")})
+    parameters["options"] += f" {paths}"
+    database: AdbcDatabase = adbc_driver_postgresql.connect(connection_uri(parameters))
     return database
 
 
