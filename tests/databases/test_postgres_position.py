@@ -158,6 +158,22 @@ def test_the_position_of_a_snapshot_waits_for_each_transaction_that_runs(databas
     writer.close()
 
 
+def test_a_prepared_transaction_that_is_waited_for_is_named() -> None:
+    """It has no process that could be ended: its name is what ends it."""
+    with PostgresServer({"max_prepared_transactions": "5"}) as server:
+        uri = server.uri()
+        execute(uri, *_TABLES)
+        execute(uri, "BEGIN; INSERT INTO a VALUES (1); PREPARE TRANSACTION 'the night''s'")
+        with closing(session(uri)) as opened:
+            with pytest.raises(SourceError) as caught:
+                settled_position(opened, "s", wait_seconds=0.2)
+            assert ("DATABASE_TRANSACTIONS_OPEN", "prepared 'the night''s'") == (
+                caught.value.condition, caught.value.fields["pids"]
+            )  # fmt: skip
+            execute(uri, "ROLLBACK PREPARED 'the night''s'")
+            assert settled_position(opened, "s", wait_seconds=10) > 0
+
+
 def test_no_change_after_a_crash_is_below_the_position_of_a_snapshot(tmp_path: Path) -> None:
     """What a crash of the server takes from its log is above the position; the next changes are there, too."""
     with PostgresServer({"wal_writer_delay": "10000"}) as server:

@@ -182,7 +182,7 @@ def test_a_value_of_a_changed_schema_is_unreadable(database: str, tmp_path: Path
 
 def test_a_row_is_not_read_before_its_transaction_is_visible(tmp_path: Path) -> None:
     """The log has a commit before a query sees it: a value that is read too early is stale for ever."""
-    with PostgresServer({"max_prepared_transactions": "5"}) as server:
+    with PostgresServer() as server:
         uri = server.uri()
         _create(uri, "id int PRIMARY KEY", "(1, 0, 'old')")
         start = position(uri, "t")

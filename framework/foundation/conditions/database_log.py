@@ -40,7 +40,8 @@ CONDITIONS: dict[str, Condition] = {
     "DATABASE_TRANSACTIONS_OPEN": Condition(
         "Transactions that were open when the replication slot {slot} was made did not end within {seconds} seconds. "
         "Server processes with open transactions: {pids}.",
-        "End them (SELECT pg_terminate_backend(pid); ROLLBACK PREPARED for prepared transactions) and start again.",
+        "End them (SELECT pg_terminate_backend(pid); COMMIT PREPARED or ROLLBACK PREPARED with the name of a prepared "
+        "transaction, in its database) and start again.",
     ),
     "DATABASE_COMMIT_NOT_VISIBLE": Condition(
         "A transaction of the log did not become visible within {seconds} seconds.",

@@ -42,7 +42,8 @@ _POLL_SECONDS = 0.02
 _WAIT_SECONDS = 60.0
 
 _RUNNING = """
-SELECT coalesce(string_agg(DISTINCT coalesce(pid::text, 'prepared'), ', '), 'none') FROM pg_locks
+SELECT coalesce(string_agg(DISTINCT coalesce(pid::text, 'prepared ' || quote_literal(gid)), ', '), 'none')
+FROM pg_locks LEFT JOIN pg_prepared_xacts ON transaction = transactionid
 WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted
 """
 
