@@ -2,26 +2,51 @@
 
 Each function of a column takes several round trips for that: they are a fifth of the calls of a small update.
 Columns of users keep their call sites; the lines that Sluice builds columns on say nothing to a user.
+
+To look for a notebook's cell, PySpark imports IPython if it is installed (0.1 s), and looks for it in each call if it
+is not. A process that has not imported it is no notebook.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import islice
+from pathlib import Path
+from types import FrameType
 
+import pyspark
 from pyspark.errors import utils
 
 _unwanted: ContextVar[bool] = ContextVar("_unwanted", default=False)
 _is_enabled = utils.is_debugging_enabled
+_in_notebook = utils._capture_call_site  # noqa: SLF001 - PySpark has no other place for it
+_PYSPARK = str(Path(pyspark.__file__).parent)
 
 
 def _is_wanted() -> bool:
     return not _unwanted.get() and _is_enabled()
 
 
+def _call_site(depth: int) -> str:
+    """Return file and line of the innermost frames outside PySpark, a line each."""
+    if "IPython" in sys.modules:
+        return _in_notebook(depth)
+    frames = (frame for frame in _frames(sys._getframe(1)) if not frame.f_code.co_filename.startswith(_PYSPARK))
+    return "\n".join(f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in islice(frames, depth))
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
 # PySpark has only a setting of the whole process. Without this function nothing changes: PySpark looks its own one up.
 utils.is_debugging_enabled = _is_wanted
+utils._capture_call_site = _call_site  # noqa: SLF001 - as above
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from threading import Thread
@@ -19,7 +19,6 @@ from py4j.protocol import Py4JError
 from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
@@ -29,6 +28,7 @@ from framework.session.cold_start import ColdStart, record_cold_start
 from framework.session.jars import delta_coordinate
 from framework.session.jvm_process import forget_gateway, last_words
 from framework.session.launching import Launch, launch_by_submit, launch_directly, machine_cores, prepare_launch
+from framework.session.pyspark_test_tools import defer_test_tools
 from framework.session.server.client import attach, detach, is_attached
 from framework.session.server.identity import SessionIdentity
 from framework.session.settings import SessionRequest, comparable_settings, delta_settings, has_delta, needs_submit
@@ -70,7 +70,7 @@ def start_session(
     active = active_session()
     if active is not None:
         return active
-    _spare_test_tools()
+    defer_test_tools()
     _tame_accumulators()
     request = SessionRequest(
         app_name=app_name, master=master, spark_conf=dict(spark_conf), verbose=verbose, short=short
@@ -110,22 +110,6 @@ def _tame_accumulators() -> None:
         Thread(target=original, args=(self,), name="end of accumulators", daemon=True).start()
 
     AccumulatorTCPServer.shutdown = shutdown  # type: ignore[method-assign]
-
-
-def _spare_test_tools() -> None:
-    """Keep PySpark 4.2 from importing its test tools, and with them pandas, at the first call to Java: 0.4 s.
-
-    It wants to know whether NumPy is installed. A value can only be NumPy's if the process has imported NumPy.
-    """
-    for converter in (NumpyScalarConverter, NumpyArrayConverter):
-        original = converter.can_convert
-        if getattr(original, "__module__", "") == __name__:
-            continue
-
-        def can_convert(self: Any, value: Any, original: Callable[[Any, Any], bool] = original) -> bool:
-            return "numpy" in sys.modules and original(self, value)
-
-        converter.can_convert = can_convert  # type: ignore[method-assign, assignment]
 
 
 def identity_of(request: SessionRequest, salt: str) -> SessionIdentity:

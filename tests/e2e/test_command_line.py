@@ -92,6 +92,14 @@ def test_a_second_run_finds_nothing_to_do(warm: Room) -> None:
     assert "Nothing to do: 3 flows up to date" in done.stdout.splitlines()
 
 
+def test_a_command_imports_no_library_for_a_question_of_pyspark(warm: Room) -> None:
+    """Those of data frames and of notebooks take as long as all else that a command with a session does."""
+    done = warm.sluice("run", *MASTER, PYTHONPROFILEIMPORTTIME="1")
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert (done.returncode, "framework.pipeline" in imported) == (0, True)
+    assert imported & {"pandas", "pyarrow", "numpy", "IPython"} == set()
+
+
 def test_rows_come_as_json(warm: Room) -> None:
     """Queries of `sql` use the names of the datasets."""
     query = "SELECT city, orders, revenue FROM revenue_by_city ORDER BY city"

@@ -16,9 +16,6 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.storage_port import Storage
@@ -87,6 +84,9 @@ class FileLog:
         found = self._searched(uris, lambda index: index.unseen(uris))
         if found is not None:
             return found
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         left = pa.array(uris, pa.string())
         for lines in self._each_segment():
             known = pc.list_element(pc.split_pattern(pa.array(lines, pa.string()), "\t", max_splits=2), 2)

@@ -14,8 +14,6 @@ from functools import cached_property
 from struct import Struct
 from typing import Final
 
-import numpy as np
-
 from framework.foundation.errors import InternalError
 from framework.sources.databases.tables import TableName
 
@@ -256,6 +254,8 @@ def read_columns(messages: Sequence[bytes], at: int) -> list[list[str | None]]:
         UnicodeDecodeError: a text that is not UTF-8.
         InternalError: the bytes are no such rows.
     """
+    import numpy as np  # the catalog needs this module, too, in each command
+
     lengths = np.fromiter(map(len, messages), np.int64, len(messages))
     ends = np.cumsum(lengths)
     data = b"".join(messages)
