@@ -33,7 +33,7 @@ def _is_wanted() -> bool:
 def _call_site(depth: int) -> str:
     """Return file and line of the innermost frames outside PySpark, a line each."""
     if "IPython" in sys.modules:
-        return _in_notebook(depth)
+        return _in_notebook(depth + 1).partition("\n")[2]  # the innermost one is this function
     frames = (frame for frame in _frames(sys._getframe(1)) if not frame.f_code.co_filename.startswith(_PYSPARK))
     return "\n".join(f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in islice(frames, depth))
 

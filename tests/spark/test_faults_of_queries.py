@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,12 +45,24 @@ def test_the_cause_of_a_query_that_ended_is_named_even_without_a_message(
     assert (fault.condition, fault.fields["cause"]) == ("FLOW_FAILED", named)
 
 
-def test_the_expression_that_failed_is_named(spark: SparkSession) -> None:
-    """By its text in SQL, of several lines, too; of Python by the line that built it, not that of the declaration."""
-    row = spark.range(1)
-    built = row.select(F.lit(6) / F.col("id"))
-    line = test_the_expression_that_failed_is_named.__code__.co_firstlineno + 3
+@pytest.mark.parametrize("has_ipython", [False, True])
+def test_the_line_that_built_the_expression_that_failed_is_named(
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    has_ipython: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """In place of the declaration; also in a process that has imported what notebooks are made of."""
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    if has_ipython:
+        import_module("IPython")
+    built = spark.range(1).select(F.lit(6) / F.col("id"))
+    line = test_the_line_that_built_the_expression_that_failed_is_named.__code__.co_firstlineno + 10
     assert _fault_of(built) == ("SQLSTATE: 22012", SourceLocation(file=__file__, line=line))
+
+
+def test_the_sql_of_the_expression_that_failed_is_named(spark: SparkSession) -> None:
+    """The part that failed, also if it has several lines."""
+    row = spark.range(1)
     assert _fault_of(row.selectExpr("id", "6 / id AS half")) == ("In `6 / id`. SQLSTATE: 22012", DECLARED)
     assert _fault_of(row.where("id = 0\n  AND 6 /\n  id > 7")) == ("In `6 / id`. SQLSTATE: 22012", DECLARED)
 
