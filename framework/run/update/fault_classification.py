@@ -195,12 +195,11 @@ def _expression_line(text: str) -> SourceLocation | None:
 
 def _with_expression(cause: str, text: str) -> str:
     """Add the SQL of the expression that failed, the part above Spark's carets, if the text has it."""
-    found = [*_SQL_CONTEXT.finditer(text)]
-    if not found:
-        return cause
-    lines = found[-1]["lines"].splitlines()
-    marked = ((line, _CARETS.fullmatch(below)) for line, below in pairwise(lines))
+    lines = [found["lines"].splitlines() for found in _SQL_CONTEXT.finditer(text)]
+    marked = ((line, _CARETS.fullmatch(below)) for line, below in pairwise(lines[-1] if lines else ()))
     expression = " ".join(line[carets.start(1) : carets.end(1)].strip() for line, carets in marked if carets)
+    if not expression:  # of a text that can't be parsed, Spark marks a position only
+        return cause
     state = _SQLSTATE.search(cause)
     end = len(cause) if state is None else state.start()
     return f"{cause[:end]} In `{expression}`.{cause[end:]}"

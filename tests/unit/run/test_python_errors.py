@@ -7,7 +7,8 @@ from pyspark.errors import PySparkException
 
 from framework.foundation.errors import SourceError, remote_error
 from framework.foundation.locations import SourceLocation
-from framework.run.update.fault_classification import can_heal, python_error
+from framework.foundation.names import QualifiedName
+from framework.run.update.fault_classification import can_heal, flow_fault, python_error
 
 HERE = SourceLocation(file="/p/shop.py", line=6)
 WORKER = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
@@ -99,3 +100,11 @@ def test_a_source_that_waits_for_its_standby_is_read_again() -> None:
     assert (can_heal(waiting), can_heal(SourceError("DATABASE_POSITION_LOST.SLOT_MISSING", slot="s", lsn="0/1"))) == (
         True, False
     )  # fmt: skip
+
+
+def test_of_a_text_that_cannot_be_parsed_no_expression_is_named() -> None:
+    """Spark marks the position where it stopped, and no expression."""
+    cause = "[PARSE_SYNTAX_ERROR] Syntax error at end of input. (line 1, pos 4)"
+    error = PySparkException(f"{cause}\n\n== SQL ==\nid >\n----^^^\n")
+    fault = flow_fault(error, QualifiedName(catalog="main", schema="s", table="t"), None)
+    assert fault.fields["cause"] == cause
