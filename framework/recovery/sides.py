@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
+from framework.cdc.delta.table_version import read_version
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN, START_AT
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
@@ -80,8 +81,7 @@ class Sides:
         if newest is None:
             raise self._not_found(text)
         chosen = newest if version is None else version
-        reader = self.store.spark.read.format("delta").option("versionAsOf", chosen)
-        frame = reader.load(path).drop(HIDDEN_COLUMN)
+        frame = read_version(self.store.spark, path, chosen).drop(HIDDEN_COLUMN)
         return Side(name=text, frame=frame, keys=_keys(dataset), version=chosen, dataset=dataset)
 
     def _table(self, text: str, reference: TableReference) -> Side:

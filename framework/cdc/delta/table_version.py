@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from py4j.java_gateway import JavaClass
 from pyspark.sql import DataFrame, SparkSession
@@ -23,9 +23,7 @@ from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError
 from framework.foundation.jvm_cache import built_once, java_class, scala_map
 from framework.foundation.storage import open_storage
-
-if TYPE_CHECKING:
-    from framework.foundation.table_address import TableAddress
+from framework.foundation.table_address import TableAddress
 
 DELTA = "org.apache.spark.sql.delta"
 
@@ -280,7 +278,9 @@ def in_few_tasks(rows: DataFrame, size: int) -> DataFrame:
     return rows.coalesce(1) if size <= _MOST_BYTES_OF_ONE_TASK else rows
 
 
-def read_small_table(session: SparkSession, table: TableAddress, *, few_tasks: bool = False) -> DataFrame | None:
+def read_small_table(
+    session: SparkSession, table: TableAddress, *, few_tasks: bool = False, number: int | None = None
+) -> DataFrame | None:
     """Return the rows of the newest version of a small table, for a query that runs now and once.
 
     Delta's own relation lists the files by two queries over the log, to skip those that cannot have rows for a filter.
@@ -289,16 +289,17 @@ def read_small_table(session: SparkSession, table: TableAddress, *, few_tasks: b
         session: the session of the frame.
         table: the table, which exists.
         few_tasks: read the rows as `in_few_tasks` does.
+        number: the version whose rows are wanted; None for the newest.
 
     Returns:
         The rows; None for a large table, whose files should be skipped, for one with columns or metadata that Delta's
-        own relation hides, and with an untested version of Delta.
+        own relation hides, for a version that is not the newest, and with an untested version of Delta.
     """
     if not can_open(table):
         return None
     with active_session(session):  # the JVM's frame belongs to the thread's session
         version = TableVersion(session, table)
-        files = version.listed_files()
+        files = version.listed_files() if number in {None, int(version.snapshot.version())} else None
         if files is None or version.listed_bytes() > _MOST_UNSKIPPED_BYTES:
             return None
         if not has_plain_fields(json.loads(version.snapshot.metadata().schemaString())):
@@ -311,3 +312,9 @@ def read_table(session: SparkSession, table: TableAddress, *, few_tasks: bool = 
     """Return the rows of a Delta table that exists, for a query that runs now and once; of a small one without jobs."""
     rows = read_small_table(session, table, few_tasks=few_tasks)
     return session.table(table.sql) if rows is None else rows
+
+
+def read_version(session: SparkSession, path: str, number: int) -> DataFrame:
+    """Return the rows of a version of a Delta table, for queries that run now; of a small newest one without jobs."""
+    rows = read_small_table(session, TableAddress(path=path), number=number)
+    return session.read.format("delta").option("versionAsOf", number).load(path) if rows is None else rows

@@ -71,7 +71,9 @@ class Quarantine:
 
     def list(self) -> tuple[QuarantinedRows, ...]:
         """Return the numbers of rows by flow, reasons and state."""
-        grouped = self.rows().groupBy("flow", "dataset", F.array_sort("reasons").alias("reasons"), STATE)
+        grouped = self._shown(self._of_pipeline()).groupBy(
+            "flow", "dataset", F.array_sort("reasons").alias("reasons"), STATE
+        )
         times = F.min("quarantined_at").alias("first"), F.max("quarantined_at").alias("last")
         found = grouped.agg(F.count(F.lit(1)).alias("rows"), *times).orderBy("flow", "reasons", STATE).collect()
         return tuple(
@@ -105,9 +107,12 @@ class Quarantine:
         Raises:
             UserError: QUARANTINE_FLOW_NOT_FOUND, QUARANTINE_REASON_NOT_FOUND.
         """
-        found = self._of_pipeline()
+        found = self._of_pipeline(self._table().rows())
         if flow is not None:
-            found = _with_reason(found, self._flow(found, flow), reason)
+            found = _with_reason(found, self._flow(self._of_pipeline(), flow), reason)
+        return self._shown(found)
+
+    def _shown(self, found: DataFrame) -> DataFrame:
         return found.withColumn(STATE, self._states().column(found)).select(*_SHOWN)
 
     def replay(self, flow: str, *, reason: str | None = None, dry_run: bool = False) -> Replay:
@@ -122,8 +127,9 @@ class Quarantine:
             UserError: QUARANTINE_FLOW_NOT_FOUND, QUARANTINE_REASON_NOT_FOUND, QUARANTINE_FLOW_NOT_DECLARED.
             OperationError: an update is running; QUARANTINE_REPLAY_FAILED.
         """
-        name = self._flow(self._of_pipeline(), flow)
-        _with_reason(self._of_pipeline(), name, reason)
+        rows = self._of_pipeline()
+        name = self._flow(rows, flow)
+        _with_reason(rows, name, reason)
         graph = self.graph()
         if dry_run:
             return self._replayed(graph, name, reason, dry_run=True)
@@ -188,15 +194,16 @@ class Quarantine:
     def _exists(self) -> bool:
         return QuarantineTable(storage=self.store.storage, session=self.store.spark).exists()
 
-    def _of_pipeline(self, *, certain: bool = False) -> DataFrame:
+    def _of_pipeline(self, rows: DataFrame | None = None, *, certain: bool = False) -> DataFrame:
         """Return the rows of this pipeline: those under its name, and those of its datasets, as it may be renamed.
 
         Another pipeline may share the storage. While the code has errors, the datasets are unknown, and all rows count.
 
         Args:
+            rows: rows of the quarantine; None for all of them, as they are now.
             certain: whether only those under its name count then, because rows of another pipeline must not be deleted.
         """
-        rows, graph = self._table().rows(), self._valid_graph()
+        rows, graph = self._table().read() if rows is None else rows, self._valid_graph()
         if graph is None and not certain:
             return rows
         datasets = [] if graph is None else [str(each.name) for each in graph.datasets]

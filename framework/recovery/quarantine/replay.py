@@ -186,7 +186,7 @@ class _Work:
         merging = merging.whenMatchedUpdate(f"size(new.{REASONS}) = 0", claim)
         merging.whenMatchedUpdate(set={"reasons": f"new.{REASONS}", "replays": "kept.replays + 1"}).execute()
         failpoint("quarantine.after_claim")
-        claimed = self.table.rows().where(F.col("replay") == F.lit(replay))
+        claimed = self.table.read().where(F.col("replay") == F.lit(replay))
         if claimed.isEmpty():
             return
         values, _ = self._fitted(columns)
@@ -229,7 +229,7 @@ class _Work:
 
     def _rows(self) -> DataFrame:
         # A flow that moved to this table has read its rows again: those that it kept for another table stay there.
-        return self.table.rows().where(is_of(self.dataset.name, self.flow.spec.name))
+        return self.table.read().where(is_of(self.dataset.name, self.flow.spec.name))
 
     def _mark(self, replay: str) -> None:
         self.table.table().update(F.col("replay") == F.lit(replay), {"replayed_at": F.current_timestamp()})

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from framework.cdc.delta.table_version import read_small_table
+from framework.cdc.delta.table_version import read_table
 from framework.cdc.model.columns import column
 from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.storage import Storage
@@ -137,26 +137,33 @@ class QuarantineTable:
             return self.session.createDataFrame([], SCHEMA)
         return self.session.read.format("delta").load(self.path)
 
+    def read(self) -> DataFrame:
+        """Return all rows, for a query that runs now and once; of a small table without jobs that list its files."""
+        return read_table(self.session, TableAddress(path=self.path)) if self.exists() else self.rows()
+
     def table(self) -> DeltaTable:
         """Return the table for changes; it must exist."""
         return DeltaTable.forPath(self.session, self.path)
 
-    def replace_batch(self, rows: DataFrame, batch: QuarantinedBatch, *, count: int) -> None:
+    def write_batch(self, rows: DataFrame, batch: QuarantinedBatch, *, count: int, is_new: bool) -> None:
         """Make these the quarantined rows of a batch, whatever an earlier attempt at it has written: one commit.
 
         Args:
             rows: the rows, with `REASONS` and `FILE`.
             batch: their origin.
             count: their number.
+            is_new: whether no earlier attempt can have written rows; else one job looks for them.
         """
-        condition = batch.condition
-        if not count and not self.has_rows(condition):
+        is_left = not is_new and self.has_rows(batch.condition)
+        if not count and not is_left:
             return
         self._create()
         stored = _stored(rows, batch)
         stored = stored.coalesce(1) if count < _FEW_ROWS else stored
-        # Only this flow writes to its partition, so other flows that quarantine rows meanwhile cause no conflict.
-        writer = stored.write.format("delta").mode("overwrite").option("replaceWhere", condition)
+        writer = stored.write.format("delta").mode("append")
+        if is_left:  # Delta's replacement takes four jobs, and an append one
+            # Only this flow writes to its partition, so other flows that quarantine rows meanwhile cause no conflict.
+            writer = writer.mode("overwrite").option("replaceWhere", batch.condition)
         writer.save(self.path)
 
     def forget_batch(self, batch: QuarantinedBatch) -> None:
@@ -183,10 +190,7 @@ class QuarantineTable:
 
     def has_rows(self, condition: str) -> bool:
         """Whether a row meets a condition."""
-        if not self.exists():
-            return False
-        listed = read_small_table(self.session, TableAddress(path=self.path))
-        return not (self.rows() if listed is None else listed).where(condition).isEmpty()
+        return self.exists() and not self.read().where(condition).isEmpty()
 
     def _create(self) -> None:
         with _creation:

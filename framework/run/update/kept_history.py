@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from framework.cdc.delta.auxiliary_table import mapped_properties
 from framework.cdc.delta.destination import Destination
-from framework.cdc.delta.table_version import read_table
+from framework.cdc.delta.table_version import read_table, read_version
 from framework.cdc.history import StoredTarget, column_difference, has_truncates, history_difference, put_back
 from framework.cdc.model.columns import column, match_field
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
@@ -115,7 +115,7 @@ class KeptHistory:
 
     def _copy(self, source: TableAddress, version: int, path: str) -> int:
         session = session_for(self.store.spark, {})
-        rows = session.read.format("delta").option("versionAsOf", version).load(str(source.path))
+        rows = read_version(session, str(source.path), version)
         # Without the metadata by which Delta computes values, such as those of identity columns.
         columns = StructType([StructField(field.name, field.dataType) for field in rows.schema.fields])
         builder = DeltaTable.createIfNotExists(session).location(path).addColumns(columns)

@@ -79,7 +79,7 @@ class KeptQuarantine:
             failpoint("rebuilds.after_quarantine")
 
     def _open(self, table: QuarantineTable, flow: QualifiedName) -> DataFrame:
-        rows = table.rows().where(is_of(self.dataset.name, flow))
+        rows = table.read().where(is_of(self.dataset.name, flow))
         state = RowStates.of(self.store, self.graph).column(rows)
         return rows.where(state == F.lit(RowState.OPEN.value))
 

@@ -79,5 +79,5 @@ class QuarantinedAgain:
             # After a crash, rows that are kept open are in the generation already; no batch of it has read them.
             is_read = (F.col("generation") == F.lit(number)) & (F.col("transaction") != F.lit(KEPT))
             is_own = is_of(manifest.dataset, manifest.flow) & is_read
-            for same, columns in by_columns(table.rows().where(is_own)):
+            for same, columns in by_columns(table.read().where(is_own)):
                 yield manifest.flow, same.select(*from_variant(F.col("row"), columns))

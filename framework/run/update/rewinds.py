@@ -229,7 +229,7 @@ class Rewinds:
         for flow in rewind.flows:
             # Of any pipeline: another one may finish the rewind, and the names of flow and dataset are unique.
             is_undone = _is_undone(flow)
-            if not table.rows().where(is_undone).isEmpty():
+            if not table.read().where(is_undone).isEmpty():
                 table.table().delete(is_undone)
         if rewind.replays:
             nothing = F.lit(None)
