@@ -22,6 +22,7 @@ from framework.declare.session_global import namespace_of
 from framework.declare.shims import shimmed
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import SourceLocation, innermost_user_line
+from framework.foundation.notebooks import SUFFIX
 from framework.foundation.wording import exception_text
 
 if TYPE_CHECKING:
@@ -164,8 +165,8 @@ def _run_python(path: Path, neighbours: Neighbours) -> None:
     neighbours.run(path, f"sluice_module_{digest}_{path.stem}")
 
 
-_RUNNERS: dict[str, Callable[[Path, Neighbours], None]] = {".py": _run_python}
-_LATER = {".sql": "SQL files are not supported yet", ".ipynb": "notebooks are not supported yet"}
+_RUNNERS: dict[str, Callable[[Path, Neighbours], None]] = {".py": _run_python, SUFFIX: _run_python}
+_LATER = {".sql": "SQL files are not supported yet"}
 _SOURCES = frozenset(_RUNNERS) | frozenset(_LATER)
 
 

@@ -18,11 +18,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from framework.declare.notebook_source import notebook_faults
+from framework.declare.notebook_source import python_source
 from framework.declare.pipeline_modules import PipelineLoader, PipelineModule
 from framework.declare.seen_session import seeing
 from framework.declare.session_global import Namespace
-from framework.foundation.errors import GraphErrors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -182,11 +181,7 @@ class _Loader(PipelineLoader):
     def get_code(self, fullname: str) -> CodeType:
         """Compile the current content of the file; its cells must all be Python."""
         path = self.get_filename(fullname)
-        content = self.get_data(path)
-        faults = list(notebook_faults(Path(path), content.decode("utf-8-sig", errors="replace")))
-        if faults:
-            raise GraphErrors(faults)
-        return self.source_to_code(content, path)
+        return self.source_to_code(python_source(Path(path), self.get_data(path)), path)
 
 
 def _module_names(folder: Path) -> Iterator[str]:

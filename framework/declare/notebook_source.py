@@ -1,16 +1,19 @@
-"""Notebooks that Databricks exports as `.py` files: Python cells, and cells of other kinds in comments.
+"""Notebooks as modules: `.ipynb` files, and `.py` files that Databricks exports.
 
-Python would pass over the comments without a word, and with them over the datasets of SQL cells.
+In the latter, cells of other kinds are comments: Python would pass over them without a word, and with them over the
+datasets of SQL cells.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from framework.foundation.errors import UserError
+from framework.foundation.errors import GraphErrors, UserError
 from framework.foundation.locations import SourceLocation
+from framework.foundation.notebooks import SUFFIX, NotebookCell, code_of, notebook_cells
 
 _FIRST_LINE = "# Databricks notebook source"
 _CELL = re.compile(r"# COMMAND -+\s*")
@@ -22,6 +25,7 @@ _ADVICE = {
     "%run": "Make that notebook a Python module, and import it.",
     "%pip": "Install the package in the environment that runs Sluice, and delete the cell.",
 }
+_PYTHON = "%python"
 _OTHER = "Write the cell in Python, or delete it."
 
 
@@ -34,13 +38,46 @@ def cell_advice(magic: str) -> str:
     return _ADVICE.get(magic, _OTHER)
 
 
-def notebook_faults(path: Path, text: str) -> Iterator[UserError]:
-    """Yield an error for each cell of a notebook that Python would not run; none for text, and for other files.
+def python_source(path: Path, content: bytes) -> bytes:
+    """Return the Python code of a module's file; a line of code has the number of its line in the file.
 
     Args:
         path: the file.
-        text: its content.
+        content: its content.
+
+    Raises:
+        GraphErrors: a NOTEBOOK_CELL_UNSUPPORTED for each cell of a notebook that is not run; text is left out.
+        UserError: NOTEBOOK_UNREADABLE.
     """
+    text = content.decode("utf-8-sig", errors="replace")
+    if path.suffix != SUFFIX:
+        faults = [*_exported_faults(path, text)]
+        if faults:
+            raise GraphErrors(faults)
+        return content
+    cells = [cell for cell in notebook_cells(path, text) if cell.magic not in _TEXT]
+    faults = [fault for cell in cells for fault in _cell_faults(path, cell)]
+    if faults:
+        raise GraphErrors(faults)
+    return code_of(map(_code, cells)).encode()
+
+
+def _cell_faults(path: Path, cell: NotebookCell) -> Iterator[UserError]:
+    """Yield an error for a cell of another kind than Python, or for each of its lines that Python would not run."""
+    is_other = cell.magic not in {None, _PYTHON}
+    for place in [cell.first] if is_other else _code(cell).commands():
+        yield _unsupported(path, cell.line + place, cell.lines[place].strip())
+
+
+def _code(cell: NotebookCell) -> NotebookCell:
+    """Return a cell of Python code without the line that says so."""
+    if cell.magic != _PYTHON:
+        return cell
+    return replace(cell, lines=("", *cell.lines[cell.first + 1 :]), line=cell.line + cell.first)
+
+
+def _exported_faults(path: Path, text: str) -> Iterator[UserError]:
+    """Yield an error for each cell of an exported notebook that Python would not run; none for other files."""
     lines = text.splitlines()
     if not lines or lines[0].strip() != _FIRST_LINE:
         return
@@ -53,7 +90,11 @@ def notebook_faults(path: Path, text: str) -> Iterator[UserError]:
             continue
         begins = False
         if found[1] not in _TEXT:
-            yield UserError(
-                "NOTEBOOK_CELL_UNSUPPORTED", location=SourceLocation(file=str(path), line=number), path=path,
-                cell=f"{found[1]}{found[2]}", advice=cell_advice(found[1]),
-            )  # fmt: skip
+            yield _unsupported(path, number, f"{found[1]}{found[2]}")
+
+
+def _unsupported(path: Path, line: int, cell: str) -> UserError:
+    return UserError(
+        "NOTEBOOK_CELL_UNSUPPORTED", location=SourceLocation(file=str(path), line=line), path=path, cell=cell,
+        advice=cell_advice(cell.split(maxsplit=1)[0].replace("%%", "%")),
+    )  # fmt: skip

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
+from framework.foundation.notebooks import SUFFIX, code_of, notebook_cells
 from framework.native.interface import COMPOSED, INTERFACE, LOCAL_ONLY, OLDER_FUNCTIONS, is_said, native_parameter
 
 _OURS = "framework.pipelines"
@@ -21,18 +22,28 @@ _SYNONYMS = {**_OLDER, "create_table": "table", "create_view": "temporary_view"}
 
 
 def files_faults(paths: Iterable[Path]) -> tuple[UserError, ...]:
-    """The faults of all Python files among the paths, in their order."""
-    sources = ((path, path.read_text(encoding="utf-8")) for path in paths if path.suffix == ".py")
-    return tuple(fault for path, source in sources for fault in module_faults(source, str(path)))
+    """The faults of all Python files and notebooks among the paths, in their order."""
+    return tuple(fault for path in paths for fault in module_faults(_source(path), str(path)))
+
+
+def _source(path: Path) -> str:
+    """The Python code of a file; nothing of a file that is not run, or can't be."""
+    if path.suffix != SUFFIX:
+        return path.read_text(encoding="utf-8") if path.suffix == ".py" else ""
+    try:
+        cells = notebook_cells(path, path.read_text(encoding="utf-8"))
+    except UserError:  # reported when the notebook is run
+        return ""
+    return code_of(cell for cell in cells if cell.magic is None)
 
 
 def face_import(path: Path) -> SourceLocation | None:
     """The location where a file imports `framework.pipelines`; None if it does not, or is not valid Python."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8")) if path.suffix == ".py" else None
+        tree = ast.parse(_source(path))
     except SyntaxError:
         return None
-    for node, name in _imports(tree) if tree is not None else ():
+    for node, name in _imports(tree):
         if f"{name}.".startswith(f"{_OURS}."):
             return _location_of(str(path), node)
     return None

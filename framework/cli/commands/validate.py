@@ -41,6 +41,6 @@ def _refuse_local_only(spec_file: Path) -> None:
     from framework.native.module_check import files_faults
 
     spec = load_spec(spec_file)
-    faults = files_faults(library_files(spec, Path(spec.root or spec_file.parent), {".py"}))
+    faults = files_faults(library_files(spec, Path(spec.root or spec_file.parent), {".py", ".ipynb"}))
     if faults:
         raise GraphErrors(faults)

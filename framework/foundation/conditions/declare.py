@@ -139,6 +139,10 @@ CONDITIONS: dict[str, Condition] = {
         "{path} cannot be loaded: {reason}.", "Use {supported} files, or remove the file from `libraries`."
     ),
     "NOTEBOOK_CELL_UNSUPPORTED": Condition("A cell of the notebook {path} is not run: {cell}", "{advice}"),
+    "NOTEBOOK_UNREADABLE": Condition(
+        "The notebook {path} cannot be read: {problem}.",
+        "Save it as a Python notebook in version 4 of Jupyter's format, or as a `.py` file.",
+    ),
     "PIPELINE_WITHOUT_SOURCES": Condition(
         "`libraries` of pipeline {name} matches no file.", "Add modules under {root}, or correct `libraries`."
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -288,3 +289,60 @@ def test_cells_of_a_notebook_that_are_no_python_are_refused_with_their_lines(pro
     lines = [("shared.py", 6), *(("transformations/a.py", line) for line in (6, 11, 15, 18))]
     assert project.faults() == [(unsupported, file, line) for file, line in lines]
     assert tables(project.load("transformations/c.py", "transformations/d.py")) == ["c", "d"]
+
+
+def notebook(*cells: str, indent: int | None = 1, language: str = "python") -> str:
+    """The file of a notebook of code cells, each with an output; a cell that begins with `#` is text."""
+    listed = [
+        {"cell_type": "markdown", "metadata": {}, "source": text.splitlines(keepends=True)}
+        if text.startswith("#")
+        else {
+            "cell_type": "code", "execution_count": 1, "metadata": {},
+            "outputs": [{"name": "stdout", "output_type": "stream", "text": text.splitlines(keepends=True)}],
+            "source": text.splitlines(keepends=True),
+        }
+        for text in cells
+    ]  # fmt: skip
+    kernel = {"kernelspec": {"language": language, "name": "x"}}
+    return json.dumps({"cells": listed, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}, indent=indent) + "\n"
+
+
+def line_of(text: str, code: str) -> int:
+    """The last line of a file that has a line of code; the outputs of a cell stand before its code."""
+    return max(number for number, line in enumerate(text.splitlines(), 1) if json.dumps(code)[1:-1] in line)
+
+
+def test_the_cells_of_a_notebook_are_one_module(project: Project) -> None:
+    """Text is left out, `%python` too; a query function knows what later cells define, and its lines are the file's."""
+    first = "from framework import pipelines as dp\n\n\n@dp.table\ndef a():\n    return rows('é')\n"
+    second = "\n%python\ndef rows(text):\n    return [text, spark]\n"
+    text = notebook("# A title\n", "%md\nSome *text*\n", first, first.replace("def a", "def b"), "", second)
+    project.write({"transformations/cells.ipynb": text, "transformations/.ipynb_checkpoints/cells.ipynb": text})
+    registry = project.load()
+    assert tables(registry) == ["a", "b"]
+    assert [query() for query in registry.queries.values()] == [["é", SPARK]] * 2
+    lines = [each.location.line for each in registry.datasets if each.location is not None]
+    assert lines == [line_of(text, f"def {name}():") - 1 for name in "ab"]
+
+
+def test_an_error_in_a_notebook_has_the_line_of_the_file(project: Project) -> None:
+    """So have the cells that are no Python, and lines that are commands of the notebook; other layouts count code."""
+    cells = ["import sys\n", "text = '''\n%sql is text\n'''\n", "# text", "ok = 1\n\n1/0\n"]
+    others = ["%sql\nSELECT 1\n", "import sys\n%matplotlib inline\n  !ls\n", "%%bash\nls\n", "%pip install x\n"]
+    files = {
+        "a.ipynb": notebook(*cells), "b.ipynb": notebook(*cells, indent=None), "c.ipynb": notebook(*others),
+        "d.ipynb": notebook("x = (\n", "y = 1\n"), "e.ipynb": notebook("x = 1", language="sql"), "f.ipynb": "{",
+        "g.ipynb": json.dumps({"worksheets": [], "nbformat": 3}),
+    }  # fmt: skip
+    project.write({f"transformations/{name}": text for name, text in files.items()})
+    places = {
+        "a": [line_of(files["a.ipynb"], "1/0")], "b": [7], "d": [line_of(files["d.ipynb"], "x = (")], "e": [1],
+        "c": [line_of(files["c.ipynb"], each) for each in ("%sql", "%matplotlib inline", "!ls", "%%bash", "%pip")],
+        "f": [1], "g": [1],
+    }  # fmt: skip
+    conditions = dict.fromkeys("abd", "MODULE_FAILED") | dict.fromkeys("efg", "NOTEBOOK_UNREADABLE")
+    assert project.faults() == [
+        (conditions.get(name, "NOTEBOOK_CELL_UNSUPPORTED"), f"transformations/{name}.ipynb", line)
+        for name in "abcdefg"
+        for line in places[name]
+    ]

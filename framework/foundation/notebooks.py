@@ -1,0 +1,155 @@
+"""Jupyter notebooks (`.ipynb`) as Python code in which each line has the number of its line in the file.
+
+Jupyter, Databricks and editors write one line of code on each line of the file, so tracebacks and errors lead there.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
+
+SUFFIX = ".ipynb"
+
+_COMMANDS = ("%", "!")
+_FORMAT = 4
+_SOURCE = '"source": ['
+_DATABRICKS = "application/vnd.databricks.v1+notebook"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotebookCell:
+    """A cell with code.
+
+    Args:
+        line: the line of the file with its first line of code, from 1.
+        lines: its code, without line ends.
+    """
+
+    line: int
+    lines: tuple[str, ...]
+
+    @property
+    def magic(self) -> str | None:
+        """The first word of the cell if it is a command of the notebook, such as `%sql`; else None."""
+        words = self.lines[self.first].split()
+        return words[0] if words and words[0].startswith(_COMMANDS) else None
+
+    @property
+    def first(self) -> int:
+        """The place of the first line that is not empty; 0 if all are."""
+        return next((place for place, line in enumerate(self.lines) if line.strip()), 0)
+
+    def commands(self) -> Iterator[int]:
+        """Yield the places of lines that are commands of the notebook, such as `!ls`, in a cell of Python code."""
+        try:
+            ast.parse("\n".join(self.lines))
+        except SyntaxError:
+            yield from (place for place, line in enumerate(self.lines) if line.lstrip().startswith(_COMMANDS))
+
+
+def notebook_cells(path: Path, text: str) -> tuple[NotebookCell, ...]:
+    """Return the cells with code, in their order.
+
+    If the file is not laid out a line of code a line, lines are counted over the code of all cells.
+
+    Args:
+        path: the file.
+        text: its content.
+
+    Raises:
+        UserError: NOTEBOOK_UNREADABLE.
+    """
+    notebook = _read(path, text)
+    cells = [(cell.get("cell_type") == "code", _lines(cell.get("source", ()))) for cell in notebook.get("cells", ())]
+    places = _places(text.split("\n"), [lines for _, lines in cells]) or _counted(cells)
+    return tuple(
+        NotebookCell(line=place, lines=tuple(lines))
+        for place, (is_code, lines) in zip(places, cells, strict=True)
+        if is_code and lines
+    )
+
+
+def code_of(cells: Iterable[NotebookCell]) -> str:
+    """Return the code of cells as one text, in which each line has its number."""
+    found: list[str] = []
+    for cell in cells:
+        found += [""] * (cell.line - 1 - len(found))
+        found += cell.lines
+    return "\n".join([*found, ""])
+
+
+def _read(path: Path, text: str) -> dict[str, Any]:
+    """Return a notebook of the format, in Python."""
+    refusal = partial(UserError, "NOTEBOOK_UNREADABLE", location=SourceLocation(file=str(path), line=1), path=path)
+    try:
+        notebook: Any = json.loads(text)
+    except ValueError as error:
+        raise refusal(problem=f"it is not valid JSON ({error})") from None
+    is_known = isinstance(notebook, dict) and notebook.get("nbformat") == _FORMAT
+    if not is_known or not all(isinstance(cell, dict) for cell in notebook.get("cells", ())):
+        raise refusal(problem="it is not in version 4 of Jupyter's format")
+    language = _other_language(notebook.get("metadata") or {})
+    if language is not None:
+        raise refusal(problem=f"its language is {language}")
+    found: dict[str, Any] = notebook
+    return found
+
+
+def _other_language(metadata: dict[str, Any]) -> str | None:
+    """Return the language of a notebook; None for Python, or if it does not say."""
+    said = (("language_info", "name"), ("kernelspec", "language"), (_DATABRICKS, "language"))
+    named = [str((metadata.get(part) or {}).get(name) or "python") for part, name in said]
+    return next((name for name in named if name.lower() != "python"), None)
+
+
+def _lines(source: str | Sequence[str]) -> list[str]:
+    """Return the lines of a cell, which is a text or a list of texts."""
+    text = source if isinstance(source, str) else "".join(source)
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _places(file: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int] | None:
+    """Return the line of the file on which each cell begins; None if the file has another layout."""
+    found, begin = [], 0
+    for lines in cells:
+        place = next(_blocks(file, begin, lines), None) if lines else begin
+        if place is None:
+            return None
+        found.append(place + 1)
+        begin = place + len(lines)
+    return found
+
+
+def _blocks(file: Sequence[str], begin: int, lines: Sequence[str]) -> Iterator[int]:
+    """Yield the places of the file after `"source": [` from which on it has these lines as texts of JSON."""
+    for place in range(begin, len(file)):
+        if file[place].strip() == _SOURCE:
+            block = [_text(each) for each in file[place + 1 : place + 1 + len(lines)]]
+            if block == list(lines):
+                yield place + 1
+
+
+def _text(line: str) -> str | None:
+    """Return the text that a line of JSON has, without its line end; None if it has none."""
+    try:
+        value = json.loads(line.strip().removesuffix(","))
+    except ValueError:
+        return None
+    return value.removesuffix("\n") if isinstance(value, str) else None
+
+
+def _counted(cells: Sequence[tuple[bool, Sequence[str]]]) -> list[int]:
+    """Return the line on which each cell begins if the code of all cells is one text."""
+    found, line = [], 1
+    for is_code, lines in cells:
+        found.append(line)
+        line += len(lines) if is_code else 0
+    return found
