@@ -42,6 +42,7 @@ class World:
         self.on: dict[str, str] = ON
         self.least = "0"
         self.columns = "*"
+        self.options: dict[str, str] = {}
 
     def feed(self, number: int, amount: int) -> None:
         """Append a row in one commit."""
@@ -55,7 +56,7 @@ class World:
 
         @dp.append_flow(target=self.target, name="taken")
         def taken() -> DataFrame:
-            rows = self.made.spark.readStream.format("delta").load(self.made.source())
+            rows = self.made.spark.readStream.format("delta").options(**self.options).load(self.made.source())
             return rows.selectExpr(*self.columns.split(";"))
 
         if self.target != "first":
@@ -143,6 +144,22 @@ def test_a_batch_that_runs_again_without_the_quarantine_leaves_no_row_in_it(unre
     unread.run()
     assert unread.made.rows("first") == [(1, 5), (2, -5)]
     assert unread.kept() == []
+
+
+def test_batches_that_run_again_after_a_backup_was_put_back_have_their_rows_once(world: World) -> None:
+    """The quarantine is newer than the table and its checkpoint: it has the rows of several batches, not of one."""
+    storage, older = world.made.root / "storage", world.made.root / "older"
+    shutil.copytree(storage, older)
+    for number, amount in ((3, -6), (4, -7), (5, 8)):
+        world.feed(number, amount)
+    world.options = {"maxFilesPerTrigger": "1"}
+    for update in ("before the backup is put back", "after it"):
+        world.run()
+        assert world.kept() == [("first", number, "open") for number in (2, 3, 4)], update
+        assert world.made.rows("first") == [(1, 5), (5, 8)], update
+        for part in ("tables", "checkpoints"):
+            shutil.rmtree(storage / part)
+            shutil.copytree(older / part, storage / part)
 
 
 def test_a_rewind_keeps_the_rows_from_before_and_no_others(world: World) -> None:

@@ -87,7 +87,7 @@ class QuarantinedBatches:
     def __init__(self, run: FlowRun) -> None:
         self._run = run
         self._table = TableAddress(path=run.path)
-        self._last: int | None = None
+        self._last: int | None = None  # the last batch that may have quarantined rows of an earlier attempt
 
     def append(self, rows: DataFrame, number: int) -> FlowOutcome:
         """Append a micro-batch of a stream."""
@@ -140,13 +140,13 @@ class QuarantinedBatches:
         with computed_once(rows, at_once=not is_stream) as kept:
             counts = kept.agg(F.count_if(~is_faulty).alias("valid"), F.count_if(is_faulty).alias("faulty")).first()
             assert counts is not None  # an aggregate without groups has one row
-            # Of a stream's batches, whose numbers ascend, only the first of a run may have been tried before.
-            is_new = self._last is not None and number > self._last
-            if counts["faulty"] or not is_new:
-                table = QuarantineTable(storage=self._run.storage, session=rows.sparkSession)
+            table = QuarantineTable(storage=self._run.storage, session=rows.sparkSession)
+            origin = origin_of(self._run, number, transaction)
+            last = table.last_batch(origin) if self._last is None else self._last
+            self._last = max(last, number)
+            if counts["faulty"] or number <= last:
                 position = batch_position(self._run.storage, self._run.checkpoint, number) if is_stream else None
-                origin = replace(origin_of(self._run, number, transaction), position=position)
-                table.write_batch(kept.where(is_faulty), origin, count=counts["faulty"], is_new=is_new)
+                origin = replace(origin, position=position)
+                table.write_batch(kept.where(is_faulty), origin, count=counts["faulty"], is_new=number > last)
                 failpoint("quarantine.after_rows")
-            self._last = number
             yield kept.where(~is_faulty).drop(REASONS, FILE), counts["valid"], counts["faulty"]

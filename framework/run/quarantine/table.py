@@ -106,8 +106,13 @@ class QuarantinedBatch:
 
         A flow that moved to another table has a checkpoint for each, and so batches with equal numbers.
         """
+        return f"{self.generation_condition} AND batch = {self.number}"
+
+    @property
+    def generation_condition(self) -> str:
+        """The rows of the batches of its generation, as an SQL condition."""
         names = f"flow = {string_literal(str(self.flow))} AND dataset = {string_literal(str(self.dataset))}"
-        return f"{names} AND generation = {self.generation} AND batch = {self.number}"
+        return f"{names} AND generation = {self.generation}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -139,7 +144,7 @@ class QuarantineTable:
 
     def read(self) -> DataFrame:
         """Return all rows, for a query that runs now and once; of a small table without jobs that list its files."""
-        return read_table(self.session, TableAddress(path=self.path)) if self.exists() else self.rows()
+        return read_table(self.session, TableAddress(path=self.path), few_tasks=True) if self.exists() else self.rows()
 
     def table(self) -> DeltaTable:
         """Return the table for changes; it must exist."""
@@ -152,19 +157,26 @@ class QuarantineTable:
             rows: the rows, with `REASONS` and `FILE`.
             batch: their origin.
             count: their number.
-            is_new: whether no earlier attempt can have written rows; else one job looks for them.
+            is_new: whether the table has no rows of an earlier attempt.
         """
-        is_left = not is_new and self.has_rows(batch.condition)
-        if not count and not is_left:
-            return
         self._create()
         stored = _stored(rows, batch)
         stored = stored.coalesce(1) if count < _FEW_ROWS else stored
         writer = stored.write.format("delta").mode("append")
-        if is_left:  # Delta's replacement takes four jobs, and an append one
+        if not is_new:  # Delta's replacement takes four jobs, and an append one
             # Only this flow writes to its partition, so other flows that quarantine rows meanwhile cause no conflict.
             writer = writer.mode("overwrite").option("replaceWhere", batch.condition)
         writer.save(self.path)
+
+    def last_batch(self, batch: QuarantinedBatch) -> int:
+        """Return the last batch with rows of the flow's generation, which may be a later one; -1 for none.
+
+        A checkpoint and a table that were put back from a backup run batches again, and the quarantine has their rows.
+        """
+        if not self.exists():
+            return _BEFORE_ALL_BATCHES
+        found = self.read().where(batch.generation_condition).agg(F.max("batch")).first()
+        return _BEFORE_ALL_BATCHES if found is None or found[0] is None else int(found[0])
 
     def forget_batch(self, batch: QuarantinedBatch) -> None:
         """Delete the rows of a batch that runs again and quarantines nothing."""
