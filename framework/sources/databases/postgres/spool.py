@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from framework.foundation.arrow import defer_pandas
 from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeKind
 from framework.sources.databases.postgres.pgoutput import Begin, Commit, Relation
 from framework.sources.databases.postgres.seen_partitions import SeenPartitions
@@ -130,6 +131,7 @@ class Spool:
         self.limits = limits or SpoolLimits()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
+        defer_pandas()
 
     def remove_until(self, lsn: int) -> None:
         """Remove batches that end at or before a position."""
