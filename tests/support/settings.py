@@ -27,3 +27,7 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 """The option of a JVM that lives for a minute: its second compiler costs more than the first one's code.
 
 SELDOM_COMPILED pays only after some 60 s of CPU time (see tests/README.md)."""
+
+NO_ARCHIVE = "-Xverify:none"
+"""The option of a JVM that reads its classes without our class archive: to verify them is a seventh of its first ten
+seconds."""
