@@ -16,6 +16,9 @@ SELDOM_COMPILED = {
 """A JVM that calls its optimizing compiler later: thousands of small queries take a tenth less CPU. It overrides
 SHORT_LIVED."""
 
+MANY_JOBS = {"spark.ui.retainedJobs": "1000"}
+"""Tests that count the jobs of their session do so in a JVM of several workers, which forgets the oldest of all."""
+
 COMPILED = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
