@@ -132,8 +132,9 @@ def test_the_jvm_has_the_options_that_spark_asks_for(spark: SparkSession) -> Non
     assert wanted - given == {"--add-modules=jdk.incubator.vector"}
 
 
-def test_python_workers_import_the_installed_pyspark(spark: SparkSession) -> None:
+def test_python_workers_import_the_installed_pyspark(spark: SparkSession, swap: pytest.MonkeyPatch) -> None:
     """Each worker would compile the modules of Spark's own archive of PySpark again."""
+    swap.setattr(spark.sparkContext, "pythonExec", sys.executable)  # no fork of a process that has imported it
     imported = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("pyspark").__file__).first()
     assert pyspark.__file__ == imported
 
