@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage import Storage, open_storage
-from tests.support.settings import COMPILED, INTERPRETED, SELDOM_COMPILED, SHORT_LIVED
+from tests.support.settings import COMPILED, INTERPRETED, MANY_JOBS, SELDOM_COMPILED, SHORT_LIVED
 from tests.support.worker_session import worker_session
 
 # A test run uses the class archive that `make` built, and starts no build of its own in the background.
@@ -60,7 +60,7 @@ def _folder_order(item: pytest.Item) -> int:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The worker's session: two cores, Delta, no code generation, files in temporary folders only."""
     folder = tmp_path_factory.getbasetemp().parent
-    with worker_session(folder, {**SELDOM_COMPILED, **INTERPRETED}) as session:
+    with worker_session(folder, {**SELDOM_COMPILED, **INTERPRETED, **MANY_JOBS}) as session:
         yield session
 
 

@@ -219,9 +219,10 @@ def test_a_transaction_that_never_becomes_visible_is_a_named_fault(tmp_path: Pat
         log = reader(uri, start, tmp_path / "spool")
         log._omitted._wait_seconds = 0.3
         execute(uri, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
-        threading.Thread(target=_execute_unless_lost, args=[uri, "UPDATE t SET n = 1"], daemon=True).start()
+        writing = threading.Thread(target=_execute_unless_lost, args=[uri, "UPDATE t SET n = 1"], daemon=True)
+        writing.start()
         while not query(uri, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"):
-            pass
+            writing.join(0.01)
         with pytest.raises(SourceError) as caught:
             log.read_transactions(start.lsn)
         assert "DATABASE_COMMIT_NOT_VISIBLE" == caught.value.condition

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyspark
 
 from framework.session.java import find_java
+from tests.support.settings import NO_ARCHIVE
 
 _HOST = "127.0.0.1"
 _START_SECONDS = 90
@@ -55,7 +56,7 @@ def _running(home: Path, arguments: list[str]) -> Iterator[Path]:
         **find_java(by_submit=True).environment,
         "SPARK_LOCAL_IP": _HOST,
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_DAEMON_JAVA_OPTS": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {NO_ARCHIVE}",
     }
     with log.open("wb") as output:
         process = subprocess.Popen(

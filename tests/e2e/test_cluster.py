@@ -31,7 +31,7 @@ from framework.demo.project import prepare_folder
 from framework.demo.source_data import read_flights, read_weather
 from tests.e2e.flights_oracle import EXPECTED, expected_weather_counts, sorted_rows
 from tests.e2e.standalone_cluster import standalone_cluster
-from tests.support.settings import INTERPRETED
+from tests.support.settings import INTERPRETED, NO_ARCHIVE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +49,7 @@ FOR_A_SMALL_CLUSTER = {
     "spark.default.parallelism": "2",
     "spark.ui.enabled": "false",
     "spark.executor.cores": "1",  # two executors in a worker of two cores
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {NO_ARCHIVE}",
     **INTERPRETED,
 }
 # A filter that is evaluated once for each chunk, and waits for the reader of another one: chunks that are read in
@@ -128,7 +128,7 @@ def run_on_cluster(root: Path, spec: Path) -> Any:
         **os.environ,
         "PYTHONPATH": str(Path(__file__).parents[2]),
         "SPARK_CONF_DIR": str(configured),
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+        "JDK_JAVA_OPTIONS": f"-XX:TieredStopAtLevel=1 {NO_ARCHIVE}",
     }
     with standalone_cluster(root / "cluster", cores=2) as master:
         command = [sys.executable, "-m", "framework", "run", "--spec", str(spec), "--master", master, "-o", "json"]

@@ -21,7 +21,7 @@ from framework.run.flows.streaming_query import StreamTarget, run_stream
 from framework.session.jvm_options import gateway_command
 from framework.session.jvm_process import _pyspark_of_workers
 from framework.session.spark_session import start_session
-from tests.support.forked_sources import SOURCES
+from tests.support.forked_sources import SOURCES, TASKS
 from tests.support.plain_tables import append_rows
 
 _LIFE = """
@@ -132,14 +132,18 @@ def test_the_jvm_has_the_options_that_spark_asks_for(spark: SparkSession) -> Non
     assert wanted - given == {"--add-modules=jdk.incubator.vector"}
 
 
-def test_python_workers_import_the_installed_pyspark(spark: SparkSession) -> None:
+def test_python_workers_import_the_installed_pyspark(spark: SparkSession, swap: pytest.MonkeyPatch) -> None:
     """Each worker would compile the modules of Spark's own archive of PySpark again."""
+    swap.setattr(spark.sparkContext, "pythonExec", sys.executable)  # no fork of a process that has imported it
     imported = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("pyspark").__file__).first()
     assert pyspark.__file__ == imported
 
 
 def test_the_process_of_a_source_is_a_fork_that_ends_with_the_process_of_the_call(spark: SparkSession) -> None:
-    """It has the environment of the call, and is killed with it. For all other modules, the program is Python."""
+    """It has the environment of the call, and is killed with it, as is that of tasks with all of its forks.
+
+    For all other modules, the program is Python.
+    """
     program = spark.sparkContext.pythonExec
     called = subprocess.run([program, "-c", "import sys; print(sys.executable)"], capture_output=True, check=True)
     assert called.stdout.decode().strip() == sys.executable
@@ -154,6 +158,17 @@ def test_the_process_of_a_source_is_a_fork_that_ends_with_the_process_of_the_cal
                 assert received.read(4 + len("of the call"))[4:] == b"of the call"
                 source.kill()
                 assert received.read() == b""
+    of_tasks = [program, "-m", TASKS, "pyspark.worker"]
+    with subprocess.Popen(of_tasks, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as tasks:
+        assert tasks.stdout is not None
+        address = ("127.0.0.1", int.from_bytes(tasks.stdout.read(4), "big"))
+        with socket.create_connection(address, timeout=60) as task, task.makefile("rb") as received:
+            assert Path(f"/proc/{int.from_bytes(received.read(4), 'big')}").exists()
+            task.sendall(len("of the call").to_bytes(4, "big") + b"of the call")
+            assert received.read(4 + len("ok"))[4:] == b"ok"
+            tasks.kill()
+            assert received.read() == b""
+            assert tasks.stdout.read() == b""
 
 
 @pytest.mark.parametrize("python", [None, "/usr/bin/python3"])

@@ -113,9 +113,16 @@ def test_a_kill_during_the_creation_of_a_table_does_not_block_its_flows(
     assert [world.versions(table) for table in KILLED_TABLES] == [2, 1]
 
 
+_LISTENERS_MILLISECONDS = 60_000
+
+
 def jobs_of(spark: SparkSession) -> set[int]:
-    """Return the numbers of the queries' jobs of a session; other workers have sessions in the same JVM."""
+    """Return the numbers of the queries' jobs of a session; other workers have sessions in the same JVM.
+
+    Spark lists a job when its listeners have heard of it, and forgets the oldest ones of the JVM (`MANY_JOBS`).
+    """
     session: Any = spark._jsparkSession
+    session.sparkContext().listenerBus().waitUntilEmpty(_LISTENERS_MILLISECONDS)
     return {*session.sparkContext().statusTracker().getJobIdsForTag(session.sessionJobTag())}
 
 

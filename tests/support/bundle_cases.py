@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from framework.deploy.bundle.bundle import Bundle
 from framework.deploy.bundle.loading import load_bundle
 
 USER = "ada.lovelace@example.com"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _HEAD = "bundle: {name: sales}\n"
 
 
@@ -50,9 +52,10 @@ class BundleCase:
     git: dict[str, str] | None = None
 
 
+@cache
 def read_bundle_cases(path: Path) -> tuple[BundleCase, ...]:
-    """The cases of a file."""
-    return tuple(_case(row) for row in yaml.safe_load(path.read_text(encoding="utf-8")))
+    """The cases of a file; each worker reads it when it collects the tests, with the parser in C if PyYAML has it."""
+    return tuple(_case(row) for row in yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER))  # noqa: S506 - safe
 
 
 def load_case(case: BundleCase, folder: Path) -> Bundle:

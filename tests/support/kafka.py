@@ -18,6 +18,7 @@ import pyspark
 
 from framework.session.jars import resolved_jars
 from framework.session.java import Java, find_java
+from tests.support.settings import NO_ARCHIVE
 
 BROKER = "org.apache.kafka:kafka_2.13:3.9.1"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
@@ -77,7 +78,7 @@ def running_broker(folder: Path) -> Iterator[str]:
 def _command(java: Java, jars: tuple[str, ...]) -> list[str]:
     # Spark's resolver leaves out the Scala library, which Spark brings.
     jars += tuple(map(str, (_SPARK / "jars").glob("scala-library*.jar")))
-    return [java.program, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", ":".join(jars)]
+    return [java.program, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", NO_ARCHIVE, "-cp", ":".join(jars)]
 
 
 def _jars(coordinate: str, shipped: tuple[str, ...]) -> tuple[str, ...]:

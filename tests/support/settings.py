@@ -16,6 +16,9 @@ SELDOM_COMPILED = {
 """A JVM that calls its optimizing compiler later: thousands of small queries take a tenth less CPU. It overrides
 SHORT_LIVED."""
 
+MANY_JOBS = {"spark.ui.retainedJobs": "1000"}
+"""Tests that count the jobs of their session do so in a JVM of several workers, which forgets the oldest of all."""
+
 COMPILED = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
@@ -27,3 +30,7 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 """The option of a JVM that lives for a minute: its second compiler costs more than the first one's code.
 
 SELDOM_COMPILED pays only after some 60 s of CPU time (see tests/README.md)."""
+
+NO_ARCHIVE = "-Xverify:none"
+"""The option of a JVM that reads its classes without our class archive: to verify them is a seventh of its first ten
+seconds."""

@@ -1,8 +1,10 @@
-"""The process whose forks run streaming sources, see `forked_sources.py`. It ends with its standard input."""
+"""The process whose forks are PySpark's processes, see `forked_sources.py`. It ends with its standard input."""
 
 from __future__ import annotations
 
 import ast
+import encodings.idna
+import gc
 import os
 import runpy
 import select
@@ -15,18 +17,28 @@ import traceback
 import warnings
 from contextlib import suppress
 
+import pandas as pd
 import pyspark.sql.streaming.python_streaming_source_runner as runner
+import pyspark.sql.worker.create_data_source
+import pyspark.sql.worker.plan_data_source_read
+import pyspark.worker
 
+import framework.sources.databases.formats
 import framework.sources.databases.postgres.changes_source
-import framework.sources.databases.postgres.snapshot_source  # noqa: F401 - what the sources need
+import framework.sources.databases.postgres.snapshot_source
+from tests.support.forked_sources import TASKS
 
-_RUNNER = runner.__name__
+# What the processes need; PyArrow imports pandas for the first array.
+_IMPORTED = (encodings.idna, framework, pd, pyspark)
+_PYSPARK = os.path.dirname(pyspark.__file__)  # noqa: PTH120 - as in `sys.path`
 _PATH = [path for path in sys.path if path not in ("", os.getcwd())]  # noqa: PTH109 - as Python wrote it
 
 
 def main(address: str) -> None:
     """Fork for each call until standard input ends."""
-    del sys.modules[_RUNNER]  # each fork runs it as its main module
+    del sys.modules[runner.__name__]  # each fork runs it as its main module
+    gc.collect()
+    gc.freeze()
     with socket.socket(socket.AF_UNIX) as calls:
         calls.bind(address)
         calls.listen()
@@ -53,7 +65,7 @@ def _answer(line: socket.socket) -> int:
     call = b""
     while len(call) < int(length):
         call += line.recv(int(length) - len(call))
-    environment, folder = ast.literal_eval(call.decode("utf-8", "surrogateescape"))
+    (module, *arguments), environment, folder = ast.literal_eval(call.decode("utf-8", "surrogateescape"))
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -61,12 +73,16 @@ def _answer(line: socket.socket) -> int:
     os.environ.update(environment)
     time.tzset()
     os.chdir(folder)
-    sys.path[:] = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *_PATH]
-    sys.argv = [_RUNNER]
-    threading.Thread(target=_end_with, args=(line,), daemon=True).start()
+    given = environment.get("PYTHONPATH", "").split(os.pathsep)
+    # PySpark's archives have what is imported already; each process would read their lists of files several times.
+    sys.path[:] = [folder, *(path for path in given if path and not path.startswith(_PYSPARK)), *_PATH]
+    sys.argv = [module, *arguments]
+    end = signal.SIGTERM if module == TASKS else signal.SIGKILL
+    threading.Thread(target=_end_with, args=(line, end), daemon=True).start()
+    os.register_at_fork(after_in_child=line.close)  # the end of a fork is that of this process only
     code = 0
     try:
-        runpy.run_module(_RUNNER, run_name="__main__", alter_sys=True)
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
     except BaseException:  # noqa: BLE001 - Python's own end of a main module
@@ -77,11 +93,11 @@ def _answer(line: socket.socket) -> int:
     return code & 255
 
 
-def _end_with(line: socket.socket) -> None:
-    """End when the process that called is killed."""
+def _end_with(line: socket.socket, number: signal.Signals) -> None:
+    """End when the process that called is killed; the process of tasks then ends its own forks, too."""
     with suppress(OSError):
         line.recv(1)
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), number)
 
 
 if __name__ == "__main__":
