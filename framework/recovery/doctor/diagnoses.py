@@ -174,6 +174,12 @@ DIAGNOSES = (
         ways=(Way.FOLLOW,),
     ),
     Diagnosis(
+        name="POSTGRES_TRANSACTION_PREPARED",
+        meaning="A transaction that was prepared, and neither committed nor rolled back, holds the start up.",
+        faults=(Fault(condition="DATABASE_TRANSACTIONS_OPEN.PREPARED"),),
+        ways=(Way.FOLLOW, Way.RUN_AGAIN),
+    ),
+    Diagnosis(
         name="POSTGRES_POSITION_KEPT",
         meaning="The server has the changes, but the publication names partitions, the code names another slot, or the "
         "slot sends prepared transactions.",
