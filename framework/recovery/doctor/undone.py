@@ -127,9 +127,12 @@ class _Restores:
 
         At the time of its commit, streams that read the table had not read it: a rewind would go back further.
         """
-        following = self.history.versions[self.history.versions.index(version) + 1]  # at the latest the restore
-        begun = [each for each in wanted.begun_ms if each > self.history.time_ms(version)]
-        return min([self.history.time_ms(following), *begun]) - 1
+        history, committed = self.history, self.history.time_ms(version)
+        following = history.versions[history.versions.index(version) + 1]  # at the latest the restore
+        # A rewind needs a time before the next commit by the clock of its writer, too.
+        next_ms = min(history.time_ms(following), history.begun_ms(following))
+        first_ms = min([next_ms, *(each for each in wanted.begun_ms if each > committed)])
+        return max(committed, first_ms - 1)
 
     def _lineage(self) -> Iterator[tuple[int, int]]:
         """Yield the restores that the present version results from, newest first, each with its earlier version."""

@@ -75,7 +75,8 @@ def test_rows_that_a_restore_undid_are_found(tmp_path: Path, commits: list[dict[
     for version, commit in enumerate([{"append": 0}, {"append": 1}, *commits], 1):
         actions = [commit]
         if "append" in commit:
-            actions = [{"txn": {"appId": "q", "version": commit["append"]}}, added(str(version), 1)]
+            begun = {"commitInfo": {"timestamp": int(START.timestamp() + 10 * version) * 1000 - 2}}
+            actions = [begun, {"txn": {"appId": "q", "version": commit["append"]}}, added(str(version), 1)]
             counts = {"numFiles": version, "tableSizeBytes": version * 10}
             world.storage.write_text(f"{log}/{version:020d}.crc", json.dumps(counts))
         text = "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
@@ -83,7 +84,9 @@ def test_rows_that_a_restore_undid_are_found(tmp_path: Path, commits: list[dict[
         os.utime(f"{log}/{version:020d}.json", (START.timestamp() + 10 * version,) * 2)
     found = [each for each in world.examine().findings if each.diagnosis.name == "TABLE_RESTORED"]
     assert [each.cause[: len(cause)] for each in found] == [cause] * bool(cause)
-    # The end of the time in which the version was the newest one: readers of the table had read it by then.
+    # The end of the time in which the version was the newest one: readers of the table had read it by then. The writer
+    # of the next one had not begun.
     for each in found:
         restored = int(each.cause.partition("to version ")[2].partition(":")[0])
-        assert f"sluice rewind --to '2026-01-01 00:00:{10 * restored + 9:02d}.999Z' t" in each.ways[0].text
+        second = f"{10 * restored + 9:02d}.{997 if restored < 2 else 999}"
+        assert f"sluice rewind --to '2026-01-01 00:00:{second}Z' t" in each.ways[0].text
