@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
@@ -63,8 +64,30 @@ class RebuildStore:
         self._storage = storage
 
     def read(self, dataset: QualifiedName) -> Rebuild | None:
-        """Return the dataset's last rebuild; None if it never had one."""
-        return read_stored_json(self._storage, self._path(dataset), _rebuild)
+        """Return the dataset's last rebuild; None if it never had one.
+
+        One that is being built, although a generation of it or of a later one was made current, is an older copy of its
+        file: it is finished. It would go on in its copy, with rows of flows that have other checkpoints now.
+        """
+        rebuild = read_stored_json(self._storage, self._path(dataset), _rebuild)
+        if rebuild is not None and rebuild.is_building and rebuild.number <= self._published(dataset):
+            return replace(rebuild, finished=True)
+        return rebuild
+
+    def last_number(self, dataset: QualifiedName) -> int:
+        """Return the highest number ever assigned to a rebuild, also if its file is gone; 0 for none."""
+        rebuild = self.read(dataset)
+        return max(0 if rebuild is None else rebuild.number, self._published(dataset))
+
+    def _published(self, dataset: QualifiedName) -> int:
+        """Return the highest number of a rebuild with a generation that was made current; 0 for none."""
+        numbers = (
+            int(each.fingerprint.removeprefix(REBUILD_MARK))
+            for manifest in GenerationStore(self._storage).list_of(dataset)
+            for each in manifest.generations
+            if each.fingerprint.startswith(REBUILD_MARK) and each.state is not GenerationState.BUILDING
+        )
+        return max(numbers, default=0)
 
     def write(self, dataset: QualifiedName, rebuild: Rebuild) -> None:
         """Replace the stored rebuild."""

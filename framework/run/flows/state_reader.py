@@ -117,7 +117,7 @@ class StateReader:
             computed_from=computed_from,
             append_only=tip is not None and tip.is_append_only,
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
-            last_rebuild=rebuild.number if rebuild is not None else 0,
+            last_rebuild=RebuildStore(self.storage).last_number(name),
             keeps_history=rebuild is not None and rebuild.is_building and rebuild.backup is not None,
             left_columns=left_columns(dataset, tip),
         )

@@ -199,8 +199,8 @@ class Rewinds:
         marks = RebuildStore(self.store.storage)
         last = marks.read(name)
         if last is None or last.finished:
-            begun = Rebuild(number=1) if last is None else Rebuild(number=last.number + 1, identifier=last.identifier)
-            marks.write(name, begun)
+            identifier = "" if last is None else last.identifier
+            marks.write(name, Rebuild(number=marks.last_number(name) + 1, identifier=identifier))
 
     def _copy(self, flow: RewoundFlow, restored: Mapping[str, int]) -> None:
         """Write the checkpoint of a flow's new generation, unless the generation has begun."""
