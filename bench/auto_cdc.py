@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from bench.measure import Measure, scratch_folder, seconds_of
 from framework.cdc.analysis.target_schema import CdcInput, plan_target
-from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
+from framework.cdc.writer import AutoCdcWriter, table_properties
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
@@ -301,7 +301,7 @@ class _Bench:
         target = plan_target(_name(name), flows)
         table = TableAddress(path=str(self._folder / name))
         builder = DeltaTable.create(self.spark).location(str(table.path)).addColumns(target.table_schema)
-        for key, value in TABLE_PROPERTIES:
+        for key, value in table_properties({}).items():
             builder = builder.property(key, value)
         builder.execute()
         loader, writer = (

@@ -22,7 +22,7 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -31,8 +31,22 @@ if TYPE_CHECKING:
     from framework.cdc.model.snapshot_versions import SnapshotVersion
     from framework.foundation.added_columns import AddedColumn
 
-TABLE_PROPERTIES: tuple[tuple[str, str], ...] = (("delta.enableDeletionVectors", "true"), CHECKPOINT_INTERVAL)
-"""Table properties of a new target, unless the user sets them."""
+_WITHOUT_VECTORS = ("delta.enableicebergcompatv1", "delta.enableicebergcompatv2")
+
+
+def table_properties(wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a new target: with deletion vectors, unless the user's properties exclude them.
+
+    Args:
+        wanted: the user's properties.
+
+    Examples:
+        >>> table_properties({"delta.enableIcebergCompatV2": "true"}) == dict([CHECKPOINT_INTERVAL])
+        True
+    """
+    is_without = any(key.lower() in _WITHOUT_VECTORS and value.lower() == "true" for key, value in wanted.items())
+    vectors = {} if is_without else {"delta.enableDeletionVectors": "true"}
+    return vectors | dict([CHECKPOINT_INTERVAL])
 
 
 class AutoCdcWriter:

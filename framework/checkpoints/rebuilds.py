@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
@@ -63,8 +65,26 @@ class RebuildStore:
         self._storage = storage
 
     def read(self, dataset: QualifiedName) -> Rebuild | None:
-        """Return the dataset's last rebuild; None if it never had one."""
-        return read_stored_json(self._storage, self._path(dataset), _rebuild)
+        """Return the dataset's last rebuild; None if it never had one.
+
+        One that is being built, although a generation of it or of a later one was made current, is an older copy of its
+        file: it is finished. It would go on in its copy, with rows of flows that have other checkpoints now.
+        """
+        rebuild = read_stored_json(self._storage, self._path(dataset), _rebuild)
+        if rebuild is None or not rebuild.is_building:
+            return rebuild
+        is_older = rebuild.number <= _published(GenerationStore(self._storage).list_of(dataset))
+        return replace(rebuild, finished=True) if is_older else rebuild
+
+    def last_number(self, dataset: QualifiedName, manifests: Iterable[Manifest]) -> int:
+        """Return the highest number ever assigned to a rebuild; 0 for none.
+
+        Args:
+            dataset: the dataset.
+            manifests: of its flows, which have the numbers if the file is gone.
+        """
+        rebuild = self.read(dataset)
+        return max(0 if rebuild is None else rebuild.number, _published(manifests))
 
     def write(self, dataset: QualifiedName, rebuild: Rebuild) -> None:
         """Replace the stored rebuild."""
@@ -112,3 +132,14 @@ def last_refresh(manifest: Manifest) -> Generation | None:
         and not manifest.is_undone(each.number)
     ]
     return max(published, key=lambda each: each.number, default=None)
+
+
+def _published(manifests: Iterable[Manifest]) -> int:
+    """Return the highest number of a rebuild with a generation that was made current; 0 for none."""
+    numbers = (
+        int(each.fingerprint.removeprefix(REBUILD_MARK))
+        for manifest in manifests
+        for each in manifest.generations
+        if each.fingerprint.startswith(REBUILD_MARK) and each.state is not GenerationState.BUILDING
+    )
+    return max(numbers, default=0)

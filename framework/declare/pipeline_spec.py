@@ -89,13 +89,15 @@ def find_spec(folder: Path) -> Path:
     Raises:
         UserError: PIPELINE_SPEC_FILE_NOT_FOUND.
     """
-    for parent in (folder.resolve(), *folder.resolve().parents):
+    start = folder.resolve()
+    folders = (start, *start.parents)
+    for parent in folders:
         for name in SPEC_NAMES:
             if (parent / name).is_file():
                 return parent / name
-    is_bundle = any((parent / "databricks.yml").is_file() for parent in (folder.resolve(), *folder.resolve().parents))
+    is_bundle = any((parent / "databricks.yml").is_file() for parent in folders)
     raise UserError(
-        "PIPELINE_SPEC_FILE_NOT_FOUND", folder=folder.resolve(), names=" or ".join(SPEC_NAMES[::2]),
+        "PIPELINE_SPEC_FILE_NOT_FOUND", folder=start, names=" or ".join(SPEC_NAMES[::2]),
         hint=_OF_BUNDLE if is_bundle else "",
     )  # fmt: skip
 

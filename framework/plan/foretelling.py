@@ -173,7 +173,7 @@ def _of_checkpoint(dataset: GraphDataset, state: FlowState) -> tuple[str, str] |
     if state.refreshed:
         return _NO_METADATA, (
             f"a full refresh has replaced the rows of {dataset.name.table} since, and its checkpoint is not here: the "
-            "storage is an older copy, or another copy of it did the refresh."
+            "storage, or its checkpoints, are an older copy, or another copy of it did the refresh."
         )
     if not state.deleted:
         return None

@@ -14,6 +14,7 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SluiceError, SourceError, UserError
+from framework.run.update.fault_classification import can_heal
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.catalog import SourceIdentity
 from framework.sources.databases.postgres.log_reader import LogReader
@@ -159,7 +160,7 @@ def test_the_position_of_a_snapshot_waits_for_each_transaction_that_runs(databas
 
 
 def test_a_prepared_transaction_that_is_waited_for_is_named() -> None:
-    """It has no process that could be ended: its name is what ends it."""
+    """It has no process that could be ended: its name is what ends it. The update is not tried again."""
     with PostgresServer({"max_prepared_transactions": "5"}) as server:
         uri = server.uri()
         execute(uri, *_TABLES)
@@ -167,10 +168,12 @@ def test_a_prepared_transaction_that_is_waited_for_is_named() -> None:
         with closing(session(uri)) as opened:
             with pytest.raises(SourceError) as caught:
                 settled_position(opened, "s", wait_seconds=0.2)
-            assert ("DATABASE_TRANSACTIONS_OPEN", "prepared 'the night''s'") == (
-                caught.value.condition, caught.value.fields["pids"]
-            )  # fmt: skip
-            execute(uri, "ROLLBACK PREPARED 'the night''s'")
+            assert "DATABASE_TRANSACTIONS_OPEN.PREPARED" == caught.value.condition
+            assert "'the night''s' in the database postgres" == caught.value.fields["names"]
+            assert not can_heal(caught.value)
+            with pytest.raises(SourceError, match="ROLLBACK PREPARED 'the night''s'"):
+                ensure_position(opened, "s", "p", (), wait_seconds=0.2)
+            execute(uri, str(caught.value.fields["statement"]))
             assert settled_position(opened, "s", wait_seconds=10) > 0
 
 

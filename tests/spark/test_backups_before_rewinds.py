@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 REWOUND = "CHECKPOINT_OLDER_THAN_REWIND"
 GONE = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 POINTS = ("rewinds.after_names", "rewinds.after_restore")
+COPIED = "rewinds.after_checkpoint"
 
 
 class Lake:
@@ -77,10 +78,11 @@ class Lake:
         """Copy the storage."""
         shutil.copytree(self.root / "app", self.root / "backup")
 
-    def put_back(self, folder: str = "") -> None:
-        """Replace the storage, or a folder of it, by the copy."""
+    def put_back(self, folder: str = "", kept: str = "") -> None:
+        """Replace the storage, or a folder of it, by the copy, or by that of what was kept."""
+        copy = self.root.parent / kept / "app" if kept else self.root / "backup"
         shutil.rmtree(self.root / "app" / folder)
-        shutil.copytree(self.root / "backup" / folder, self.root / "app" / folder)
+        shutil.copytree(copy / folder, self.root / "app" / folder)
 
     def keep(self, name: str) -> None:
         """Keep everything as it is now: storage, tables, source and backup."""
@@ -106,7 +108,7 @@ def rewound(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     lake.back_up()
     rewinds = lake.world.pipeline(lake.declared()).rewinds
     plan = rewinds.plan(first)
-    copying(lambda: rewinds.rewind(plan), lake.root, {point: lake.root.parent / point for point in POINTS})
+    copying(lambda: rewinds.rewind(plan), lake.root, {point: lake.root.parent / point for point in (*POINTS, COPIED)})
     lake.feed(3)
     lake.keep("rewound")
     return lake, first
@@ -132,6 +134,9 @@ def test_flows_from_before_a_rewind_do_not_go_on_in_the_rewound_tables(
     lake.back_to("rewound")
     if since == "update":
         assert lake.world.run(lake.declared()).state is UpdateState.COMPLETED
+        # The folder of the new checkpoint is there, the generation has not begun.
+        lake.put_back("storage/checkpoints", COPIED)
+        assert lake.broken() == {"appended": REWOUND, "changes": REWOUND}
     lake.put_back()
     assert lake.broken() == {"appended": REWOUND, "changes": REWOUND}
     result = lake.world.run(lake.declared())

@@ -162,6 +162,13 @@ def test_rows_are_kept_once_and_go_to_their_table_after_the_fix(world: World) ->
     positions = {row["batch"]: json.loads(row["position"]) for row in found}
     assert positions[1]["from"] == positions[0]["to"] != positions[1]["to"]
 
+    events = world.kept("changes")
+    assert [row[3] for row in events] == [2, 1, 3]
+    # All events are read again, and one that is new: those that are open are quarantined no second time.
+    world.feed_changes((5, "Eve", "UPSERT", None))
+    assert world.run(reset_checkpoints=["changes"]).state is UpdateState.COMPLETED
+    assert world.kept("changes") == [events[0], (*events[1][:3], 2), events[2]]
+
     check_replay(world)
     check_interrupted_replays(world)
 
@@ -203,7 +210,7 @@ def check_interrupted_replays(world: World) -> None:
     pipeline = made.pipeline(world.declare)
     assert pipeline.quarantine.replay("old").passed == 0
     done = pipeline.quarantine.replay("changes")
-    assert (done.passed, done.failed) == (2, 3)
+    assert (done.passed, done.failed) == (2, 4)
     assert made.rows("customers") == [(1, "Ann"), (3, None), (4, "Dee")]  # at 9: the replayed event has the sequence 8
     assert world.orders() == [-2, -1, 1, 2, 5, 6]
     assert [row for row in world.kept() if row[2] == "replayed"] == [
@@ -213,7 +220,7 @@ def check_interrupted_replays(world: World) -> None:
     assert pipeline.quarantine.drop("changes", reason=f"{NULL}_KEY") == 2
     assert pipeline.quarantine.drop("live", replayed=True) == 2
     assert [row[2] for row in world.kept("live")] == ["open", "open"]
-    assert pipeline.sql("SELECT count(*) FROM quarantine_log WHERE state = 'open'").collect()[0][0] == 3
+    assert pipeline.sql("SELECT count(*) FROM quarantine_log WHERE state = 'open'").collect()[0][0] == 4
     # A full refresh reads everything again: the rows from before are no longer open, so they are not replayed too.
     world.run(full_refresh=["orders"])
     assert sorted((row[0], row[2], row[3]) for row in world.kept() if row[0] != "changes") == [

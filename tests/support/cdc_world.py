@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from framework.cdc.analysis.target_schema import CdcInput, CdcTarget, plan_target
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
-from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
+from framework.cdc.writer import AutoCdcWriter, table_properties
 from framework.declare.specs import AutoCdcSpec
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
@@ -64,7 +64,7 @@ class World:
         self.generation: Counter[str] = Counter()
         self._numbers: dict[str, itertools.count[int]] = {called: itertools.count() for called in flows}
         self.target = self.plan()
-        wanted = {**dict(TABLE_PROPERTIES), **properties}
+        wanted = {**table_properties(properties), **properties}
         create_empty_table(spark, str(self.table.path), self.target.table_schema, wanted, self.partitions)
 
     def plan(self, stored: StructType | None = None) -> CdcTarget:

@@ -14,7 +14,7 @@ from framework.cdc.analysis.target_schema import plan_target
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.cdc.model.snapshot_versions import SnapshotVersion
-from framework.cdc.writer import TABLE_PROPERTIES, AutoCdcWriter
+from framework.cdc.writer import AutoCdcWriter, table_properties
 from framework.declare.specs import AutoCdcSpec
 from framework.foundation.table_address import TableAddress
 from tests.support.cdc_world import flow, name
@@ -42,7 +42,7 @@ class SnapshotWorld:
         self.target = plan_target(name("target"), [source])
         self.table = TableAddress(path=str(root / "target"))
         self._ordinals = itertools.count(1)
-        create_empty_table(spark, str(self.table.path), self.target.table_schema, dict(TABLE_PROPERTIES))
+        create_empty_table(spark, str(self.table.path), self.target.table_schema, table_properties({}))
         self._writer = AutoCdcWriter(
             target=self.target,
             flow=name("snapshots"),

@@ -9,6 +9,13 @@ _SNAPSHOT_AGAIN = (
     "`ingest_database`, drop the slot and the publication, and reset the flows of this source."
 )
 
+SLOT_OF_ANOTHER = (
+    "It may hold the changes of another database's copy, which would be lost with it: give this ingestion another "
+    "`name`, or the source another `slot`. Only if nothing reads it any more, drop it: "
+    "SELECT pg_drop_replication_slot('{slot}')."
+)
+"""What to do about a slot that another program may read."""
+
 CONDITIONS: dict[str, Condition] = {
     "DATABASE_POSITION_INVALID": Condition(
         "A position of the flow's checkpoint cannot be read: {problem}.",
@@ -24,9 +31,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_SLOT_NOT_OURS": Condition(
         "The replication slot {slot} cannot be used: its plugin is {plugin} and its database is {database}.",
-        "It may hold the changes of another database's copy, which would be lost with it: give this ingestion another "
-        "`name`, or the source another `slot`. Only if nothing reads it any more, drop it: "
-        "SELECT pg_drop_replication_slot('{slot}').",
+        SLOT_OF_ANOTHER,
     ),
     "DATABASE_PUBLICATION_NOT_OURS": Condition(
         "The publication {publication} was not made by Sluice for the replication slot {slot}.",
@@ -42,6 +47,12 @@ CONDITIONS: dict[str, Condition] = {
         "Server processes with open transactions: {pids}.",
         "End them (SELECT pg_terminate_backend(pid); COMMIT PREPARED or ROLLBACK PREPARED with the name of a prepared "
         "transaction, in its database) and start again.",
+    ),
+    "DATABASE_TRANSACTIONS_OPEN.PREPARED": Condition(
+        "Prepared transactions that were open when the replication slot {slot} was made did not end within {seconds} "
+        "seconds: {names}.",
+        "They end with COMMIT PREPARED or ROLLBACK PREPARED and their name, in their database: `{statement}`. Then "
+        "start again.",
     ),
     "DATABASE_COMMIT_NOT_VISIBLE": Condition(
         "A transaction of the log did not become visible within {seconds} seconds.",

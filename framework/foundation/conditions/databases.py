@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from framework.foundation.conditions.database_log import SLOT_OF_ANOTHER
 from framework.foundation.conditions.entry import Condition
 
 _READ_AGAIN = (
@@ -310,9 +311,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_SLOT_FOREIGN": Condition(
         "The slot {slot} belongs to another use: plugin {plugin}, database {database}.",
-        "It may hold the changes of another database's copy, which would be lost with it: give this ingestion another "
-        "`name`, or the source another `slot`. Only if nothing reads it any more, drop it: "
-        "SELECT pg_drop_replication_slot('{slot}').",
+        SLOT_OF_ANOTHER,
     ),
     "DATABASE_PUBLICATION_MISSING": Condition(
         "The publication {publication} does not exist, and the role may not create it.",

@@ -10,6 +10,7 @@ from framework.checkpoints.manifest import GenerationState
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
 from framework.checkpoints.roll_back import written_since
 from framework.declare.specs import DatasetKind, IngestedGateway, IngestedTable
+from framework.foundation.clock import milliseconds
 from framework.foundation.errors import SluiceError
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.ingest.state import GatewayStore, Mode
@@ -23,6 +24,27 @@ from framework.run.flows.state_reader import StateReader
 from framework.sources.delta.history import CommitHistory, batches_in
 
 _LAST_BATCHES = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoneCommits:
+    """Commits of a flow whose rows a RESTORE by hand took out of its table.
+
+    Args:
+        restore: the version of the restore that undid the last ones.
+        restored: the version that it took the table back to.
+        time_ms: the last time at which it was the newest one, in epoch milliseconds.
+        batches: the numbers of the batches of the current checkpoint, ascending.
+        is_refreshed: whether one is the full refresh that the current checkpoint is of.
+        replays: the number of replays of quarantined rows.
+    """
+
+    restore: int
+    restored: int
+    time_ms: int
+    batches: tuple[int, ...] = ()
+    is_refreshed: bool = False
+    replays: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,6 +61,7 @@ class Case:
         cause: the first cause.
         remedy: what the error says to do.
         damages: the damage of its checkpoint.
+        undone: what a RESTORE by hand undid; None if that is not its fault.
     """
 
     graph: DataflowGraph
@@ -50,11 +73,18 @@ class Case:
     cause: str = ""
     remedy: str = ""
     damages: tuple[Damage, ...] = ()
+    undone: UndoneCommits | None = None
 
     @property
     def manifest(self) -> Manifest:
         """The generations of the flow's checkpoint."""
         return self._generations.manifest(self.dataset.name, self.flow.spec.name)
+
+    @property
+    def begun_ms(self) -> tuple[int, ...]:
+        """When the generations of all flows that ever wrote to the target began, in epoch milliseconds."""
+        manifests = self._generations.list_of(self.dataset.name)
+        return tuple(milliseconds(each.begun_at) for manifest in manifests for each in manifest.generations)
 
     @property
     def current(self) -> Generation | None:

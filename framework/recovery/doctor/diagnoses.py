@@ -42,7 +42,7 @@ HELD = Diagnosis(
 TABLE_RESTORED = Diagnosis(
     name="TABLE_RESTORED",
     meaning=(
-        "A RESTORE took the rows of batches out of the table, and left the checkpoint of the flow as it was. The flow "
+        "A RESTORE took rows that the flow wrote out of the table, and left its checkpoint as it was. The flow "
         "runs, and does not read these rows again. If that is meant, begin a new checkpoint where the old one ends."
     ),
     ways=(Way.REWIND, Way.RESET_HERE, Way.RESET_START, Way.FULL_REFRESH),
@@ -172,6 +172,12 @@ DIAGNOSES = (
             Fault(condition="DATABASE_POSITION_LOST.SLOT_REPLACED"),
         ),
         ways=(Way.FOLLOW,),
+    ),
+    Diagnosis(
+        name="POSTGRES_TRANSACTION_PREPARED",
+        meaning="A transaction that was prepared, and neither committed nor rolled back, holds the start up.",
+        faults=(Fault(condition="DATABASE_TRANSACTIONS_OPEN.PREPARED"),),
+        ways=(Way.FOLLOW, Way.RUN_AGAIN),
     ),
     Diagnosis(
         name="POSTGRES_POSITION_KEPT",

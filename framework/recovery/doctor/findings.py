@@ -26,7 +26,7 @@ from framework.plan.steps import RefuseTable, RunFlow, breakage_error, refusal
 from framework.record.events import Event, EventType
 from framework.record.log import EVENTS_FOLDER
 from framework.record.reader import read_events
-from framework.recovery.doctor.case import Case
+from framework.recovery.doctor.case import Case, UndoneCommits
 from framework.recovery.doctor.damage import inspect_checkpoint
 from framework.recovery.doctor.diagnoses import (
     CHECKPOINT_DAMAGED,
@@ -40,7 +40,7 @@ from framework.recovery.doctor.diagnosis import Diagnosis
 from framework.recovery.doctor.failures import Failure, parse_error, read_failures, read_update_failure
 from framework.recovery.doctor.pace import pace_of
 from framework.recovery.doctor.slots import read_gateways, slot_evidence
-from framework.recovery.doctor.undone import undone_batches
+from framework.recovery.doctor.undone import undone_commits
 from framework.recovery.doctor.ways import WayOut, person_ways, ways_out
 from framework.recovery.lag import FlowHealth, FlowLag, read_lag
 from framework.recovery.quarantine.quarantine import Quarantine
@@ -168,6 +168,7 @@ class _Seen:
     remedy: str = ""
     location: str = ""
     diagnosis: Diagnosis | None = None
+    undone: UndoneCommits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -214,7 +215,7 @@ class _Examiner:
         seen = self._seen(case, failure)
         if seen is None:
             return None
-        case = replace(case, condition=seen.condition, cause=seen.cause, remedy=seen.remedy)
+        case = replace(case, condition=seen.condition, cause=seen.cause, remedy=seen.remedy, undone=seen.undone)
         diagnosis = seen.diagnosis or _diagnosis(case)
         return Finding(
             flow=flow.spec.name,
@@ -357,16 +358,27 @@ def _held(case: Case) -> _Seen | None:
 
 
 def _restored(case: Case) -> _Seen | None:
-    """Return that a RESTORE by hand undid batches of the flow; nothing else says so."""
-    undone = undone_batches(case)
+    """Return that a RESTORE by hand undid rows of the flow; nothing else says so."""
+    undone = undone_commits(case)
     if undone is None:
         return None
-    numbers = ", ".join(map(str, undone.batches[:_MOST_NUMBERS])) + (", ..." if undone.batches[_MOST_NUMBERS:] else "")
     cause = (
-        f"Version {undone.restore} of {case.dataset.name.table} is a RESTORE to version {undone.restored}: the rows of "
-        f"{counted(len(undone.batches), 'batch', 'batches')} of the flow ({numbers}) are not in the table any more."
+        f"Version {undone.restore} of {case.dataset.name.table} is a RESTORE to version {undone.restored}: "
+        f"the rows of {_undone_text(undone)} are not in the table any more."
     )
-    return _Seen(cause=cause, diagnosis=TABLE_RESTORED)
+    return _Seen(cause=cause, diagnosis=TABLE_RESTORED, undone=undone)
+
+
+def _undone_text(undone: UndoneCommits) -> str:
+    numbers = ", ".join(map(str, undone.batches[:_MOST_NUMBERS])) + (", ..." if undone.batches[_MOST_NUMBERS:] else "")
+    parts = []
+    if undone.is_refreshed:
+        parts.append("the last full refresh")
+    if undone.batches:
+        parts.append(f"{counted(len(undone.batches), 'batch', 'batches')} of the flow ({numbers})")
+    if undone.replays:
+        parts.append(f"{counted(undone.replays, 'replay', 'replays')} of quarantined rows")
+    return " and ".join(parts)
 
 
 def position_of(case: Case) -> Position:

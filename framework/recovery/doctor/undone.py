@@ -1,49 +1,75 @@
-"""Batches that a RESTORE by hand has taken out of a table, while the checkpoint of their flow goes on after them.
+"""What a RESTORE by hand has taken out of a table, while the checkpoint of a flow goes on after it.
 
-The flow runs, and nothing fails: only the log of the table has the batches, and the restore that undid them.
+Batches of the flow, the full refresh that published its rows, and replays of quarantined rows. The flow runs, and
+nothing fails: only the log of the table has these commits, and the restore that undid them.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from framework.checkpoints.manifest import Generation
+from framework.checkpoints.rebuilds import Rebuild
+from framework.declare.specs import DatasetKind
+from framework.foundation.clock import milliseconds
 from framework.foundation.storage_port import Storage
-from framework.recovery.doctor.case import Case
+from framework.recovery.doctor.case import Case, UndoneCommits
 from framework.recovery.rewind.positions import Positions
-from framework.sources.delta.history import CommitHistory, Restore
+from framework.sources.delta.history import Commit, CommitHistory, Restore
 
+_REPLAY = re.compile(r"sluice:.*:replay:[^:]+")
 _MOST_COMMITS = 1_000
 """The most commits that are read of a log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoneBatches:
-    """Batches of a flow's current checkpoint whose rows the table does not have any more.
-
-    Args:
-        restore: the version of the restore that undid the last ones.
-        restored: the version that it took the table back to.
-        time_ms: the time of that version, in epoch milliseconds.
-        batches: their numbers, ascending.
-    """
-
-    restore: int
-    restored: int
-    time_ms: int
-    batches: tuple[int, ...]
-
-
-def undone_batches(case: Case) -> UndoneBatches | None:
-    """Return the batches of a flow that restores by others undid; None if there are none, or if that is unknown."""
-    if case.current is None or not case.has_checkpoint or not case.dataset.is_table:
+def undone_commits(case: Case) -> UndoneCommits | None:
+    """Return what restores by others undid of a flow; None if it is nothing, or if that is unknown."""
+    is_once = case.flow.spec.once and case.dataset.kind is DatasetKind.STREAMING_TABLE
+    if case.current is None or not (case.has_checkpoint or is_once) or not case.dataset.is_table:
         return None
     storage, path = case.states.storage, case.states.store.path(case.dataset.spec)
     positions = Positions(pipeline=case.graph.pipeline, storage=storage)
-    application = positions.application(case.flow, case.dataset, case.current)
-    return _Restores.of(storage, path).undone(application)
+    wanted = _Wanted(
+        batches=positions.application(case.flow, case.dataset, case.current),
+        refresh=Rebuild.application(case.graph.pipeline, case.dataset.name),
+        generation=case.current,
+        begun_ms=case.begun_ms,
+    )
+    return _Restores.of(storage, path).undone(wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """The transactions of a flow.
+
+    Args:
+        batches: the application of its batches.
+        refresh: that of the full refreshes of its table; it may have an identifier at its end.
+        generation: the generation that its next run continues.
+        begun_ms: when the generations of all flows into the table began, in epoch milliseconds.
+    """
+
+    batches: str
+    refresh: str
+    generation: Generation
+    begun_ms: tuple[int, ...]
+
+    def has_published(self, commit: Commit) -> bool:
+        """Whether a commit is the full refresh that the generation is of."""
+        numbers = (
+            number for name, number in commit.batches.items()
+            if name == self.refresh or name.startswith(f"{self.refresh}:")
+        )  # fmt: skip
+        return any(Rebuild(number=number).generation_mark == self.generation.fingerprint for number in numbers)
+
+    def is_before(self, time_ms: int) -> bool:
+        """Whether the generation was current at a time: one that begins later accepts what was undone before."""
+        since = self.generation.current_since
+        return since is None or milliseconds(since) <= time_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,23 +96,43 @@ class _Restores:
         found = [version for version in reversed(history.versions) if f"{version:020d}.crc" not in names]
         return cls(storage=storage, log=log, history=history, versions=tuple(found[:_MOST_COMMITS]))
 
-    def undone(self, application: str) -> UndoneBatches | None:
-        """Return the batches of an application that the present version of the table does not have."""
+    def undone(self, wanted: _Wanted) -> UndoneCommits | None:
+        """Return what the present version of the table does not have of a flow."""
         batches: list[int] = []
+        replays, is_refreshed = 0, False
         last: tuple[int, int] | None = None
         for restore, restored in self._lineage():
             if "rewind" in self.history.commit(restore).mark:
                 continue  # each flow has a new checkpoint since
             skipped = [version for version in self.history.versions if restored < version < restore]
             commits = [self.history.commit(version) for version in skipped[-_MOST_COMMITS:]]
-            taken = [each.batches[application] for each in commits if each.changes_data and application in each.batches]
-            last = (restore, restored) if taken and last is None else last
-            batches += taken
+            taken = [
+                each.batches[wanted.batches] for each in commits
+                if each.changes_data and wanted.batches in each.batches
+            ]  # fmt: skip
+            replayed = sum(_REPLAY.fullmatch(name) is not None for each in commits for name in each.batches)
+            replayed = replayed if wanted.is_before(self.history.time_ms(restore)) else 0
+            published = any(wanted.has_published(each) for each in commits)
+            last = (restore, restored) if (taken or replayed or published) and last is None else last
+            batches, replays, is_refreshed = batches + taken, replays + replayed, is_refreshed or published
         if last is None:
             return None
-        return UndoneBatches(
-            restore=last[0], restored=last[1], time_ms=self.history.time_ms(last[1]), batches=tuple(sorted(batches))
-        )
+        return UndoneCommits(
+            restore=last[0], restored=last[1], time_ms=self._end_ms(last[1], wanted),
+            batches=tuple(sorted(batches)), is_refreshed=is_refreshed, replays=replays,
+        )  # fmt: skip
+
+    def _end_ms(self, version: int, wanted: _Wanted) -> int:
+        """Return the last time at which a version was the newest one, and no flow had begun anew.
+
+        At the time of its commit, streams that read the table had not read it: a rewind would go back further.
+        """
+        history, committed = self.history, self.history.time_ms(version)
+        following = history.versions[history.versions.index(version) + 1]  # at the latest the restore
+        # A rewind needs a time before the next commit by the clock of its writer, too.
+        next_ms = min(history.time_ms(following), history.begun_ms(following))
+        first_ms = min([next_ms, *(each for each in wanted.begun_ms if each > committed)])
+        return max(committed, first_ms - 1)
 
     def _lineage(self) -> Iterator[tuple[int, int]]:
         """Yield the restores that the present version results from, newest first, each with its earlier version."""

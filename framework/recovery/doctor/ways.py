@@ -44,7 +44,6 @@ from framework.recovery.doctor.restarts import (
     open_batch,
     without_state,
 )
-from framework.recovery.doctor.undone import undone_batches
 from framework.recovery.rewind.moment import time_text
 
 _NOT_NULL = re.compile(r"NOT NULL constraint violated for column: (?P<column>.+?)\.(?=\s|$)")
@@ -301,7 +300,7 @@ def _resume(case: Case) -> WayOut | None:
 
 def _rewind(case: Case) -> WayOut | None:
     """Return the rewind to the version that a RESTORE by hand went back to; None if none did."""
-    undone = undone_batches(case)
+    undone = case.undone
     if undone is None:
         return None
     command = f"sluice rewind --to '{time_text(undone.time_ms)}' {case.dataset.name.table}"

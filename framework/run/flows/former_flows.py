@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from framework.checkpoints.generations import GenerationStore, checkpoint_path, last_written
-from framework.checkpoints.manifest import Generation, Manifest
+from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.checkpoints.offsets import read_planned_at, read_progress
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.declare.specs import DatasetKind
@@ -87,9 +87,10 @@ def has_unknown_refresh(
     storage: Storage, pipeline: str, dataset: GraphDataset, tip: LogTip | None, *,
     after: tuple[Manifest, Generation] | None = None,
 ) -> bool:  # fmt: skip
-    """Whether a full refresh replaced the rows of a table, of which this storage does not know.
+    """Whether a full refresh replaced the rows of a table, of which this storage or the checkpoint does not know.
 
-    It was one of a copy of this storage, or of this one before an older backup of it was put back.
+    It was one of a copy of this storage, or of this one before an older backup of it, or of the checkpoint alone, was
+    put back.
 
     Args:
         storage: the pipeline's storage.
@@ -103,7 +104,20 @@ def has_unknown_refresh(
         return False
     begin = f"{Rebuild.application(pipeline, dataset.name)}:"
     published = {each for each in _recent(storage, dataset, tip, after) if each.startswith(begin)}
-    return bool(published) and (last is None or f"{begin}{last.identifier}" not in published)
+    if last is None or f"{begin}{last.identifier}" not in published:
+        return bool(published)
+    return (
+        after is not None
+        and tip is not None
+        and _lacks_refresh(tip.transactions[f"{begin}{last.identifier}"][1], last, after)
+    )
+
+
+def _lacks_refresh(published_ms: int, refresh: Rebuild, after: tuple[Manifest, Generation]) -> bool:
+    """Whether a generation is from before a full refresh, whose own generation its flow does not have."""
+    manifest, current = after
+    known = {each.fingerprint for each in manifest.generations if each.state is not GenerationState.BUILDING}
+    return refresh.generation_mark not in known and _became_current(current) < published_ms
 
 
 def _recent(

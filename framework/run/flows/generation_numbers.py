@@ -36,7 +36,7 @@ def restart_application(flow: QualifiedName) -> str:
 def is_older_than_rewind(storage: Storage, dataset: QualifiedName, flow: QualifiedName, tip: LogTip | None) -> bool:
     """Whether a table was rewound, and the checkpoint that belongs to it since is not in this storage."""
     rewound = _named_in(tip, rewind_application(flow))
-    return rewound > 0 and rewound > GenerationStore(storage).latest_number(dataset, flow)
+    return rewound > 0 and rewound > _begun(storage, dataset, flow)
 
 
 def names_rewind(flow: QualifiedName, generation: int, tip: LogTip | None) -> bool:
@@ -53,7 +53,12 @@ def is_older_than_restart(
     """
     numbers = (_named_in(tip, restart_application(flow)), *_batch_numbers(pipeline, flow, _taken(tip)))
     restarted = max(numbers)
-    return restarted > 0 and restarted > GenerationStore(storage).latest_number(dataset, flow)
+    return restarted > 0 and restarted > _begun(storage, dataset, flow)
+
+
+def _begun(storage: Storage, dataset: QualifiedName, flow: QualifiedName) -> int:
+    """Return the highest number of a generation that has begun; a folder may be a copy that a rewind has not ended."""
+    return GenerationStore(storage).manifest(dataset, flow).last_number
 
 
 def name_generation(session: SparkSession, path: str, application: str, generation: int) -> None:

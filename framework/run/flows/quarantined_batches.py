@@ -31,7 +31,9 @@ from framework.foundation.table_address import TableAddress
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
 from framework.run.quarantine.append_once import append_once, has_taken
+from framework.run.quarantine.open_events import without_open
 from framework.run.quarantine.position import batch_position
+from framework.run.quarantine.states import RowStates
 from framework.run.quarantine.table import FILE, REASONS, QuarantinedBatch, QuarantineTable
 
 if TYPE_CHECKING:
@@ -130,6 +132,9 @@ class QuarantinedBatches:
             compute(rows)
         return has
 
+    def _states(self) -> RowStates:
+        return RowStates.of(self._run.context.store, self._run.context.graph)
+
     @contextmanager
     def _split(
         self, rows: DataFrame, number: int, transaction: str, *, is_stream: bool
@@ -147,6 +152,10 @@ class QuarantinedBatches:
             if counts["faulty"] or number <= last:
                 position = batch_position(self._run.storage, self._run.checkpoint, number) if is_stream else None
                 origin = replace(origin, position=position)
-                table.write_batch(kept.where(is_faulty), origin, count=counts["faulty"], is_new=number > last)
+                faulty = kept.where(is_faulty)
+                if counts["faulty"] and self._run.dataset.cdc is not None and self._run.step.rebuild is None:
+                    # A full refresh supersedes the rows of earlier generations when it is published.
+                    faulty = without_open(faulty, origin, table, self._states())
+                table.write_batch(faulty, origin, count=counts["faulty"], is_new=number > last)
                 failpoint("quarantine.after_rows")
             yield kept.where(~is_faulty).drop(REASONS, FILE), counts["valid"], counts["faulty"]

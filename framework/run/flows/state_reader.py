@@ -102,6 +102,9 @@ class StateReader:
         name = dataset.name
         stored = self.store.stored_table(dataset)
         rebuild = RebuildStore(self.storage).read(name)
+        # Not those of all flows ever: on an object store, to list a folder for each dataset takes long.
+        flows = self.graph.flows_into(name)
+        manifests = [GenerationStore(self.storage).manifest(name, flow.spec.name) for flow in flows]
         tip = read_tip(self.storage, self.store.path(dataset.spec))
         computed_from = None
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
@@ -117,7 +120,7 @@ class StateReader:
             computed_from=computed_from,
             append_only=tip is not None and tip.is_append_only,
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
-            last_rebuild=rebuild.number if rebuild is not None else 0,
+            last_rebuild=RebuildStore(self.storage).last_number(name, manifests),
             keeps_history=rebuild is not None and rebuild.is_building and rebuild.backup is not None,
             left_columns=left_columns(dataset, tip),
         )

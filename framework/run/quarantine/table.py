@@ -200,7 +200,7 @@ class QuarantineTable:
         }
         merge.whenMatchedUpdate(set=values).execute()
 
-    def has_rows(self, condition: str) -> bool:
+    def has_rows(self, condition: str | Column) -> bool:
         """Whether a row meets a condition."""
         return self.exists() and not self.read().where(condition).isEmpty()
 
@@ -225,8 +225,13 @@ def by_columns(rows: DataFrame) -> Iterator[tuple[DataFrame, StructType]]:
         yield rows.where(F.col("columns") == F.lit(row["columns"])), StructType.fromJson(json.loads(row["columns"]))
 
 
+def columns_of(rows: DataFrame) -> StructType:
+    """Return the columns of a flow's rows without `REASONS` and `FILE`."""
+    return StructType([field for field in rows.schema.fields if field.name not in {REASONS, FILE}])
+
+
 def _stored(rows: DataFrame, batch: QuarantinedBatch) -> DataFrame:
-    schema = StructType([field for field in rows.schema.fields if field.name not in {REASONS, FILE}])
+    schema = columns_of(rows)
     values = {
         "id": F.uuid(),
         "pipeline": F.lit(batch.pipeline),

@@ -13,7 +13,7 @@ from delta import DeltaTable
 from pyspark.sql.types import StructType
 
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.cdc.writer import TABLE_PROPERTIES as CDC_PROPERTIES
+from framework.cdc.writer import table_properties
 from framework.declare.mutations import unguarded
 from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.foundation.errors import OperationError
@@ -398,7 +398,7 @@ class TableStore:
         """Return the table's properties: the owners and those of AUTO CDC, overridden by the user's."""
         engine = {OWNER_PROPERTY: self.pipeline, **self._own_mark(dataset.name, self.path(dataset.spec))}
         if dataset.cdc is not None:
-            engine |= dict(CDC_PROPERTIES)
+            engine |= table_properties(dict(dataset.spec.table_properties))
         return {**engine, **dict(dataset.spec.table_properties)}
 
     def delete_rows(self, address: TableAddress) -> None:

@@ -199,8 +199,9 @@ class Rewinds:
         marks = RebuildStore(self.store.storage)
         last = marks.read(name)
         if last is None or last.finished:
-            begun = Rebuild(number=1) if last is None else Rebuild(number=last.number + 1, identifier=last.identifier)
-            marks.write(name, begun)
+            identifier = "" if last is None else last.identifier
+            number = marks.last_number(name, GenerationStore(self.store.storage).list_of(name)) + 1
+            marks.write(name, Rebuild(number=number, identifier=identifier))
 
     def _copy(self, flow: RewoundFlow, restored: Mapping[str, int]) -> None:
         """Write the checkpoint of a flow's new generation, unless the generation has begun."""

@@ -282,6 +282,23 @@ def test_checkpoints_are_not_changed_in_the_middle_of_a_full_refresh(
     assert roll_back_checkpoint(storage, "p", "load")[1].number == 1
 
 
+def test_an_older_copy_of_the_state_of_a_full_refresh_is_not_continued(
+    store: GenerationStore, storage: LocalStorage
+) -> None:
+    """Its copy of the table has rows of checkpoints that are not continued; no later refresh gets its number."""
+    rebuilds, mark = RebuildStore(storage), Rebuild(number=3)
+    rebuilds.write(ORDERS, mark)
+    store.begin(ORDERS, LOAD, reason="full refresh", staged=True, fingerprint=mark.generation_mark)
+    assert (rebuilds.read(ORDERS), rebuilds.last_number(ORDERS, store.list_of(ORDERS))) == (mark, 3)
+    store.promote(ORDERS, LOAD, 1)
+    assert rebuilds.read(ORDERS) == Rebuild(number=3, finished=True)
+    rebuilds.write(ORDERS, Rebuild(number=2))
+    assert (rebuilds.read(ORDERS), rebuilds.last_number(ORDERS, store.list_of(ORDERS))) == (
+        Rebuild(number=2, finished=True),
+        3,
+    )
+
+
 def test_an_append_is_not_rolled_back_past_a_full_refresh(store: GenerationStore) -> None:
     """The refresh has read what comes after an earlier generation; later generations, and AUTO CDC, are free."""
     store.begin(ORDERS, LOAD, reason="first run")

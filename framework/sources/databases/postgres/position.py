@@ -47,6 +47,13 @@ FROM pg_locks LEFT JOIN pg_prepared_xacts ON transaction = transactionid
 WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted
 """
 
+# A coordinator ends its prepared transactions at once: one that is older than a wait is left to a person.
+_LEFT_BEHIND = """
+SELECT string_agg(format('%%L in the database %%I', gid, database), ', ' ORDER BY prepared),
+    (array_agg(format('ROLLBACK PREPARED %%L', gid) ORDER BY prepared))[1]
+FROM pg_prepared_xacts WHERE prepared < clock_timestamp() - %s * interval '1 second'
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPosition:
@@ -102,9 +109,9 @@ def ensure_position(
 
     Raises:
         UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS.
-        SourceError: DATABASE_POSITION_BUSY, DATABASE_TRANSACTIONS_OPEN, DATABASE_POSITION_LOST.PUBLICATION,
-            DATABASE_POSITION_LOST.TWO_PHASE, DATABASE_SLOTS_EXHAUSTED, DATABASE_WAL_LEVEL, DATABASE_STANDBY, and what
-            a statement may raise, such as DATABASE_REPLICATION_ROLE.
+        SourceError: DATABASE_POSITION_BUSY, DATABASE_TRANSACTIONS_OPEN, DATABASE_TRANSACTIONS_OPEN.PREPARED,
+            DATABASE_POSITION_LOST.PUBLICATION, DATABASE_POSITION_LOST.TWO_PHASE, DATABASE_SLOTS_EXHAUSTED,
+            DATABASE_WAL_LEVEL, DATABASE_STANDBY, and what a statement may raise, such as DATABASE_REPLICATION_ROLE.
     """
     assert session.raw.autocommit, "slot creation must not share a transaction with writes"
     work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock())
@@ -144,7 +151,7 @@ def settled_position(
         clock: for waiting.
 
     Raises:
-        SourceError: DATABASE_TRANSACTIONS_OPEN, DATABASE_UNREACHABLE.
+        SourceError: DATABASE_TRANSACTIONS_OPEN, DATABASE_TRANSACTIONS_OPEN.PREPARED, DATABASE_UNREACHABLE.
     """
     work = _Work(session.raw.cursor(), slot, slot, wait_seconds, clock or SystemClock())
     with work.cursor, named_errors(session.connection):
@@ -358,6 +365,13 @@ def _wait_for_running_transactions(work: _Work) -> None:
 
 
 def _open_transactions(work: _Work) -> SourceError:
+    work.cursor.execute(_LEFT_BEHIND, [work.wait_seconds])
+    names, statement = work.cursor.fetchone()
+    if names is not None:  # no other attempt heals it
+        return SourceError(
+            "DATABASE_TRANSACTIONS_OPEN.PREPARED", slot=work.slot, seconds=work.wait_seconds, names=names,
+            statement=statement,
+        )  # fmt: skip
     return SourceError(
         "DATABASE_TRANSACTIONS_OPEN", slot=work.slot, seconds=work.wait_seconds, pids=_query(work, _RUNNING)
     )
