@@ -112,6 +112,11 @@ def _of_spark(error: PySparkException) -> str | None:
     name = (parameters.get("routineName") or parameters.get("name") or "").strip("`")
     if condition in {"UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION"} and _FUNCTIONS.fullmatch(name):
         return f"The function `{name}` exists on Databricks only. Compute its result in Python, such as in a UDF."
+    if condition == "UNRESOLVED_ROUTINE":
+        return (
+            "Correct the name. A function of your own is found if a module of the pipeline registers it with "
+            "`spark.udf.register`; functions of catalogs exist on Databricks only."
+        )
     return None
 
 
