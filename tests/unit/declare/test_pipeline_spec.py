@@ -100,6 +100,15 @@ def test_a_spec_of_sparks_own_runs_as_it_is(tmp_path: Path) -> None:
     )
 
 
+def test_databricks_automatic_number_of_partitions_is_left_to_spark(tmp_path: Path) -> None:
+    """Spark itself takes a number only; other settings stay."""
+    setting = "spark.sql.shuffle.partitions"
+    text = f"name: p\nspark_conf: {{{setting}: auto, a: auto}}\nconfiguration: {{{setting}: Auto}}\n"
+    found = load_spec(write(tmp_path, text))
+    assert (found.spark_conf, found.configuration) == ((("a", "auto"),), ())
+    assert found.with_parameters({setting: "auto", "b": "1"}).configuration == (("b", "1"),)
+
+
 def test_parameters_go_over_the_configuration(tmp_path: Path) -> None:
     """Replaced where the key is known, added where it is not."""
     spec = load_spec(write(tmp_path, "name: p\nconfiguration: {a: x, b: y}\n"))
