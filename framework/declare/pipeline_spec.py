@@ -16,8 +16,8 @@ from framework.foundation.storage import is_local
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 
 _OF_BUNDLE = (
-    " `databricks.yml` is a bundle, which `sluice bundle` deploys; to run a pipeline of it here, write its name, "
-    "libraries and configuration into a pipeline.yml."
+    " `databricks.yml` is a bundle, which `sluice bundle` deploys; to run a pipeline of it here, write its "
+    "pipeline.yml with `sluice bundle spec`."
 )
 SPEC_NAMES = ("pipeline.yml", "pipeline.yaml", "spark-pipeline.yml", "spark-pipeline.yaml")
 DEFAULT_CATALOG = "main"
