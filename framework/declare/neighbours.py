@@ -81,7 +81,10 @@ class Neighbours:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Make the folders importable and the session active in the block, and let its code register functions."""
-        with seeing(self.spark, self.namespaces), accepting(self.functions), self.importable():
+        from framework.foundation.call_sites import call_sites_of_files
+
+        seen = seeing(self.spark, self.namespaces)
+        with seen, accepting(self.functions), call_sites_of_files(), self.importable():
             yield
 
     def surround(self, function: Callable[P, R]) -> Callable[P, R]:
