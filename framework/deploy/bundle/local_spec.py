@@ -50,18 +50,19 @@ def local_spec(bundle: Bundle, key: str | None, file: str | None) -> LocalSpec:
 
     Raises:
         UserError: BUNDLE_PIPELINE_UNKNOWN, BUNDLE_PIPELINE_WITHOUT_LIBRARIES, BUNDLE_LIBRARY_ELSEWHERE,
-            BUNDLE_SPEC_EXISTS.
+            BUNDLE_SPEC_EXISTS; BUNDLE_FILE_UNREADABLE if there is no folder for the file.
     """
     pipeline = _chosen(bundle, key)
     spec = pipeline.spec.as_dict()
     folder = (path_in_bundle(spec.get("root_path") or "", bundle) or "").rstrip("/")
-    inside = posixpath.normpath(file or posixpath.join(folder, _FILE_NAME))
-    path = bundle.root / inside
+    path = bundle.root / (file or posixpath.join(folder, _FILE_NAME))
     if path.exists():
         raise UserError("BUNDLE_SPEC_EXISTS", path=path)
+    if not path.parent.is_dir():
+        raise UserError("BUNDLE_FILE_UNREADABLE", path=path.parent, cause="it is not a folder")
     settings, left_out = _settings(spec, bundle.secrets)
     name = pipeline.key.partition(".")[2]
-    libraries = [_library(each, bundle, pipeline, posixpath.dirname(inside)) for each in spec.get("libraries") or ()]
+    libraries = [_library(each, bundle, pipeline, path.parent) for each in spec.get("libraries") or ()]
     values = {"name": name, **settings, "libraries": libraries}
     head = f"# {pipeline.key} of databricks.yml, target {bundle.target}, for `sluice run`.\n"
     text = head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
@@ -118,7 +119,7 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _library(library: Mapping[str, Any], bundle: Bundle, pipeline: Resource, folder: str) -> dict[str, Any]:
+def _library(library: Mapping[str, Any], bundle: Bundle, pipeline: Resource, folder: Path) -> dict[str, Any]:
     """Return a library with its path relative to the folder of the spec.
 
     Raises:
@@ -133,5 +134,5 @@ def _library(library: Mapping[str, Any], bundle: Bundle, pipeline: Resource, fol
     inside = inside.rstrip("/")
     if kind == "notebook":
         inside = next((inside + end for end in _NOTEBOOK_FILES if (bundle.root / (inside + end)).is_file()), inside)
-    relative = Path(os.path.relpath(inside, folder or ".")).as_posix()
+    relative = Path(os.path.relpath(bundle.root / inside, folder)).as_posix()
     return {"glob": {"include": relative}} if kind == "glob" else {"file": {"path": relative}}

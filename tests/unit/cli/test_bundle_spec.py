@@ -122,6 +122,9 @@ def test_another_target_and_place_may_be_named(sluice: Sluice) -> None:
     assert (spec.catalog, spec.schema, spec.development) == ("main", "shop_prod", False)
     assert spec.configuration == (("shop.minimum", "7"),)
     assert files_of(spec) == ["src/transformations/orders.py", "notebooks/more.py", "src/extra.py"]
+    elsewhere = Path.cwd().parent / "shop.yml"
+    assert sluice("bundle", "spec", "--file", str(elsewhere)).exit_code == 0
+    assert files_of(load_spec(elsewhere)) == files_of(spec)
     again = sluice(*call)
     assert (again.exit_code, "[BUNDLE_SPEC_EXISTS]" in again.stderr) == (2, True)
 
@@ -130,6 +133,7 @@ def test_another_target_and_place_may_be_named(sluice: Sluice) -> None:
     ("edit", "arguments", "condition"),
     [
         ((COPIES, COPIES), ["nope"], "BUNDLE_PIPELINE_UNKNOWN"),
+        ((COPIES, COPIES), ["shop", "--file", "nowhere/pipeline.yml"], "BUNDLE_FILE_UNREADABLE"),
         ((COPIES, COPIES), ["copies"], "BUNDLE_PIPELINE_WITHOUT_LIBRARIES"),
         ((COPIES, "      libraries: [{file: {path: ../src/extra.py}}]\n"), [], "BUNDLE_PIPELINE_UNKNOWN"),
         (("../src/transformations/**", "/Workspace/Shared/x/**"), [], "BUNDLE_LIBRARY_ELSEWHERE"),
