@@ -319,6 +319,7 @@ class Pipeline:
         """Reload the code and return the tables it no longer declares; refused if code may be missing."""
         check_libraries(self._spec)
         self._loaded = self._graph = None
+        self._session.renew()
         if not self.graph.datasets:
             raise UserError("PRUNE_NOTHING_DECLARED", pipeline=self.name)
         return LeftTables(graph=self.graph, store=self._store)

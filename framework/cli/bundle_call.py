@@ -96,6 +96,11 @@ class BundleCall:
                 findings += findings_of(bundles[-1])
         return Validation(bundles=tuple(bundles), findings=tuple(dict.fromkeys(findings)))
 
+    def bundle(self) -> Bundle:
+        """Load the target without changing a workspace; without one, as a placeholder user."""
+        user, workspace = self._user_or_placeholder()
+        return self._load(self.target, user, workspace)
+
     def _load(self, target: str | None, user: str, workspace: Workspace | None) -> Bundle:
         from framework.deploy.api.lookups import workspace_lookup
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NoReturn, ParamSpec, TypeVar, cast
 
+from framework.declare.databricks_settings import spark_settings
 from framework.declare.gathering import call_gathering
 from framework.declare.mutations import is_guarded
 from framework.declare.registry import active_registry, is_registering
@@ -120,14 +121,13 @@ class Call:
             self.wrong_value(argument, list(names), f"a list without duplicates ({repeated} is repeated)")
 
     def pairs(self, argument: str, value: object) -> Pairs:
-        """A dict of settings as pairs of texts, sorted by key."""
+        """A dict of settings as pairs of texts, sorted by key, without those of Databricks' runtime."""
         if value is None:
             return ()
         if not isinstance(value, Mapping):
             self.wrong_type(argument, value, "a dict of str to str")
-        return tuple(
-            sorted((self.text(f"{argument} key", key), self._setting(argument, key, value[key])) for key in value)
-        )
+        pairs = ((self.text(f"{argument} key", key), self._setting(argument, key, value[key])) for key in value)
+        return spark_settings(tuple(sorted(pairs)))
 
     def _setting(self, argument: str, key: object, value: object) -> str:
         """A setting's value as Spark's text: `true`, not `True`."""

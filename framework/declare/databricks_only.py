@@ -106,12 +106,18 @@ def _of_spark(error: PySparkException) -> str | None:
         return f"Set `{key}` in `configuration` of the pipeline, or give `spark.conf.get` a default."
     if condition == "REQUIRES_SINGLE_PART_NAMESPACE":
         return (
-            "The catalog of this name does not exist here. A module can't read a dataset of the pipeline while it is "
-            "loaded: read the table in a query function, or by its path."
+            "The catalog of this name does not exist here. Write a function of a catalog in Python, and register it "
+            "with `spark.udf.register`. A module can't read a dataset of the pipeline while it is loaded: read the "
+            "table in a query function, or by its path."
         )
     name = (parameters.get("routineName") or parameters.get("name") or "").strip("`")
     if condition in {"UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION"} and _FUNCTIONS.fullmatch(name):
         return f"The function `{name}` exists on Databricks only. Compute its result in Python, such as in a UDF."
+    if condition == "UNRESOLVED_ROUTINE":
+        return (
+            "Correct the name. A function of your own is found if a module of the pipeline registers it with "
+            "`spark.udf.register`; functions of catalogs exist on Databricks only."
+        )
     return None
 
 

@@ -17,7 +17,6 @@ from framework.declare.mutations import guarded_module
 from framework.declare.neighbours import Neighbours
 from framework.declare.pipeline_spec import Library, PipelineSpec
 from framework.declare.registry import Registry, registering
-from framework.declare.seen_session import seeing
 from framework.declare.session_global import namespace_of
 from framework.declare.shims import shimmed
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
@@ -65,8 +64,7 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     folders = [*([root] if root is not None else []), *(file.parent for file in files)]
     namespaces = [found for function in functions if (found := namespace_of(function)) is not None]
     loading = _Loading(neighbours=Neighbours(folders, spark, namespaces))
-    seen = seeing(spark, namespaces)
-    with registering(registry), shimmed(), guarded_module(), seen, loading.neighbours.importable():
+    with registering(registry), shimmed(), guarded_module(), loading.neighbours.running():
         for file in files:
             loading.file(file)
         for function in functions:

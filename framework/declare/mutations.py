@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from framework.declare.patches import Patch, Patches
+from framework.declare.registered_functions import functions_of
 from framework.declare.sql_calls import sql_mutations
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
@@ -97,6 +98,9 @@ def _guarded_call(refusal: _Refusal, original: Callable[..., Any]) -> Callable[.
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         if _guard.get() >= refusal.guard and not (refusal.method == "pivot" and _names_values(args, kwargs)):
+            functions = functions_of(args[0]) if refusal.condition.endswith(".REGISTER_UDF") else None
+            if functions is not None:
+                return functions.register(original, *args, **kwargs)
             name = f"{refusal.owner.__name__}.{refusal.method}"
             raise UserError(refusal.condition, location=caller_location(), method=name)
         return original(*args, **kwargs)

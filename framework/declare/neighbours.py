@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from framework.declare.notebook_source import python_source
 from framework.declare.pipeline_modules import PipelineLoader, PipelineModule
+from framework.declare.registered_functions import RegisteredFunctions, accepting
 from framework.declare.seen_session import seeing
 from framework.declare.session_global import Namespace
 
@@ -48,6 +49,7 @@ class Neighbours:
         self.folders = tuple(dict.fromkeys(folders))
         self.spark = spark
         self.namespaces = tuple(namespaces)
+        self.functions = RegisteredFunctions(spark)
         self.made: dict[str, ModuleType] = {}
         self.failed: dict[str, BaseException] = {}
         self._tops = {name for folder in self.folders for name in _module_names(folder)} - _RESERVED
@@ -75,12 +77,21 @@ class Neighbours:
                 if self._depth == 0:
                     self._leave()
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Make the folders importable and the session active in the block, and let its code register functions."""
+        from framework.foundation.call_sites import call_sites_of_files
+
+        seen = seeing(self.spark, self.namespaces)
+        with seen, accepting(self.functions), call_sites_of_files(), self.importable():
+            yield
+
     def surround(self, function: Callable[P, R]) -> Callable[P, R]:
-        """The function with the folders importable and the session active while it runs."""
+        """The function, with the surroundings of the pipeline's code while it runs."""
 
         @functools.wraps(function)
         def surrounded(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self.importable(), seeing(self.spark, self.namespaces):
+            with self.running():
                 return function(*args, **kwargs)
 
         return surrounded

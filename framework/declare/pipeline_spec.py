@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from framework.declare.databricks_settings import spark_settings
 from framework.declare.specs import Pairs
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.names import is_one_name
@@ -15,8 +16,8 @@ from framework.foundation.storage import is_local
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 
 _OF_BUNDLE = (
-    " `databricks.yml` is a bundle, which `sluice bundle` deploys; to run a pipeline of it here, write its name, "
-    "libraries and configuration into a pipeline.yml."
+    " `databricks.yml` is a bundle, which `sluice bundle` deploys; to run a pipeline of it here, write its "
+    "pipeline.yml with `sluice bundle spec`."
 )
 SPEC_NAMES = ("pipeline.yml", "pipeline.yaml", "spark-pipeline.yml", "spark-pipeline.yaml")
 DEFAULT_CATALOG = "main"
@@ -71,12 +72,16 @@ class PipelineSpec:
     def __post_init__(self) -> None:
         """Refuse a catalog or schema that is not a valid name, because table folders are named after them.
 
+        Settings by which Databricks' runtime chooses a value are left out.
+
         Raises:
             UserError: INVALID_NAME.
         """
         for text in (self.catalog, self.schema):
             if not is_one_name(text):
                 raise UserError("INVALID_NAME", name=text)
+        object.__setattr__(self, "configuration", spark_settings(self.configuration))
+        object.__setattr__(self, "spark_conf", spark_settings(self.spark_conf))
 
     def with_parameters(self, parameters: Mapping[str, str]) -> PipelineSpec:
         """The spec with entries of its configuration replaced or added."""

@@ -1,39 +1,21 @@
 """The Python functions that an analysed query runs on rows, as texts that change with their code and their values.
 
-Spark has them pickled, by value where they are the pipeline's. Two processes pickle the same function to different
-bytes: a class gets a random id, and a set has no order. So the pickle is read as a tree, in which nothing is imported
-or called. Functions of other modules are names; the identity of these modules is a part of the text.
+The identity of the modules that a function names is a part of its text.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
-from collections.abc import Iterable, Iterator
-from functools import partial
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator
+from typing import Any
 
 from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 
+from framework.declare.pickled_text import pickled_text
 from framework.foundation.jvm_cache import java_class, scala_items
 from framework.graph.imported_modules import module_identity
 
 _FUNCTION = "org.apache.spark.sql.catalyst.expressions.PythonFuncExpression"
-_CLOUDPICKLE = "pyspark.cloudpickle.cloudpickle"
-# Arguments that differ in equal functions, by position: the file and the lines of code, and the random ids of classes.
-_VARYING = {
-    f"{_CLOUDPICKLE}._builtin_type('CodeType')": frozenset({10, 13, 14}),
-    f"{_CLOUDPICKLE}._make_skeleton_class": frozenset({4}),
-    f"{_CLOUDPICKLE}._make_skeleton_enum": frozenset({5}),
-    f"{_CLOUDPICKLE}._make_typevar": frozenset({5}),
-}
-# A broadcast value: the pickle has only its number. Functions of more than a megabyte are broadcast too.
-_ELSEWHERE = frozenset({"_from_id"})
-# A module that the code of a function names.
-_IMPORTS = frozenset({(_CLOUDPICKLE, "subimport"), ("importlib", "import_module")})
-
-_CACHE_OF_PICKLE = "__slotnames__"  # a class has it after its first object was pickled
 
 
 def pickled_functions(plan: Any) -> list[bytes]:
@@ -47,14 +29,12 @@ def function_text(pickled: bytes) -> str | None:
 
     None if a value, or the code of a module, is unknown.
     """
-    reader = _Reader(io.BytesIO(pickled))
-    try:
-        text = _Text().of(reader.load())
-    except (pickle.UnpicklingError, RecursionError, AttributeError, TypeError):  # an object that a stand-in can't be
+    found = pickled_text(pickled)
+    if found is None:
         return None
-    identities = [module_identity(top) for top in sorted({name.partition(".")[0] for name in reader.modules})]
+    identities = [module_identity(top) for top in sorted({name.partition(".")[0] for name in found.modules})]
     known = [each for each in identities if each is not None]
-    return "\n".join([text, *known]) if len(known) == len(identities) else None
+    return "\n".join([found.text, *known]) if len(known) == len(identities) else None
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
@@ -78,139 +58,3 @@ def _below(expression: Any) -> Iterator[Any]:
         yield expression
     for child in scala_items(expression.children()):
         yield from _below(child)
-
-
-class _Made:
-    """A value that a pickle makes by a call, with all that the pickle does to it."""
-
-    name = ""
-    parts: list[Any]
-
-    def __new__(cls, *args: Any, **options: Any) -> Self:
-        made = super().__new__(cls)
-        made.parts = [_constant(cls.name, args), options]
-        if args and isinstance(args[0], _Made):  # it may set the state of its argument
-            args[0].parts.append((cls.name, made.parts[0][1:]))
-        return made
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        """Take the arguments, which `__new__` has noted."""
-
-    def __call__(self, *args: Any) -> _Made:
-        """The value that a made function returns, or an object of a made class."""
-        name = f"{self.name}({', '.join(map(repr, self.parts[0]))})"
-        if name in _VARYING:
-            varying: _Made = _class(name)(*args)
-            return varying
-        made: _Made = _class("object")()
-        made.parts = [self, args]
-        if args and isinstance(args[0], _Made):  # as in `__new__`
-            args[0].parts.append((self, args[1:]))
-        return made
-
-    def __setstate__(self, state: object) -> None:
-        self.parts.append(state)
-
-    def __setitem__(self, key: object, value: object) -> None:
-        self.parts.append((key, value))
-
-    def append(self, value: object) -> None:
-        """Note an item of a list."""
-        self.parts.append(value)
-
-    def extend(self, values: Iterable[object]) -> None:
-        """Note items of a list."""
-        self.parts.extend(values)
-
-    def add(self, value: object) -> None:
-        """Note an item of a set."""
-        self.parts.append({value})
-
-
-class _Named(type):
-    """The type of stand-ins for what a pickle imports, which are printed by their names."""
-
-    name: str
-
-    def __repr__(cls) -> str:
-        return f"<{cls.name}>"
-
-
-def _class(name: str) -> Any:
-    return _Named("_Made", (_Made,), {"name": name})
-
-
-def _constant(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    varying = _VARYING.get(name, frozenset())
-    return tuple(value for position, value in enumerate(args) if position not in varying)
-
-
-def _new_object(reader: Any) -> None:
-    args = reader.stack.pop()
-    reader.append(reader.stack.pop()(*args))
-
-
-def _new_object_with_options(reader: Any) -> None:
-    options = reader.stack.pop()
-    args = reader.stack.pop()
-    reader.append(reader.stack.pop()(*args, options))
-
-
-_Unpickler: Any = pickle._Unpickler  # noqa: SLF001 - in C, a class can't be a stand-in
-
-
-class _Reader(_Unpickler):  # type: ignore[misc]
-    """Reads a pickle without an import or a call."""
-
-    dispatch: ClassVar = {
-        **_Unpickler.dispatch,
-        pickle.NEWOBJ[0]: _new_object,
-        pickle.NEWOBJ_EX[0]: _new_object_with_options,
-    }
-
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file)
-        self.modules: set[str] = set()
-        """The modules whose content is not in the pickle."""
-
-    def find_class(self, module_name: str, global_name: str) -> Any:
-        """Return a stand-in for what has this name."""
-        if global_name in _ELSEWHERE:
-            raise pickle.UnpicklingError(global_name)
-        self.modules.add(module_name)
-        found = _class(f"{module_name}.{global_name}")
-        return partial(self._imported, found) if (module_name, global_name) in _IMPORTS else found
-
-    def _imported(self, stand_in: Any, module: str) -> Any:
-        self.modules.add(module)
-        return stand_in(module)
-
-
-class _Text:
-    """The text of a tree of values; a value that occurs again is its number."""
-
-    def __init__(self, seen: dict[int, int] | None = None) -> None:
-        self._seen = {} if seen is None else seen
-
-    def of(self, value: Any) -> str:
-        """Return the text of a value."""
-        if isinstance(value, tuple):
-            return f"({','.join(map(self.of, value))})"
-        if isinstance(value, set | frozenset):
-            # Each item has the numbers of what is before the set: the order of the items is another in each process.
-            return f"{{{','.join(sorted(_Text(dict(self._seen)).of(each) for each in value))}}}"
-        if isinstance(value, list | dict | _Made):
-            return self._of_shared(value)
-        return repr(value)  # of a constant, or a stand-in
-
-    def _of_shared(self, value: list[Any] | dict[Any, Any] | _Made) -> str:
-        """The text of a value that may contain itself."""
-        if id(value) in self._seen:
-            return f"#{self._seen[id(value)]}"
-        self._seen[id(value)] = len(self._seen)
-        if isinstance(value, list):
-            return f"[{','.join(map(self.of, value))}]"
-        if isinstance(value, dict):
-            content = [f"{self.of(key)}:{self.of(each)}" for key, each in value.items() if key != _CACHE_OF_PICKLE]
-            return f"{{{','.join(content)}}}"
-        return f"{value.name}{self.of(tuple(value.parts))}"

@@ -25,7 +25,6 @@ from framework.declare.specs import (
 )
 from framework.foundation.call_sites import without_call_sites
 from framework.foundation.errors import OperationError, SluiceError, SourceError, UserError
-from framework.foundation.wording import exception_text
 from framework.ingest.confirmation import (
     awaits_rebuild,
     has_changes,
@@ -41,6 +40,7 @@ from framework.ingest.known_tables import first_position, known_table, recorded_
 from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
 from framework.ingest.payloads import free_name, generation_sql, payload_options, quoted_column
 from framework.ingest.relations import log_relations
+from framework.ingest.row_filters import fault_of_filter
 from framework.ingest.state import GatewayState, GatewayStore, Mode, TableState
 from framework.ingest.status import lost_operations, read_from_other_slot
 from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
@@ -242,13 +242,9 @@ class _Expansion:
         return GatewayStore(self.storage).request(self.spec.name, str(copy.table)).mode is Mode.SKIPPED
 
     def _refuse_filter(self, table: TableName, schema: str, text: str) -> None:
-        from pyspark.errors import PySparkException
-
-        try:
-            _ = self.spark.createDataFrame([], schema).where(text).schema
-        except PySparkException as error:
-            cause = exception_text(error).splitlines()[0]
-            raise UserError("INGESTION_ROW_FILTER_INVALID", table=table, filter=text, cause=cause) from None
+        cause = fault_of_filter(self.spark, schema, text)
+        if cause is not None:
+            raise UserError("INGESTION_ROW_FILTER_INVALID", table=table, filter=text, cause=cause)
 
     def _add_changes(self, copies: Sequence[Copy], tables: Sequence[TableName]) -> None:
         spec, spark, name = self.spec, self.spark, changes_name(self.spec, self.registry)

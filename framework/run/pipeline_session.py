@@ -61,6 +61,10 @@ class PipelineSession:
             self._own = session_for(base, {**settings, **dict(spec.configuration)})
         return self._own
 
+    def renew(self) -> None:
+        """Let the next call of `get` return a new session: the last one has the functions that old code registered."""
+        self._own = None
+
     def close(self) -> bool:
         """Stop the session if it was started here; return whether it was."""
         if not self._is_ours or self._base is None:

@@ -108,6 +108,7 @@ FAULTS: dict[str, tuple[str, dict[str, object], str]] = {
     "key_excluded": ("(id INT PRIMARY KEY, b TEXT)", {"exclude_columns": ["id"]}, "INGESTION_KEY_EXCLUDED"),
     "unknown_text": ("(id INT PRIMARY KEY, b TEXT)", {"text_columns": ["c"]}, "DATABASE_TEXT_COLUMN_UNKNOWN"),
     "filtered": ("(id INT PRIMARY KEY, b TEXT)", {"row_filter": "b === 1 +"}, "INGESTION_ROW_FILTER_INVALID"),
+    "by_python": ("(id INT PRIMARY KEY, b TEXT)", {"row_filter": "is_kept(b)"}, "INGESTION_ROW_FILTER_INVALID"),
     "cased": ('(id INT PRIMARY KEY, b TEXT, "B" TEXT)', {}, "FLOW_QUERY_FAILED"),
     "twice": ("(id INT PRIMARY KEY)", {}, "INGESTION_TABLE_TWICE"),
     "same": ("(id INT PRIMARY KEY)", {}, "INGESTION_TARGET_TWICE"),
@@ -120,6 +121,7 @@ def test_a_table_with_a_fault_fails_alone(interpreting: SparkSession, folder: Pa
     run("CREATE UNLOGGED TABLE unlogged (id INT PRIMARY KEY); CREATE VIEW a_view AS SELECT * FROM orders")
     run("CREATE TABLE full_keyless (id INT, b TEXT); ALTER TABLE full_keyless REPLICA IDENTITY FULL")
     run("CREATE TABLE samples (id INT PRIMARY KEY)")
+    interpreting.udf.register("is_kept", lambda _: True, "boolean")  # rows of its former code would not be seen
     for name, (columns, _, _) in FAULTS.items():
         if columns:
             run(f"CREATE TABLE {name} {columns}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -41,6 +43,7 @@ def cell(
     run("from framework import Pipeline, pipelines as dp")
     yield run
     InteractiveShell.clear_instance()
+    vars(builtins).pop("display", None)  # which the shell has put there
 
 
 def test_functions_of_a_notebook_see_the_pipelines_session(cell: Cell) -> None:
@@ -93,6 +96,29 @@ sorted(row.x for row in pipeline.table("view").collect())
 """)[0]
         )
     assert rows == [[0, 2, 4], [0, 100, 200]]
+
+
+def test_the_error_of_a_value_names_the_cell_of_its_expression(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the cell that runs the update, which PySpark names in Jupyter."""
+    jupyter = ModuleType("ipykernel")
+    jupyter.__file__ = "/nowhere/ipykernel/__init__.py"
+    monkeypatch.setitem(sys.modules, "ipykernel", jupyter)
+    cell("""\
+from pyspark.sql import functions as F
+
+def declare():
+    @dp.materialized_view
+    def halves():
+        return spark.range(1).select(
+            F.lit("a").alias("name"),
+            (F.lit(6) / F.col("id")).alias("half"),
+        )
+""")
+    cell("pipeline = Pipeline(name='halves', modules=[declare], spark=session, development=True)")
+    location, printed = cell("str(pipeline.run().flows[0].error.location)")
+    assert location == "Cell In[2]:8", printed
+    _, printed = cell("session.range(1).select(F.lit(6) / F.col('id')).collect()")
+    assert "line 1 in cell [" in printed  # PySpark's own words stay outside of pipelines
 
 
 def test_an_error_prints_its_paragraph_with_the_cell_and_its_line(cell: Cell) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,28 @@ def validate(call: BundleCall, /, *, strict: bool) -> None:
     print_findings(validation.findings)
     print_validation(call.output, validation)
     raise click.exceptions.Exit(0 if validation.passes(strict=strict) else 2)
+
+
+@command.command("spec", cls=SluiceCommand)
+@click.argument("key", required=False)
+@click.option("--file", metavar="FILE", help="File to write.  [default: pipeline.yml in the pipeline's root_path]")
+@bundle_options
+def spec(call: BundleCall, /, *, key: str | None, file: str | None) -> None:
+    """Write the pipeline.yml of the pipeline KEY, to run it on this machine.
+
+    KEY may be left out if one pipeline of the target has libraries. The file is not changed with the bundle later.
+    """
+    from framework.deploy.bundle.local_spec import local_spec
+
+    made = local_spec(call.bundle(), key, file)
+    made.path.write_text(made.text, encoding="utf-8")
+    for name in made.left_out:
+        click.echo(f"{name} is left out: its value is secret, or only the workspace knows it.", err=True)
+    shown = os.path.relpath(made.path)
+    if call.output.as_json:
+        call.output.json({"path": shown, "left_out": made.left_out})
+    else:
+        call.output.text(f"{shown}\n\nNext:\n  sluice validate --spec {shown}")
 
 
 @command.command("plan", cls=SluiceCommand)

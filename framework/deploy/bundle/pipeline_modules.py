@@ -41,7 +41,7 @@ def module_files(bundle: Bundle, pipeline: Resource | None = None) -> tuple[str,
 def _missing_wheel(bundle: Bundle, pipeline: Resource) -> Iterator[UserError]:
     """Return at most one fault; an environment with any dependency may contain the wheel."""
     spec = pipeline.spec.as_dict()
-    folder = _below(spec.get("root_path") or "", bundle)
+    folder = path_in_bundle(spec.get("root_path") or "", bundle)
     beside = folder is not None and f"{folder}{_FACE}" in bundle.sync
     if beside or (spec.get("environment") or {}).get("dependencies"):
         return
@@ -56,12 +56,12 @@ def _patterns(spec: dict[str, Any], bundle: Bundle) -> Iterator[str]:
     """Return the libraries that are the bundle's own files, as patterns relative to its root."""
     for library in spec.get("libraries") or ():
         named = library.get("glob", {}).get("include") or library.get("file", {}).get("path") or ""
-        inside = _below(named, bundle)
+        inside = path_in_bundle(named, bundle)
         if inside is not None:
             yield "/" + inside.removesuffix("/")
 
 
-def _below(path: str, bundle: Bundle) -> str | None:
+def path_in_bundle(path: str, bundle: Bundle) -> str | None:
     """Return a workspace path relative to the bundle's root, with a slash at the end; None for a path elsewhere."""
     inside = f"{path}/".removeprefix(f"{bundle.file_path.rstrip('/')}/")
     return None if inside == f"{path}/" else inside

@@ -9,6 +9,21 @@ CONDITIONS: dict[str, Condition] = {
         "{path} cannot be read: {cause}.", "Correct the path, or create a project with `sluice init`."
     ),
     "BUNDLE_INVALID_YAML": Condition("{path} is not valid YAML for a bundle: {cause}.", "Correct the file."),
+    "BUNDLE_PIPELINE_UNKNOWN": Condition(
+        "Target {target} has {found}.",
+        "Name one of the pipelines with libraries ({pipelines}), or choose another target with `--target`.",
+    ),
+    "BUNDLE_PIPELINE_WITHOUT_LIBRARIES": Condition(
+        "Pipeline {key} has no `libraries`: Databricks runs it without code of yours.",
+        "Declare copies of a database with `dp.ingest_database` in a pipeline of Sluice's own.",
+    ),
+    "BUNDLE_LIBRARY_ELSEWHERE": Condition(
+        "Pipeline {key} has the library {library}, which is not a file of the bundle.",
+        "Copy it into the bundle, or write a pipeline.yml without it.",
+    ),
+    "BUNDLE_SPEC_EXISTS": Condition(
+        "{path} exists already.", "Run the pipeline with it, delete it, or name another file with `--file`."
+    ),
     "BUNDLE_INCLUDE_MATCHES_NOTHING": Condition(
         "`include` names the file {pattern}, which does not exist.", "Correct the path."
     ),

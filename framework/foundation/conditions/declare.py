@@ -9,7 +9,7 @@ _SESSION = "`{method}` changes the Spark session, which all flows share."
 _TEMP_VIEW = Condition(_SESSION, "Declare the view with `@dp.temporary_view`.")
 _UDF = Condition(
     _SESSION,
-    "Use the function without registering it: wrap it with `pyspark.sql.functions.udf` in the query.",
+    "Write the function in Python, and register it with `spark.udf.register`. `spark` is the global of the module.",
 )
 
 CONDITIONS: dict[str, Condition] = {
@@ -41,7 +41,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INVALID_ARGUMENT.NOT_SQL": Condition(
         _CALL + " cannot be converted to SQL: {reason}.",
-        "Use built-in functions and `col(…)`. If the value needs Python, compute it in the query of the source.",
+        "Use built-in functions and `col(…)`. If the value needs Python, compute it in the query of the source, or "
+        "register the function with `spark.udf.register` and call it in a text.",
     ),
     "DECORATOR_ARGUMENT_NOT_CALLABLE": Condition(
         "@{function} decorates a value of type {actual}; expected a function.",
@@ -106,6 +107,15 @@ CONDITIONS: dict[str, Condition] = {
     "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.REGISTER_UDF": _UDF,
     "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.REGISTER_JAVA_UDF": _UDF,
     "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.REGISTER_JAVA_UDAF": _UDF,
+    "FUNCTION_NAME_BUILT_IN": Condition(
+        "A function is registered by the name `{name}`, which Spark has itself: SQL calls Spark's function.",
+        "Register the function by another name.",
+    ),
+    "FUNCTION_REGISTERED_TWICE": Condition(
+        "The function `{name}` is registered again with another definition; the first one is at {other}. All queries "
+        "of the pipeline find it by this name.",
+        "Register each definition by a name of its own.",
+    ),
     "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.STOP_SESSION": Condition(
         "`{method}` stops the Spark session, which all flows share.",
         "Remove the call. The session stops when the pipeline ends.",

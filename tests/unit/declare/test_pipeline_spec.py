@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,6 +99,17 @@ def test_a_spec_of_sparks_own_runs_as_it_is(tmp_path: Path) -> None:
         "air",
         ["transformations/**"],
     )
+
+
+def test_databricks_automatic_number_of_partitions_is_left_to_spark(tmp_path: Path) -> None:
+    """Spark itself takes a number only; other settings stay."""
+    setting = "spark.sql.shuffle.partitions"
+    text = f"name: p\nspark_conf: {{{setting}: auto, a: auto}}\nconfiguration: {{{setting}: Auto}}\n"
+    found = load_spec(write(tmp_path, text))
+    assert (found.spark_conf, found.configuration) == ((("a", "auto"),), ())
+    assert found.with_parameters({setting: "auto", "b": "1"}).configuration == (("b", "1"),)
+    numbers: dict[str, Any] = {setting: 4, "b": True}  # Spark takes both
+    assert dict(Pipeline(name="p", spark_conf=numbers).spec.spark_conf) == numbers
 
 
 def test_parameters_go_over_the_configuration(tmp_path: Path) -> None:

@@ -54,11 +54,11 @@ def test_a_bare_decorator_registers_a_dataset_and_its_flow_under_the_functions_n
 
 
 def test_a_table_keeps_every_argument(registry: Registry) -> None:
-    """Every argument is registered unchanged."""
+    """Every argument is registered unchanged, but for settings by which Databricks' runtime chooses a value."""
     face.table(
         name="sales.orders",
         comment="All orders.",
-        spark_conf={"b": "2", "a": True},
+        spark_conf={"b": "2", "a": True, "spark.sql.shuffle.partitions": "auto"},
         table_properties={"pipelines.reset.allowed": False},
         path="/data/orders",
         cluster_by=["day"],
