@@ -320,7 +320,8 @@ def test_the_cells_of_a_notebook_are_one_module(project: Project) -> None:
     project.write({"transformations/cells.ipynb": text, "transformations/.ipynb_checkpoints/cells.ipynb": text})
     registry = project.load()
     assert tables(registry) == ["a", "b"]
-    assert [query() for query in registry.queries.values()] == [["é", SPARK]] * 2
+    found: list[Any] = [query() for query in registry.queries.values()]
+    assert found == [["é", SPARK]] * 2
     lines = [each.location.line for each in registry.datasets if each.location is not None]
     assert lines == [line_of(text, f"def {name}():") - 1 for name in "ab"]
 
