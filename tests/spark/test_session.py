@@ -6,6 +6,8 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from framework.foundation.clock import SystemClock
 from framework.foundation.jvm_cache import java_class, private_field, text_map
 from framework.graph.relations import cloned
 from framework.plan.steps import AvailableNow
@@ -20,6 +23,7 @@ from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import StreamTarget, run_stream
 from framework.session.jvm_options import gateway_command
 from framework.session.jvm_process import _pyspark_of_workers
+from framework.session.server.cleaning import Baseline
 from framework.session.spark_session import start_session
 from tests.support.forked_sources import SOURCES, TASKS
 from tests.support.plain_tables import append_rows
@@ -55,6 +59,21 @@ def test_a_session_that_is_active_is_used_and_not_ended(spark: SparkSession) -> 
     assert found.sparkContext is spark.sparkContext
     assert found.sparkContext.master == "local[2]"
     assert derived.range(3).count() == 3
+
+
+def test_a_session_server_begins_while_another_call_to_java_runs(spark: SparkSession) -> None:
+    """Python releases objects that it has collected at any moment; the server looks for calls that still run."""
+    held = java_class("java.util.concurrent.Semaphore")(0)
+    call = threading.Thread(target=held.acquire)
+    call.start()
+    try:
+        while not held.hasQueuedThreads():
+            assert call.is_alive()
+            time.sleep(0.01)
+        Baseline(spark, SystemClock())
+    finally:
+        held.release()
+        call.join()
 
 
 def test_spark_hands_no_events_to_the_listener_of_a_query_that_has_ended(spark: SparkSession, tmp_path: Path) -> None:
