@@ -20,6 +20,7 @@ from types import FrameType
 
 import pyspark
 from pyspark.errors import utils
+from pyspark.sql import SparkSession
 
 _unwanted: ContextVar[bool] = ContextVar("_unwanted", default=False)
 _of_pipeline: ContextVar[bool] = ContextVar("_of_pipeline", default=False)
@@ -29,7 +30,11 @@ _PYSPARK = str(Path(pyspark.__file__).parent)
 
 
 def _is_wanted() -> bool:
-    return not _unwanted.get() and _is_enabled()
+    if _unwanted.get():
+        return False
+    # PySpark reads its setting for the first column of the process. Without an active session it would keep "off".
+    is_unread = utils._enable_debugging_cache is None  # noqa: SLF001 - as above
+    return not (is_unread and SparkSession.getActiveSession() is None) and _is_enabled()
 
 
 def _call_site(depth: int) -> str:

@@ -6,6 +6,7 @@ import builtins
 import re
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from pyspark.errors import ArithmeticException, utils
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from traitlets.config import Config
 
 from framework import Pipeline
@@ -119,6 +122,19 @@ def declare():
     assert location == "Cell In[2]:8", printed
     _, printed = cell("session.range(1).select(F.lit(6) / F.col('id')).collect()")
     assert "line 1 in cell [" in printed  # PySpark's own words stay outside of pipelines
+
+
+def test_the_first_column_of_a_process_may_be_built_without_an_active_session(
+    interpreting: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a thread of the user's own; the errors of later columns name their lines all the same."""
+    monkeypatch.setattr(utils, "_enable_debugging_cache", None)
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(lambda: (SparkSession.getActiveSession(), str(F.lit(1) + 1))).result()[0] is None
+    halves = interpreting.range(1).select(F.lit(6) / F.col("id"))
+    with pytest.raises(ArithmeticException) as caught:
+        halves.collect()
+    assert Path(__file__).name in caught.value.getQueryContext()[0].callSite()
 
 
 def test_an_error_prints_its_paragraph_with_the_cell_and_its_line(cell: Cell) -> None:
