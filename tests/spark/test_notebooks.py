@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from traitlets.config import Config
 
 from framework import Pipeline
+from framework.foundation.jvm_cache import java_class
 
 Cell = Callable[[str], tuple[Any, str]]
 
@@ -125,12 +126,14 @@ def declare():
 
 
 def test_the_first_column_of_a_process_may_be_built_without_an_active_session(
-    interpreting: SparkSession, monkeypatch: pytest.MonkeyPatch
+    interpreting: SparkSession, swap: pytest.MonkeyPatch
 ) -> None:
     """As in a thread of the user's own; the errors of later columns name their lines all the same."""
-    monkeypatch.setattr(utils, "_enable_debugging_cache", None)
+    swap.setattr(utils, "_enable_debugging_cache", None)
+    sessions = java_class("org.apache.spark.sql.classic.SparkSession")
     with ThreadPoolExecutor(1) as thread:
-        assert thread.submit(lambda: (SparkSession.getActiveSession(), str(F.lit(1) + 1))).result()[0] is None
+        # Its thread of Java may be one that another thread of Python had.
+        thread.submit(lambda: (sessions.clearActiveSession(), F.lit(1) + 1)).result()
     halves = interpreting.range(1).select(F.lit(6) / F.col("id"))
     with pytest.raises(ArithmeticException) as caught:
         halves.collect()
