@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from framework.foundation.errors import GraphErrors, UserError
@@ -25,7 +24,6 @@ _ADVICE = {
     "%run": "Make that notebook a Python module, and import it.",
     "%pip": "Install the package in the environment that runs Sluice, and delete the cell.",
 }
-_PYTHON = "%python"
 _OTHER = "Write the cell in Python, or delete it."
 
 
@@ -59,21 +57,15 @@ def python_source(path: Path, content: bytes) -> bytes:
     faults = [fault for cell in cells for fault in _cell_faults(path, cell)]
     if faults:
         raise GraphErrors(faults)
-    return code_of(map(_code, cells)).encode()
+    return code_of(code for cell in cells if (code := cell.code) is not None).encode()
 
 
 def _cell_faults(path: Path, cell: NotebookCell) -> Iterator[UserError]:
     """Yield an error for a cell of another kind than Python, or for each of its lines that Python would not run."""
-    is_other = cell.magic not in {None, _PYTHON}
-    for place in [cell.first] if is_other else _code(cell).commands():
-        yield _unsupported(path, cell.line + place, cell.lines[place].strip())
-
-
-def _code(cell: NotebookCell) -> NotebookCell:
-    """Return a cell of Python code without the line that says so."""
-    if cell.magic != _PYTHON:
-        return cell
-    return replace(cell, lines=("", *cell.lines[cell.first + 1 :]), line=cell.line + cell.first)
+    code = cell.code
+    for place in [cell.first] if code is None else code.commands():
+        shown = code or cell
+        yield _unsupported(path, shown.line + place, shown.lines[place].strip())
 
 
 def _exported_faults(path: Path, text: str) -> Iterator[UserError]:

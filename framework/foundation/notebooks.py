@@ -19,6 +19,7 @@ from framework.foundation.locations import SourceLocation
 SUFFIX = ".ipynb"
 
 _COMMANDS = ("%", "!")
+_PYTHON = "%python"
 _FORMAT = 4
 _SOURCE = '"source": ['
 _DATABRICKS = "application/vnd.databricks.v1+notebook"
@@ -46,6 +47,13 @@ class NotebookCell:
     def first(self) -> int:
         """The place of the first line that is not empty; 0 if all are."""
         return next((place for place, line in enumerate(self.lines) if line.strip()), 0)
+
+    @property
+    def code(self) -> NotebookCell | None:
+        """The cell without a line that only says that it is Python; None if it is of another kind."""
+        if self.magic != _PYTHON:
+            return self if self.magic is None else None
+        return NotebookCell(line=self.line + self.first, lines=("", *self.lines[self.first + 1 :]))
 
     def commands(self) -> Iterator[int]:
         """Yield the places of lines that are commands of the notebook, such as `!ls`, in a cell of Python code."""

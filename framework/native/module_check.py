@@ -34,7 +34,7 @@ def _source(path: Path) -> str:
         cells = notebook_cells(path, path.read_text(encoding="utf-8"))
     except UserError:  # reported when the notebook is run
         return ""
-    return code_of(cell for cell in cells if cell.magic is None)
+    return code_of(code for cell in cells if (code := cell.code) is not None)
 
 
 def face_import(path: Path) -> SourceLocation | None:

@@ -329,7 +329,13 @@ def test_the_cells_of_a_notebook_are_one_module(project: Project) -> None:
 def test_an_error_in_a_notebook_has_the_line_of_the_file(project: Project) -> None:
     """So have the cells that are no Python, and lines that are commands of the notebook; other layouts count code."""
     cells = ["import sys\n", "text = '''\n%sql is text\n'''\n", "# text", "ok = 1\n\n1/0\n"]
-    others = ["%sql\nSELECT 1\n", "import sys\n%matplotlib inline\n  !ls\n", "%%bash\nls\n", "%pip install x\n"]
+    others = [
+        "%sql\nSELECT 1\n",
+        "import sys\n%matplotlib inline\n  !ls\n",
+        "%%bash\nls\n",
+        "%pip install x\n",
+        "\n%python\n!pwd\n",
+    ]
     files = {
         "a.ipynb": notebook(*cells), "b.ipynb": notebook(*cells, indent=None), "c.ipynb": notebook(*others),
         "d.ipynb": notebook("x = (\n", "y = 1\n"), "e.ipynb": notebook("x = 1", language="sql"), "f.ipynb": "{",
@@ -338,7 +344,7 @@ def test_an_error_in_a_notebook_has_the_line_of_the_file(project: Project) -> No
     project.write({f"transformations/{name}": text for name, text in files.items()})
     places = {
         "a": [line_of(files["a.ipynb"], "1/0")], "b": [7], "d": [line_of(files["d.ipynb"], "x = (")], "e": [1],
-        "c": [line_of(files["c.ipynb"], each) for each in ("%sql", "%matplotlib inline", "!ls", "%%bash", "%pip")],
+        "c": [line_of(files["c.ipynb"], each) for each in ("%sql", "%matplotlib", "!ls", "%%bash", "%pip", "!pwd")],
         "f": [1], "g": [1],
     }  # fmt: skip
     conditions = dict.fromkeys("abd", "MODULE_FAILED") | dict.fromkeys("efg", "NOTEBOOK_UNREADABLE")

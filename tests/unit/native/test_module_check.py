@@ -56,13 +56,13 @@ def test_a_module_s_faults_are_these(source: str) -> None:
 
 def test_a_notebook_is_checked_as_its_cells_run(tmp_path: Path) -> None:
     """A fault has the line of the file; a file that is no notebook is a fault of the run."""
-    code = ["import dlt\n", "dlt.auto_cdc_flow"]
+    code = ["%python\n", "import dlt\n", "dlt.auto_cdc_flow"]
     cells = [{"cell_type": "code", "source": source} for source in (["%sql\n", "SELECT 1"], code)]
     (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}, indent=1), encoding="utf-8")
     (tmp_path / "b.ipynb").write_text("{}", encoding="utf-8")
     faults = files_faults([tmp_path / "a.ipynb", tmp_path / "b.ipynb"])
     assert [(fault.condition, fault.location and fault.location.line) for fault in faults] == [
-        ("NATIVE_FUNCTION_OURS", 14)
+        ("NATIVE_FUNCTION_OURS", 15)
     ]
 
 
