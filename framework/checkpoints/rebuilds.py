@@ -76,16 +76,6 @@ class RebuildStore:
         is_older = rebuild.number <= _published(GenerationStore(self._storage).list_of(dataset))
         return replace(rebuild, finished=True) if is_older else rebuild
 
-    def last_number(self, dataset: QualifiedName, manifests: Iterable[Manifest]) -> int:
-        """Return the highest number ever assigned to a rebuild; 0 for none.
-
-        Args:
-            dataset: the dataset.
-            manifests: of its flows, which have the numbers if the file is gone.
-        """
-        rebuild = self.read(dataset)
-        return max(0 if rebuild is None else rebuild.number, _published(manifests))
-
     def write(self, dataset: QualifiedName, rebuild: Rebuild) -> None:
         """Replace the stored rebuild."""
         self._storage.write_text(self._path(dataset), json.dumps(asdict(rebuild)))
@@ -132,6 +122,16 @@ def last_refresh(manifest: Manifest) -> Generation | None:
         and not manifest.is_undone(each.number)
     ]
     return max(published, key=lambda each: each.number, default=None)
+
+
+def last_number(rebuild: Rebuild | None, manifests: Iterable[Manifest]) -> int:
+    """Return the highest number ever assigned to a rebuild of a dataset; 0 for none.
+
+    Args:
+        rebuild: its last rebuild.
+        manifests: of its flows, which have the numbers if the file of the rebuild is gone.
+    """
+    return max(0 if rebuild is None else rebuild.number, _published(manifests))
 
 
 def _published(manifests: Iterable[Manifest]) -> int:

@@ -10,7 +10,7 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
 from framework.checkpoints.operators import read_query
-from framework.checkpoints.rebuilds import Rebuild, RebuildStore
+from framework.checkpoints.rebuilds import Rebuild, RebuildStore, last_number
 from framework.checkpoints.roll_back import last_kept, written_since
 from framework.checkpoints.snapshots import SnapshotStore
 from framework.checkpoints.table_marks import read_mark
@@ -120,7 +120,7 @@ class StateReader:
             computed_from=computed_from,
             append_only=tip is not None and tip.is_append_only,
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
-            last_rebuild=RebuildStore(self.storage).last_number(name, manifests),
+            last_rebuild=last_number(rebuild, manifests),
             keeps_history=rebuild is not None and rebuild.is_building and rebuild.backup is not None,
             left_columns=left_columns(dataset, tip),
         )

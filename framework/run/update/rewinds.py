@@ -37,7 +37,7 @@ from pyspark.sql import functions as F
 from framework.cdc.delta.transaction_identifiers import CONFLICTS, USER_METADATA
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_offsets
-from framework.checkpoints.rebuilds import Rebuild, RebuildStore
+from framework.checkpoints.rebuilds import Rebuild, RebuildStore, last_number
 from framework.checkpoints.reset_requests import ResetRequests
 from framework.checkpoints.rewinds import RewindStore, RewoundFlow, RewoundTable, StoredRewind
 from framework.checkpoints.table_marks import read_mark, write_mark
@@ -200,7 +200,7 @@ class Rewinds:
         last = marks.read(name)
         if last is None or last.finished:
             identifier = "" if last is None else last.identifier
-            number = marks.last_number(name, GenerationStore(self.store.storage).list_of(name)) + 1
+            number = last_number(last, GenerationStore(self.store.storage).list_of(name)) + 1
             marks.write(name, Rebuild(number=number, identifier=identifier))
 
     def _copy(self, flow: RewoundFlow, restored: Mapping[str, int]) -> None:
