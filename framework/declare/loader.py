@@ -19,6 +19,7 @@ from framework.declare.pipeline_spec import Library, PipelineSpec
 from framework.declare.registry import Registry, registering
 from framework.declare.session_global import namespace_of
 from framework.declare.shims import shimmed
+from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.notebooks import SUFFIX
@@ -85,13 +86,12 @@ class _Loading:
         self.errors: list[SluiceError] = []
 
     def file(self, path: Path) -> None:
-        """Run one file with the runner for its suffix."""
-        run = _RUNNERS.get(path.suffix)
-        if run is None:
+        """Run one file."""
+        if path.suffix not in _SOURCES:
             self.errors.append(_unsupported(path))
             return
         with self._gathering(str(path)):
-            run(path, self.neighbours)
+            _run(path, self.neighbours)
 
     def function(self, function: Callable[[], object]) -> None:
         """Call a function that contains declarations."""
@@ -157,15 +157,13 @@ def _files(spec: PipelineSpec, root: Path | None, modules: Sequence[Module]) -> 
     return list(dict.fromkeys(found))
 
 
-def _run_python(path: Path, neighbours: Neighbours) -> None:
-    """Run a Python file as a module with a unique name, because files of two folders may have equal names."""
+def _run(path: Path, neighbours: Neighbours) -> None:
+    """Run a file as a module with a unique name, because files of two folders may have equal names."""
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     neighbours.run(path, f"sluice_module_{digest}_{path.stem}")
 
 
-_RUNNERS: dict[str, Callable[[Path, Neighbours], None]] = {".py": _run_python, SUFFIX: _run_python}
-_LATER = {".sql": "SQL files are not supported yet"}
-_SOURCES = frozenset(_RUNNERS) | frozenset(_LATER)
+_SOURCES = (".py", SUFFIX, SQL_SUFFIX)
 
 
 def _unsupported(path: Path) -> UserError:
@@ -173,8 +171,7 @@ def _unsupported(path: Path) -> UserError:
         "PIPELINE_UNSUPPORTED_DEFINITIONS_FILE_EXTENSION",
         location=SourceLocation(file=str(path), line=1),
         path=path,
-        reason=_LATER.get(path.suffix, "its file extension is not supported"),
-        supported=", ".join(_RUNNERS),
+        supported=", ".join(_SOURCES),
     )
 
 

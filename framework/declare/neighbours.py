@@ -19,6 +19,8 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from framework.declare.notebook_source import python_source
+from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
+from framework.declare.sql.source import python_code
 from framework.declare.pipeline_modules import PipelineLoader, PipelineModule
 from framework.declare.registered_functions import RegisteredFunctions, accepting
 from framework.declare.seen_session import seeing
@@ -190,9 +192,14 @@ class _Loader(PipelineLoader):
             raise
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compile the current content of the file; its cells must all be Python."""
+        """Compile the current content of the file: Python, a notebook whose cells are all Python, or SQL."""
         path = self.get_filename(fullname)
-        return self.source_to_code(python_source(Path(path), self.get_data(path)), path)
+        return self.source_to_code(self._source(Path(path), self.get_data(path)), path)
+
+    def _source(self, path: Path, content: bytes) -> bytes:
+        if path.suffix == SQL_SUFFIX:
+            return python_code(path, content, lambda key: self.neighbours.spark.conf.get(key, None))
+        return python_source(path, content)
 
 
 def _module_names(folder: Path) -> Iterator[str]:

@@ -146,12 +146,24 @@ CONDITIONS: dict[str, Condition] = {
         "{module!r} is not a module of a pipeline.", "Pass the path of a file, an imported module, or a function."
     ),
     "PIPELINE_UNSUPPORTED_DEFINITIONS_FILE_EXTENSION": Condition(
-        "{path} cannot be loaded: {reason}.", "Use {supported} files, or remove the file from `libraries`."
+        "{path} cannot be loaded: its file extension is not supported.", "Use {supported} files, or remove the file from `libraries`."
     ),
     "NOTEBOOK_CELL_UNSUPPORTED": Condition("A cell of the notebook {path} is not run: {cell}", "{advice}"),
     "NOTEBOOK_UNREADABLE": Condition(
         "The notebook {path} cannot be read: {problem}.",
         "Save it as a Python notebook in version 4 of Jupyter's format, or as a `.py` file.",
+    ),
+    "PARSE_SYNTAX_ERROR": Condition("Syntax error in a SQL file at {near}.", "Write {expected} here."),
+    "SQL_PARAMETER_UNDEFINED": Condition(
+        "The parameter `${{{name}}}` has no value.",
+        "Add it to `configuration` in the pipeline spec, or write SET {name} = value before the statement.",
+    ),
+    "PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR": Condition(
+        "A SQL file of a pipeline can't have {statement}.", "{advice}"
+    ),
+    "CREATE_VIEW_COLUMN_ARITY_MISMATCH": Condition(
+        "The statement names {named} columns, and its query returns {returned}.",
+        "Name each column of the query, or none.",
     ),
     "PIPELINE_WITHOUT_SOURCES": Condition(
         "`libraries` of pipeline {name} matches no file.", "Add modules under {root}, or correct `libraries`."

@@ -1,0 +1,1 @@
+"""SQL files: their statements declare what decorators declare."""

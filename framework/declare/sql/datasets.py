@@ -1,0 +1,268 @@
+"""`CREATE STREAMING TABLE`, `CREATE MATERIALIZED VIEW` and `CREATE TEMPORARY VIEW`, as calls of Python's interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from framework.declare.sql.cursor import Cursor
+from framework.declare.sql.flows import auto_cdc_call, unsupported
+from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery
+from framework.declare.specs import Pairs, ViolationAction
+from framework.foundation.errors import UserError
+
+_CLAUSES = (
+    ("USING",), ("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("LOCATION",), ("COMMENT",), ("TBLPROPERTIES",),
+    ("REFRESH", "POLICY"), ("WITH",), ("FLOW",), ("AS",),
+)  # fmt: skip
+_NO_COLUMN = (("CONSTRAINT",), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"))
+_GROUPS = {
+    ViolationAction.WARN: "expect_all",
+    ViolationAction.DROP: "expect_all_or_drop",
+    ViolationAction.FAIL: "expect_all_or_fail",
+}
+_KINDS = (
+    (("MATERIALIZED", "VIEW"), "materialized_view"),
+    (("STREAMING", "TABLE"), "create_streaming_table"),
+    (("STREAMING", "LIVE", "TABLE"), "create_streaming_table"),
+    (("INCREMENTAL", "LIVE", "TABLE"), "create_streaming_table"),
+    (("LIVE", "TABLE"), "materialized_view"),
+    (("LIVE", "VIEW"), "temporary_view"),
+    (("STREAMING", "LIVE", "VIEW"), "temporary_view"),
+    (("INCREMENTAL", "LIVE", "VIEW"), "temporary_view"),
+)
+_ELSEWHERE = {
+    "VIEW": "Write CREATE TEMPORARY VIEW for a view of the pipeline only, or CREATE MATERIALIZED VIEW.",
+    "TABLE": "Write CREATE STREAMING TABLE or CREATE MATERIALIZED VIEW.",
+    "FUNCTION": "Write the function in a Python module, and register it with `spark.udf.register`.",
+}
+_NOT_HERE = {
+    ("SCHEDULE",): "Delete the clause, and schedule `sluice run`.",
+    ("TRIGGER",): "Delete the clause, and schedule `sluice run`.",
+    ("DEFAULT", "COLLATION"): "Delete the clause.",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class _Columns:
+    """The columns and constraints in the parentheses after a name."""
+
+    schema: list[str] = field(default_factory=list)
+    labels: list[tuple[str, str | None]] = field(default_factory=list)
+    expectations: list[SqlExpectation] = field(default_factory=list)
+
+
+def dataset_calls(cursor: Cursor, settings: Pairs) -> Iterator[SqlCall]:
+    """Yield the calls for a statement, after its CREATE.
+
+    Args:
+        cursor: the tokens after CREATE.
+        settings: the settings of Spark for the flows of the dataset.
+
+    Raises:
+        UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR, DUPLICATE_EXPECTATION.
+    """
+    line, location = cursor.line, cursor.location
+    if cursor.accept("OR", "REPLACE"):
+        raise unsupported("CREATE OR REPLACE", location, "Write CREATE OR REFRESH.")
+    cursor.accept("OR", "REFRESH")
+    function, is_private = _kind(cursor)
+    cursor.accept("IF", "NOT", "EXISTS")
+    arguments: dict[str, Argument] = {"name": cursor.name()}
+    columns = _columns(cursor.inside()) if cursor.is_at_symbol("(") else _Columns()
+    if function == "temporary_view" and columns.schema:
+        cursor.fail("columns without types in a view")
+    if is_private:
+        arguments["private"] = True
+    if columns.schema:
+        arguments["schema"] = ", ".join(columns.schema)
+    arguments.update(_clauses(cursor))
+    if function == "create_streaming_table":
+        yield from _streaming_table(cursor, line, arguments, columns, settings)
+        return
+    if settings:
+        arguments["spark_conf"] = dict(settings)
+    cursor.expect("AS")
+    query = _query(cursor, columns)
+    if function == "temporary_view":
+        arguments = {name: value for name, value in arguments.items() if name in {"name", "comment", "spark_conf"}}
+    yield SqlCall(
+        function=function, line=line, arguments=tuple(arguments.items()),
+        expectations=tuple(columns.expectations), query=query,
+    )  # fmt: skip
+
+
+def _kind(cursor: Cursor) -> tuple[str, bool]:
+    """Read the kind of a dataset; return the function that declares it, and whether it is private."""
+    location = cursor.location
+    is_private = cursor.accept("PRIVATE")
+    is_temporary = not is_private and (cursor.accept("TEMPORARY") or cursor.accept("TEMP"))
+    if is_temporary and cursor.accept("VIEW"):
+        return "temporary_view", False
+    for words, function in _KINDS:
+        if cursor.accept(*words):
+            return function, is_private or is_temporary
+    for word, advice in _ELSEWHERE.items():
+        if cursor.accept(word):
+            raise unsupported(f"CREATE {word}", location, advice)
+    cursor.fail("STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW or FLOW")
+
+
+def _streaming_table(
+    cursor: Cursor, line: int, arguments: dict[str, Argument], columns: _Columns, settings: Pairs
+) -> Iterator[SqlCall]:
+    """Yield the calls for a streaming table and its flow, if the statement has one."""
+    for action, group in _GROUPS.items():
+        chosen = {each.name: each.condition for each in columns.expectations if each.action is action}
+        if chosen:
+            arguments[group] = chosen
+    name = arguments["name"]
+    assert isinstance(name, str)
+    yield SqlCall(function="create_streaming_table", line=line, arguments=tuple(arguments.items()))
+    if cursor.at_end():
+        if columns.labels:
+            cursor.fail("AS, because the columns have no types")
+        return
+    flow: dict[str, Argument] = {"target": name, "name": name}
+    if settings:
+        flow["spark_conf"] = dict(settings)
+    flow_line = cursor.line
+    if cursor.accept("FLOW"):
+        if cursor.accept("AUTO", "CDC"):
+            yield auto_cdc_call(cursor, flow_line, flow)
+            return
+        location = cursor.location
+        if cursor.accept("REPLACE", "WHERE"):
+            raise unsupported("FLOW REPLACE WHERE", location, "Write a materialized view, or an AUTO CDC flow.")
+        cursor.expect("INSERT")
+        if cursor.accept("ONCE"):
+            flow["once"] = True
+        cursor.expect("BY", "NAME")
+    else:
+        cursor.expect("AS")
+    yield SqlCall(
+        function="append_flow", line=flow_line, arguments=tuple(flow.items()), query=_query(cursor, columns)
+    )  # fmt: skip
+
+
+def _query(cursor: Cursor, columns: _Columns) -> SqlQuery:
+    line = cursor.line
+    return SqlQuery(text=cursor.until(), line=line, labels=tuple(columns.labels))
+
+
+def _columns(cursor: Cursor) -> _Columns:
+    """Read the columns and constraints of a dataset."""
+    found = _Columns()
+    for item in cursor.items():
+        if item.is_at("CONSTRAINT"):
+            _read_constraint(item, found)
+        elif any(item.is_at(*words) for words in _NO_COLUMN):
+            found.schema.append(item.until())
+        else:
+            _read_column(item, found)
+    if found.schema and found.labels:
+        cursor.fail("either a type for each column, or for none")
+    return found
+
+
+def _read_constraint(item: Cursor, found: _Columns) -> None:
+    line, location = item.line, item.location
+    item.accept("CONSTRAINT")
+    name = item.identifier()
+    if not item.accept("EXPECT"):
+        advice = "Delete the constraint: it is not checked. `CONSTRAINT … EXPECT` checks each row."
+        raise unsupported(f"CONSTRAINT {name} {item.until().split()[0].upper()}", location, advice)
+    condition = item.until([("ON", "VIOLATION")])
+    action = ViolationAction.WARN
+    if item.accept("ON", "VIOLATION"):
+        action = ViolationAction.FAIL if item.accept("FAIL", "UPDATE") else ViolationAction.DROP
+        if action is ViolationAction.DROP:
+            item.expect("DROP", "ROW")
+    item.finish()
+    other = next((each for each in found.expectations if each.name == name), None)
+    if other is not None:
+        raise UserError("DUPLICATE_EXPECTATION", location=location, name=name, other=f"line {other.line}")
+    found.expectations.append(SqlExpectation(name=name, condition=condition, action=action, line=line))
+
+
+def _read_column(item: Cursor, found: _Columns) -> None:
+    """Read a column with its type, as text, or a column with its name only and a comment."""
+    rest = item.copy()
+    name = rest.identifier()
+    if rest.at_end() or rest.is_at("COMMENT"):
+        found.labels.append((name, rest.string() if rest.accept("COMMENT") else None))
+        rest.finish()
+    else:
+        found.schema.append(item.until())
+
+
+def _clauses(cursor: Cursor) -> dict[str, Argument]:
+    """Read the clauses of a dataset up to its flow or query."""
+    found: dict[str, Argument] = {}
+    while not (cursor.at_end() or cursor.is_at("AS") or cursor.is_at("FLOW")):
+        for words, advice in _NOT_HERE.items():
+            if cursor.is_at(*words):
+                raise unsupported(" ".join(words), cursor.location, advice)
+        clause = next((words for words in _READERS if cursor.is_at(*words)), None)
+        if clause is None:
+            cursor.fail("a clause of the dataset, or AS and a query")
+        place = cursor.copy()
+        cursor.accept(*clause)
+        read = _READERS[clause](cursor)
+        if read.keys() & found.keys():
+            place.fail("each clause once")
+        found.update(read)
+    return found
+
+
+def _partitions(cursor: Cursor) -> dict[str, Argument]:
+    return {"partition_cols": names(cursor.inside())}
+
+
+def _clusters(cursor: Cursor) -> dict[str, Argument]:
+    if cursor.accept("AUTO"):
+        return {"cluster_by_auto": True}
+    return {"cluster_by": [] if cursor.accept("NONE") else names(cursor.inside())}
+
+
+def _properties(cursor: Cursor) -> dict[str, Argument]:
+    found: dict[str, str] = {}
+    for item in cursor.inside().items():
+        key = item.string() if item.is_at_string() else item.name().replace("`", "")
+        item.accept_symbol("=")
+        found[key] = item.string() if item.is_at_string() else item.until()
+        item.finish()
+    return {"table_properties": found}
+
+
+def _policy(cursor: Cursor) -> dict[str, Argument]:
+    if cursor.accept("INCREMENTAL", "STRICT"):
+        return {"refresh_policy": "incremental_strict"}
+    return {"refresh_policy": cursor.identifier()}
+
+
+def _row_filter(cursor: Cursor) -> dict[str, Argument]:
+    if not cursor.is_at("ROW", "FILTER"):
+        cursor.fail("ROW FILTER")
+    return {"row_filter": cursor.until(_CLAUSES)}
+
+
+_READERS: dict[tuple[str, ...], Callable[[Cursor], dict[str, Argument]]] = {
+    ("USING",): lambda cursor: {"format": cursor.identifier()},
+    ("PARTITIONED", "BY"): _partitions,
+    ("CLUSTER", "BY"): _clusters,
+    ("LOCATION",): lambda cursor: {"path": cursor.string()},
+    ("COMMENT",): lambda cursor: {"comment": cursor.string()},
+    ("TBLPROPERTIES",): _properties,
+    ("REFRESH", "POLICY"): _policy,
+    ("WITH",): _row_filter,
+}
+
+
+def names(cursor: Cursor) -> list[str]:
+    """Read names of columns between commas; each without its backticks."""
+    found = []
+    for item in cursor.items():
+        found.append(item.identifier())
+        item.finish()
+    return found

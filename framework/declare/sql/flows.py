@@ -1,0 +1,135 @@
+"""`CREATE FLOW` and `AUTO CDC INTO`, as calls of Python's interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from framework.declare.specs import Pairs
+from framework.declare.sql.cursor import Cursor
+from framework.declare.sql.statements import Argument, SqlCall, SqlQuery
+from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
+
+_CLAUSES = (
+    ("KEYS",), ("WHERE",), ("IGNORE", "NULL"), ("APPLY", "AS"), ("SEQUENCE", "BY"), ("SYSTEM", "SEQUENCE"),
+    ("COLUMNS",), ("STORED", "AS"), ("TRACK", "HISTORY"),
+)  # fmt: skip
+
+
+def unsupported(statement: str, location: SourceLocation, advice: str) -> UserError:
+    """Return the error for a statement or a clause that declares nothing that Sluice knows."""
+    return UserError(
+        "PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR", location=location, statement=statement, advice=advice
+    )
+
+
+def flow_call(cursor: Cursor, settings: Pairs) -> SqlCall:
+    """Return the call for a statement, after its CREATE FLOW.
+
+    Args:
+        cursor: the tokens after CREATE FLOW.
+        settings: the settings of Spark for the flow.
+
+    Raises:
+        UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR.
+    """
+    line = cursor.line
+    arguments: dict[str, Argument] = {"name": cursor.name()}
+    if cursor.accept("COMMENT"):
+        arguments["comment"] = cursor.string()
+    cursor.expect("AS")
+    if settings:
+        arguments["spark_conf"] = dict(settings)
+    if cursor.accept("AUTO", "CDC") or cursor.accept("APPLY", "CHANGES"):
+        return change_call(cursor, line, arguments)
+    cursor.expect("INSERT", "INTO")
+    if cursor.accept("ONCE"):
+        arguments["once"] = True
+    arguments["target"] = cursor.name()
+    cursor.accept("BY", "NAME")
+    query = SqlQuery(line=cursor.line, text=cursor.until())
+    return SqlCall(function="append_flow", line=line, arguments=tuple(arguments.items()), query=query)
+
+
+def change_call(cursor: Cursor, line: int, arguments: Mapping[str, Argument]) -> SqlCall:
+    """Return the call for what follows on AUTO CDC or APPLY CHANGES: `INTO target FROM …`."""
+    is_once = cursor.accept("ONCE")
+    cursor.expect("INTO")
+    is_once = cursor.accept("ONCE") or is_once
+    target = cursor.name()
+    return auto_cdc_call(
+        cursor, line, {"name": target, **arguments, "target": target, **({"once": True} if is_once else {})}
+    )
+
+
+def auto_cdc_call(cursor: Cursor, line: int, arguments: Mapping[str, Argument]) -> SqlCall:
+    """Return the call for an AUTO CDC flow, from its FROM on.
+
+    Raises:
+        UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR.
+    """
+    found = dict(arguments)
+    cursor.expect("FROM")
+    query = SqlQuery(line=cursor.line, text=f"SELECT * FROM {cursor.until(_CLAUSES)}")
+    while not cursor.at_end():
+        place = cursor.copy()
+        clause = next((words for words in _READERS if cursor.accept(*words)), None)
+        if clause is None:
+            cursor.fail("a clause of AUTO CDC")
+        read = _READERS[clause](cursor)
+        if read.keys() & found.keys():
+            place.fail("each clause once")
+        found.update(read)
+    for name, clause in (("keys", "KEYS (…)"), ("sequence_by", "SEQUENCE BY")):
+        if name not in found:
+            cursor.fail(clause)
+    return SqlCall(function="auto_cdc_flow", line=line, arguments=tuple(found.items()), query=query)
+
+
+def _selected(cursor: Cursor, argument: str, excepted: str) -> dict[str, Argument]:
+    """Read columns: a list, or `* EXCEPT (…)`."""
+    if not cursor.accept_symbol("*"):
+        return {argument: _texts(cursor.inside() if cursor.is_at_symbol("(") else cursor.part(_CLAUSES))}
+    if cursor.accept("EXCEPT"):
+        return {excepted: _texts(cursor.inside())}
+    return {}
+
+
+def _texts(cursor: Cursor) -> list[str]:
+    return [item.until() for item in cursor.items()]
+
+
+def _nulls(cursor: Cursor) -> dict[str, Argument]:
+    if not cursor.accept("ON"):
+        return {"ignore_null_updates": True}
+    chosen = _selected(cursor, "ignore_null_updates_column_list", "ignore_null_updates_except_column_list")
+    return chosen or {"ignore_null_updates": True}
+
+
+def _type(cursor: Cursor) -> dict[str, Argument]:
+    location = cursor.location
+    if cursor.accept("BITEMPORAL"):
+        raise unsupported("STORED AS BITEMPORAL", location, "Write SCD TYPE 1 or SCD TYPE 2.")
+    cursor.expect("SCD", "TYPE")
+    return {"stored_as_scd_type": cursor.identifier()}
+
+
+def _system_sequence(cursor: Cursor) -> dict[str, Argument]:
+    raise unsupported("SYSTEM SEQUENCE BY", cursor.location, "Delete the clause, and write SEQUENCE BY only.")
+
+
+_READERS: dict[tuple[str, ...], Callable[[Cursor], dict[str, Argument]]] = {
+    ("KEYS",): lambda cursor: {"keys": _texts(cursor.inside())},
+    ("WHERE",): lambda cursor: {"where": cursor.until(_CLAUSES)},
+    ("IGNORE", "NULL", "UPDATES"): _nulls,
+    ("APPLY", "AS", "DELETE", "WHEN"): lambda cursor: {"apply_as_deletes": cursor.until(_CLAUSES)},
+    ("APPLY", "AS", "TRUNCATE", "WHEN"): lambda cursor: {"apply_as_truncates": cursor.until(_CLAUSES)},
+    ("SEQUENCE", "BY"): lambda cursor: {"sequence_by": cursor.until(_CLAUSES)},
+    ("SYSTEM", "SEQUENCE", "BY"): _system_sequence,
+    ("COLUMNS", "TO", "UPDATE"): lambda cursor: {"columns_to_update": cursor.until(_CLAUSES)},
+    ("COLUMNS",): lambda cursor: _selected(cursor, "column_list", "except_column_list"),
+    ("STORED", "AS"): _type,
+    ("TRACK", "HISTORY", "ON"): lambda cursor: _selected(
+        cursor, "track_history_column_list", "track_history_except_column_list"
+    ),
+}

@@ -1,0 +1,101 @@
+"""The statements of a SQL text, in their order, as calls of Python's interface."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from framework.declare.sql.cursor import PARAMETER, Cursor
+from framework.declare.sql.datasets import dataset_calls
+from framework.declare.sql.flows import change_call, flow_call, unsupported
+from framework.declare.sql.statements import SqlCall
+from framework.declare.sql.tokens import UnclosedTextError, statements, tokens
+from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
+
+_SETTING = re.compile(r"SET\s+(?P<key>`[^`]+`|'[^']+'|[\w.\-]+)\s*=\s*(?P<value>.+)", re.DOTALL | re.IGNORECASE)
+_ADVICE = {
+    "SET": "Write SET key = value, or `configuration` or `spark_conf` in the pipeline spec.",
+    "USE": "Write `catalog` and `schema` in the pipeline spec, and full names for tables of others.",
+    "SELECT": "Declare a dataset with the query.",
+    "INSERT": "Write CREATE FLOW … AS INSERT INTO a streaming table.",
+}
+_OF_SPARK = "spark."
+_OTHER = "A SQL file has only CREATE STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW and FLOW, and SET."
+
+
+@dataclass(slots=True, kw_only=True)
+class SqlScript:
+    """A SQL text whose statements are read one by one.
+
+    Args:
+        file: the file with the text.
+        value_of: returns the value of a parameter of the pipeline; None if it has none.
+        settings: what the statements SET so far.
+        faults: the faults of statements so far.
+    """
+
+    file: str
+    value_of: Callable[[str], str | None]
+    settings: dict[str, str] = field(default_factory=dict)
+    faults: list[UserError] = field(default_factory=list)
+
+    def calls(self, text: str, line: int) -> Iterator[SqlCall]:
+        """Yield the calls for a text; faulty statements are left out.
+
+        Args:
+            text: statements, with a semicolon after each.
+            line: the line of the file where the text begins.
+        """
+        try:
+            found = list(statements(text))
+        except UnclosedTextError as error:
+            self.faults.append(self._unclosed(text, line, error))
+            return
+        for statement in found:
+            start, end = statement[0].start, statement[-1].end
+            try:
+                yield from self._statement(text[start:end], line + text.count("\n", 0, start))
+            except UserError as error:
+                self.faults.append(error)
+
+    def _statement(self, written: str, line: int) -> Iterator[SqlCall]:
+        """Yield the calls for one statement.
+
+        Raises:
+            UserError: PARSE_SYNTAX_ERROR, SQLPARAMETER_UNDEFINED, DUPLICATE_EXPECTATION, or
+                PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR.
+        """
+        text = PARAMETER.sub(self._value, written)
+        setting = _SETTING.fullmatch(text)
+        if setting is not None:
+            self.settings[setting["key"].strip("`'")] = setting["value"].strip().strip("`")
+            return
+        try:
+            cursor = Cursor(self.file, text, line, tuple(tokens(text)))
+        except UnclosedTextError as error:
+            raise self._unclosed(text, line, error) from None
+        cursor.check_parameters()
+        settings = tuple((key, value) for key, value in self.settings.items() if key.startswith(_OF_SPARK))
+        if cursor.accept("CREATE", "FLOW"):
+            yield flow_call(cursor, settings)
+        elif cursor.accept("CREATE"):
+            yield from dataset_calls(cursor, settings)
+        elif cursor.accept("APPLY", "CHANGES") or cursor.accept("AUTO", "CDC"):
+            yield change_call(cursor, line, {"spark_conf": dict(settings)} if settings else {})
+        else:
+            word = text.split(maxsplit=1)[0].upper()
+            raise unsupported(word, cursor.location, _ADVICE.get(word, _OTHER))
+        cursor.finish()
+
+    def _value(self, match: re.Match[str]) -> str:
+        """Return the value of a parameter; itself if it has none."""
+        found = self.settings.get(match[1])
+        found = self.value_of(match[1]) if found is None else found
+        return match[0] if found is None else found
+
+    def _unclosed(self, text: str, line: int, error: UnclosedTextError) -> UserError:
+        location = SourceLocation(file=self.file, line=line + text.count("\n", 0, error.start))
+        near, expected = f"a {error.kind} that begins here", "its end"
+        return UserError("PARSE_SYNTAX_ERROR", location=location, near=near, expected=expected)

@@ -1,0 +1,53 @@
+"""What a statement of a SQL file declares, as frozen values: the calls of Python's interface that declare the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework.declare.specs import ViolationAction
+
+Argument = str | bool | list[str] | dict[str, str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlQuery:
+    """The query of a dataset or a flow.
+
+    Args:
+        text: its text.
+        line: the line of the file where it begins.
+        labels: the names and comments of its columns; () for its own.
+    """
+
+    text: str
+    line: int
+    labels: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlExpectation:
+    """A `CONSTRAINT … EXPECT` of a dataset."""
+
+    name: str
+    condition: str
+    action: ViolationAction
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlCall:
+    """A call of a function that declares a dataset or a flow.
+
+    Args:
+        function: its name in `framework.pipelines`.
+        line: the line of the file where the statement begins.
+        arguments: its arguments by name, without those that have their defaults.
+        expectations: the expectations of the dataset, each with its own line.
+        query: what the function decorates; None if it decorates nothing.
+    """
+
+    function: str
+    line: int
+    arguments: tuple[tuple[str, Argument], ...]
+    expectations: tuple[SqlExpectation, ...] = ()
+    query: SqlQuery | None = None
