@@ -19,8 +19,6 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from framework.declare.notebook_source import python_source
-from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
-from framework.declare.sql.source import python_code
 from framework.declare.pipeline_modules import PipelineLoader, PipelineModule
 from framework.declare.registered_functions import RegisteredFunctions, accepting
 from framework.declare.seen_session import seeing
@@ -192,14 +190,13 @@ class _Loader(PipelineLoader):
             raise
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compile the current content of the file: Python, a notebook whose cells are all Python, or SQL."""
+        """Compile the current content of the file, of any kind that a pipeline may have."""
         path = self.get_filename(fullname)
-        return self.source_to_code(self._source(Path(path), self.get_data(path)), path)
+        return self.source_to_code(python_source(Path(path), self.get_data(path), self._value_of), path)
 
-    def _source(self, path: Path, content: bytes) -> bytes:
-        if path.suffix == SQL_SUFFIX:
-            return python_code(path, content, lambda key: self.neighbours.spark.conf.get(key, None))
-        return python_source(path, content)
+    def _value_of(self, key: str) -> str | None:
+        found: str | None = self.neighbours.spark.conf.get(key, None)
+        return found
 
 
 def _module_names(folder: Path) -> Iterator[str]:

@@ -1,26 +1,30 @@
-"""Notebooks as modules: `.ipynb` files, and `.py` files that Databricks exports.
+"""Files of a pipeline as Python modules: notebooks (`.ipynb`, and files that Databricks exports), and SQL files.
 
-In the latter, cells of other kinds are comments: Python would pass over them without a word, and with them over the
-datasets of SQL cells.
+In an exported notebook, cells of other kinds are comments: Python would pass over them without a word, and with them
+over the datasets of SQL cells.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
+from framework.declare.sql.source import ValueOf, sql_module
 from framework.foundation.errors import GraphErrors, UserError
 from framework.foundation.locations import SourceLocation
-from framework.foundation.notebooks import SUFFIX, NotebookCell, code_of, notebook_cells
+from framework.foundation.notebooks import SUFFIX as NOTEBOOK_SUFFIX
+from framework.foundation.notebooks import NotebookCell, code_of, notebook_cells
 
-_FIRST_LINE = "# Databricks notebook source"
-_CELL = re.compile(r"# COMMAND -+\s*")
-_MAGIC = re.compile(r"# MAGIC\s+(\S+)(.*)")
+_FIRST_LINES = {".py": "# Databricks notebook source", SQL_SUFFIX: "-- Databricks notebook source"}
+_CELL = re.compile(r"(?:#|--) COMMAND -+\s*")
+_SQL_CELL = re.compile(r"^-- COMMAND -+[ \t]*$", re.MULTILINE)
+_MAGIC = re.compile(r"(?:#|--) MAGIC\s+(\S+)(.*)")
 _TEXT = frozenset({"%md", "%md-sandbox"})
 _ADVICE = {
-    "%python": "Delete `# MAGIC %python` and the `# MAGIC` before each line: then it is a Python cell.",
-    "%sql": "Declare the dataset in Python, with `spark.sql(…)` as the query of the function.",
+    "%python": "Delete `# MAGIC %python` and the `# MAGIC` before each line; in a SQL notebook, move it to a module.",
+    "%sql": "Move its statements to a SQL file, or declare the dataset in Python, with `spark.sql(…)` as its query.",
     "%run": "Make that notebook a Python module, and import it.",
     "%pip": "Install the package in the environment that runs Sluice, and delete the cell.",
 }
@@ -36,28 +40,45 @@ def cell_advice(magic: str) -> str:
     return _ADVICE.get(magic, _OTHER)
 
 
-def python_source(path: Path, content: bytes) -> bytes:
+def python_source(path: Path, content: bytes, value_of: ValueOf) -> bytes:
     """Return the Python code of a module's file; a line of code has the number of its line in the file.
 
     Args:
-        path: the file.
+        path: the file: Python, a notebook, or SQL.
         content: its content.
+        value_of: returns the value of a parameter of the pipeline, for SQL; None if it has none.
 
     Raises:
-        GraphErrors: a NOTEBOOK_CELL_UNSUPPORTED for each cell of a notebook that is not run; text is left out.
+        GraphErrors: a NOTEBOOK_CELL_UNSUPPORTED for each cell of a notebook that is not run; text is left out. An
+            error for each faulty statement of SQL.
         UserError: NOTEBOOK_UNREADABLE.
     """
     text = content.decode("utf-8-sig", errors="replace")
-    if path.suffix != SUFFIX:
-        faults = [*_exported_faults(path, text)]
-        if faults:
-            raise GraphErrors(faults)
-        return content
+    if path.suffix != NOTEBOOK_SUFFIX:
+        _refuse(_exported_faults(path, text))
+        return sql_module(path, _exported_cells(text), value_of) if path.suffix == SQL_SUFFIX else content
     cells = [cell for cell in notebook_cells(path, text) if cell.magic not in _TEXT]
-    faults = [fault for cell in cells for fault in _cell_faults(path, cell)]
-    if faults:
-        raise GraphErrors(faults)
-    return code_of(code for cell in cells if (code := cell.code) is not None).encode()
+    _refuse(fault for cell in cells for fault in _cell_faults(path, cell))
+    codes = [code for cell in cells if (code := cell.code) is not None]
+    if any(code.language == "sql" for code in codes):
+        return sql_module(path, [("\n".join(code.lines), code.line) for code in codes], value_of)
+    return code_of(codes).encode()
+
+
+def _refuse(faults: Iterable[UserError]) -> None:
+    found = [*faults]
+    if found:
+        raise GraphErrors(found)
+
+
+def _exported_cells(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the cells of a SQL notebook that Databricks exports, with their first lines; else the whole text."""
+    start = 0
+    if text.partition("\n")[0].strip() == _FIRST_LINES[SQL_SUFFIX]:
+        for match in _SQL_CELL.finditer(text):
+            yield text[start : match.start()], 1 + text.count("\n", 0, start)
+            start = match.end()
+    yield text[start:], 1 + text.count("\n", 0, start)
 
 
 def _cell_faults(path: Path, cell: NotebookCell) -> Iterator[UserError]:
@@ -69,9 +90,9 @@ def _cell_faults(path: Path, cell: NotebookCell) -> Iterator[UserError]:
 
 
 def _exported_faults(path: Path, text: str) -> Iterator[UserError]:
-    """Yield an error for each cell of an exported notebook that Python would not run; none for other files."""
+    """Yield an error for each cell of an exported notebook that is in another language; none for other files."""
     lines = text.splitlines()
-    if not lines or lines[0].strip() != _FIRST_LINE:
+    if not lines or lines[0].strip() != _FIRST_LINES.get(path.suffix):
         return
     begins = True
     for number, line in enumerate(lines, 1):

@@ -1,4 +1,4 @@
-"""Jupyter notebooks (`.ipynb`) as Python code in which each line has the number of its line in the file.
+"""Jupyter notebooks (`.ipynb`): their cells with code, each with its line in the file.
 
 Jupyter, Databricks and editors write one line of code on each line of the file, so tracebacks and errors lead there.
 """
@@ -19,7 +19,8 @@ from framework.foundation.locations import SourceLocation
 SUFFIX = ".ipynb"
 
 _COMMANDS = ("%", "!")
-_PYTHON = "%python"
+_MAGIC = "%"
+_LANGUAGES = ("python", "sql")
 _FORMAT = 4
 _SOURCE = '"source": ['
 _DATABRICKS = "application/vnd.databricks.v1+notebook"
@@ -32,10 +33,12 @@ class NotebookCell:
     Args:
         line: the line of the file with its first line of code, from 1.
         lines: its code, without line ends.
+        language: the language of its notebook: `python` or `sql`.
     """
 
     line: int
     lines: tuple[str, ...]
+    language: str
 
     @property
     def magic(self) -> str | None:
@@ -50,13 +53,16 @@ class NotebookCell:
 
     @property
     def code(self) -> NotebookCell | None:
-        """The cell without a line that only says that it is Python; None if it is of another kind."""
-        if self.magic != _PYTHON:
+        """The cell without a line that only names the notebook's language; None if it is of another kind."""
+        if self.magic != _MAGIC + self.language:
             return self if self.magic is None else None
-        return NotebookCell(line=self.line + self.first, lines=("", *self.lines[self.first + 1 :]))
+        lines = ("", *self.lines[self.first + 1 :])
+        return NotebookCell(line=self.line + self.first, lines=lines, language=self.language)
 
     def commands(self) -> Iterator[int]:
         """Yield the places of lines that are commands of the notebook, such as `!ls`, in a cell of Python code."""
+        if self.language != "python":
+            return
         try:
             ast.parse("\n".join(self.lines))
         except SyntaxError:
@@ -78,11 +84,22 @@ def notebook_cells(path: Path, text: str) -> tuple[NotebookCell, ...]:
     notebook = _read(path, text)
     cells = [(cell.get("cell_type") == "code", _lines(cell.get("source", ()))) for cell in notebook.get("cells", ())]
     places = _places(text.split("\n"), [lines for _, lines in cells]) or _counted(cells)
+    language = _language(notebook)
     return tuple(
-        NotebookCell(line=place, lines=tuple(lines))
+        NotebookCell(line=place, lines=tuple(lines), language=language)
         for place, (is_code, lines) in zip(places, cells, strict=True)
         if is_code and lines
     )
+
+
+def python_of(path: Path, text: str) -> str:
+    """Return the Python code of a notebook; nothing if its language is another one.
+
+    Raises:
+        UserError: NOTEBOOK_UNREADABLE.
+    """
+    cells = notebook_cells(path, text)
+    return code_of(code for cell in cells if cell.language == "python" and (code := cell.code) is not None)
 
 
 def code_of(cells: Iterable[NotebookCell]) -> str:
@@ -95,7 +112,7 @@ def code_of(cells: Iterable[NotebookCell]) -> str:
 
 
 def _read(path: Path, text: str) -> dict[str, Any]:
-    """Return a notebook of the format, in Python."""
+    """Return a notebook of the format, in one of the languages."""
     refusal = partial(UserError, "NOTEBOOK_UNREADABLE", location=SourceLocation(file=str(path), line=1), path=path)
     try:
         notebook: Any = json.loads(text)
@@ -104,18 +121,18 @@ def _read(path: Path, text: str) -> dict[str, Any]:
     is_known = isinstance(notebook, dict) and notebook.get("nbformat") == _FORMAT
     if not is_known or not all(isinstance(cell, dict) for cell in notebook.get("cells", ())):
         raise refusal(problem="it is not in version 4 of Jupyter's format")
-    language = _other_language(notebook.get("metadata") or {})
-    if language is not None:
-        raise refusal(problem=f"its language is {language}")
     found: dict[str, Any] = notebook
+    if _language(found) not in _LANGUAGES:
+        raise refusal(problem=f"its language is {_language(found)}")
     return found
 
 
-def _other_language(metadata: dict[str, Any]) -> str | None:
-    """Return the language of a notebook; None for Python, or if it does not say."""
+def _language(notebook: dict[str, Any]) -> str:
+    """Return the language of a notebook, in lower case; Python if it does not say."""
+    metadata = notebook.get("metadata") or {}
     said = (("language_info", "name"), ("kernelspec", "language"), (_DATABRICKS, "language"))
-    named = [str((metadata.get(part) or {}).get(name) or "python") for part, name in said]
-    return next((name for name in named if name.lower() != "python"), None)
+    named = [str((metadata.get(part) or {}).get(name) or "python").lower() for part, name in said]
+    return next((name for name in named if name != "python"), "python")
 
 
 def _lines(source: str | Sequence[str]) -> list[str]:

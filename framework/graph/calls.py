@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException, PySparkAttributeError, PySparkException
@@ -14,6 +16,7 @@ from framework.declare.databricks_only import advice_for
 from framework.declare.mutations import guarded_query
 from framework.declare.registry import Registry
 from framework.declare.shims import shimmed
+from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
 from framework.foundation.errors import SluiceError, UserError, remote_error
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.names import QualifiedName
@@ -23,6 +26,7 @@ from framework.graph.graph import GraphFlow, Read
 from framework.graph.relations import catalog_names
 
 _DEEP_CHAIN = 20_000
+_LINE_OF_QUERY = re.compile(r"\bline (\d+),? pos \d+")
 SPARK_ERRORS = (PySparkException, Py4JError)
 """Exceptions of PySpark calls: Spark's own conditions, and Java exceptions without a PySpark class."""
 
@@ -69,12 +73,20 @@ def call_user_code(function: Callable[[], object], flow: QualifiedName, location
         raise query_failed(error, flow, location) from error
 
 
+def _in_statement(found: SourceLocation | None, error: BaseException) -> SourceLocation | None:
+    """Return the line of a SQL file that Spark's error is about: Spark counts from the first line of the query."""
+    counted = _LINE_OF_QUERY.search(str(error)) if isinstance(error, PySparkException) else None
+    if found is None or counted is None or not found.file.endswith(SQL_SUFFIX):
+        return found
+    return replace(found, line=found.line + int(counted[1]) - 1)
+
+
 def query_failed(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
     """Return FLOW_QUERY_FAILED for an exception of a query function or its analysis, located in the user's code.
 
     An error of one of our data sources, which Spark runs in another process, keeps its condition.
     """
-    found = innermost_user_line(error.__traceback__) or location
+    found = _in_statement(innermost_user_line(error.__traceback__) or location, error)
     remote = remote_error(str(error)) if isinstance(error, PySparkException) else None
     if remote is not None:
         return remote.at(found)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
-from framework.foundation.notebooks import SUFFIX, code_of, notebook_cells
+from framework.foundation.notebooks import SUFFIX, python_of
 from framework.native.interface import COMPOSED, INTERFACE, LOCAL_ONLY, OLDER_FUNCTIONS, is_said, native_parameter
 
 _OURS = "framework.pipelines"
@@ -31,10 +31,9 @@ def _source(path: Path) -> str:
     if path.suffix != SUFFIX:
         return path.read_text(encoding="utf-8") if path.suffix == ".py" else ""
     try:
-        cells = notebook_cells(path, path.read_text(encoding="utf-8"))
+        return python_of(path, path.read_text(encoding="utf-8"))
     except UserError:  # reported when the notebook is run
         return ""
-    return code_of(code for cell in cells if (code := cell.code) is not None)
 
 
 def face_import(path: Path) -> SourceLocation | None:

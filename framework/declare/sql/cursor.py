@@ -177,6 +177,16 @@ class Cursor:
         near = "the end of the statement" if self.at_end() else f"`{self._tokens[self._next].text}`"
         raise UserError("PARSE_SYNTAX_ERROR", location=self.location, near=near, expected=expected)
 
+    def refuse(self, statement: str, advice: str) -> NoReturn:
+        """Raise the error for a statement or a clause that declares nothing that Sluice knows, at the next token.
+
+        Raises:
+            UserError: PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR, always.
+        """
+        raise UserError(
+            "PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR", location=self.location, statement=statement, advice=advice
+        )
+
     def _check_string(self, text: str) -> None:
         """Refuse a string with a parameter: one with a value is replaced before the statement is read."""
         found = PARAMETER.search(text)
@@ -203,7 +213,7 @@ class Cursor:
 
     def _skip(self) -> None:
         """Read one token; an opening bracket with all up to the closing one."""
-        closing = []
+        closing: list[str] = []
         while True:
             if self.at_end():
                 self.fail(f"`{closing[-1]}`")

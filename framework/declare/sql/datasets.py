@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from framework.declare.sql.cursor import Cursor
-from framework.declare.sql.flows import auto_cdc_call, unsupported
-from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery
 from framework.declare.specs import Pairs, ViolationAction
+from framework.declare.sql.cursor import Cursor
+from framework.declare.sql.flows import auto_cdc_call
+from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery
 from framework.foundation.errors import UserError
 
 _CLAUSES = (
@@ -62,9 +62,9 @@ def dataset_calls(cursor: Cursor, settings: Pairs) -> Iterator[SqlCall]:
     Raises:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR, DUPLICATE_EXPECTATION.
     """
-    line, location = cursor.line, cursor.location
-    if cursor.accept("OR", "REPLACE"):
-        raise unsupported("CREATE OR REPLACE", location, "Write CREATE OR REFRESH.")
+    line = cursor.line
+    if cursor.is_at("OR", "REPLACE"):
+        cursor.refuse("CREATE OR REPLACE", "Write CREATE OR REFRESH.")
     cursor.accept("OR", "REFRESH")
     function, is_private = _kind(cursor)
     cursor.accept("IF", "NOT", "EXISTS")
@@ -94,18 +94,17 @@ def dataset_calls(cursor: Cursor, settings: Pairs) -> Iterator[SqlCall]:
 
 def _kind(cursor: Cursor) -> tuple[str, bool]:
     """Read the kind of a dataset; return the function that declares it, and whether it is private."""
-    location = cursor.location
     is_private = cursor.accept("PRIVATE")
     is_temporary = not is_private and (cursor.accept("TEMPORARY") or cursor.accept("TEMP"))
     if is_temporary and cursor.accept("VIEW"):
         return "temporary_view", False
-    for words, function in _KINDS:
-        if cursor.accept(*words):
-            return function, is_private or is_temporary
+    kind = next((kind for kind in _KINDS if cursor.accept(*kind[0])), None)
+    if kind is not None:
+        return kind[1], is_private or is_temporary
     for word, advice in _ELSEWHERE.items():
-        if cursor.accept(word):
-            raise unsupported(f"CREATE {word}", location, advice)
-    cursor.fail("STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW or FLOW")
+        if cursor.is_at(word):
+            cursor.refuse(f"CREATE {word}", advice)
+    return cursor.fail("STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW or FLOW")
 
 
 def _streaming_table(
@@ -131,9 +130,8 @@ def _streaming_table(
         if cursor.accept("AUTO", "CDC"):
             yield auto_cdc_call(cursor, flow_line, flow)
             return
-        location = cursor.location
-        if cursor.accept("REPLACE", "WHERE"):
-            raise unsupported("FLOW REPLACE WHERE", location, "Write a materialized view, or an AUTO CDC flow.")
+        if cursor.is_at("REPLACE", "WHERE"):
+            cursor.refuse("FLOW REPLACE WHERE", "Write a materialized view, or an AUTO CDC flow.")
         cursor.expect("INSERT")
         if cursor.accept("ONCE"):
             flow["once"] = True
@@ -170,8 +168,9 @@ def _read_constraint(item: Cursor, found: _Columns) -> None:
     item.accept("CONSTRAINT")
     name = item.identifier()
     if not item.accept("EXPECT"):
-        advice = "Delete the constraint: it is not checked. `CONSTRAINT … EXPECT` checks each row."
-        raise unsupported(f"CONSTRAINT {name} {item.until().split()[0].upper()}", location, advice)
+        item.refuse(
+            f"CONSTRAINT without EXPECT ({name})", "Delete it: it is not checked. CONSTRAINT … EXPECT checks each row."
+        )
     condition = item.until([("ON", "VIOLATION")])
     action = ViolationAction.WARN
     if item.accept("ON", "VIOLATION"):
@@ -202,7 +201,7 @@ def _clauses(cursor: Cursor) -> dict[str, Argument]:
     while not (cursor.at_end() or cursor.is_at("AS") or cursor.is_at("FLOW")):
         for words, advice in _NOT_HERE.items():
             if cursor.is_at(*words):
-                raise unsupported(" ".join(words), cursor.location, advice)
+                cursor.refuse(" ".join(words), advice)
         clause = next((words for words in _READERS if cursor.is_at(*words)), None)
         if clause is None:
             cursor.fail("a clause of the dataset, or AS and a query")

@@ -7,20 +7,11 @@ from collections.abc import Callable, Mapping
 from framework.declare.specs import Pairs
 from framework.declare.sql.cursor import Cursor
 from framework.declare.sql.statements import Argument, SqlCall, SqlQuery
-from framework.foundation.errors import UserError
-from framework.foundation.locations import SourceLocation
 
 _CLAUSES = (
     ("KEYS",), ("WHERE",), ("IGNORE", "NULL"), ("APPLY", "AS"), ("SEQUENCE", "BY"), ("SYSTEM", "SEQUENCE"),
     ("COLUMNS",), ("STORED", "AS"), ("TRACK", "HISTORY"),
 )  # fmt: skip
-
-
-def unsupported(statement: str, location: SourceLocation, advice: str) -> UserError:
-    """Return the error for a statement or a clause that declares nothing that Sluice knows."""
-    return UserError(
-        "PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR", location=location, statement=statement, advice=advice
-    )
 
 
 def flow_call(cursor: Cursor, settings: Pairs) -> SqlCall:
@@ -80,9 +71,9 @@ def auto_cdc_call(cursor: Cursor, line: int, arguments: Mapping[str, Argument]) 
         if read.keys() & found.keys():
             place.fail("each clause once")
         found.update(read)
-    for name, clause in (("keys", "KEYS (…)"), ("sequence_by", "SEQUENCE BY")):
+    for name, needed in (("keys", "KEYS (…)"), ("sequence_by", "SEQUENCE BY")):
         if name not in found:
-            cursor.fail(clause)
+            cursor.fail(needed)
     return SqlCall(function="auto_cdc_flow", line=line, arguments=tuple(found.items()), query=query)
 
 
@@ -107,15 +98,14 @@ def _nulls(cursor: Cursor) -> dict[str, Argument]:
 
 
 def _type(cursor: Cursor) -> dict[str, Argument]:
-    location = cursor.location
-    if cursor.accept("BITEMPORAL"):
-        raise unsupported("STORED AS BITEMPORAL", location, "Write SCD TYPE 1 or SCD TYPE 2.")
+    if cursor.is_at("BITEMPORAL"):
+        cursor.refuse("STORED AS BITEMPORAL", "Write SCD TYPE 1 or SCD TYPE 2.")
     cursor.expect("SCD", "TYPE")
     return {"stored_as_scd_type": cursor.identifier()}
 
 
 def _system_sequence(cursor: Cursor) -> dict[str, Argument]:
-    raise unsupported("SYSTEM SEQUENCE BY", cursor.location, "Delete the clause, and write SEQUENCE BY only.")
+    cursor.refuse("SYSTEM SEQUENCE BY", "Delete the clause, and write SEQUENCE BY only.")
 
 
 _READERS: dict[tuple[str, ...], Callable[[Cursor], dict[str, Argument]]] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from framework.declare.sql.cursor import PARAMETER, Cursor
 from framework.declare.sql.datasets import dataset_calls
-from framework.declare.sql.flows import change_call, flow_call, unsupported
+from framework.declare.sql.flows import change_call, flow_call
 from framework.declare.sql.statements import SqlCall
 from framework.declare.sql.tokens import UnclosedTextError, statements, tokens
 from framework.foundation.errors import UserError
@@ -49,16 +49,14 @@ class SqlScript:
             line: the line of the file where the text begins.
         """
         try:
-            found = list(statements(text))
+            for statement in statements(text):
+                start, end = statement[0].start, statement[-1].end
+                try:
+                    yield from self._statement(text[start:end], line + text.count("\n", 0, start))
+                except UserError as error:
+                    self.faults.append(error)
         except UnclosedTextError as error:
             self.faults.append(self._unclosed(text, line, error))
-            return
-        for statement in found:
-            start, end = statement[0].start, statement[-1].end
-            try:
-                yield from self._statement(text[start:end], line + text.count("\n", 0, start))
-            except UserError as error:
-                self.faults.append(error)
 
     def _statement(self, written: str, line: int) -> Iterator[SqlCall]:
         """Yield the calls for one statement.
@@ -86,7 +84,7 @@ class SqlScript:
             yield change_call(cursor, line, {"spark_conf": dict(settings)} if settings else {})
         else:
             word = text.split(maxsplit=1)[0].upper()
-            raise unsupported(word, cursor.location, _ADVICE.get(word, _OTHER))
+            cursor.refuse(word, _ADVICE.get(word, _OTHER))
         cursor.finish()
 
     def _value(self, match: re.Match[str]) -> str:
@@ -97,5 +95,4 @@ class SqlScript:
 
     def _unclosed(self, text: str, line: int, error: UnclosedTextError) -> UserError:
         location = SourceLocation(file=self.file, line=line + text.count("\n", 0, error.start))
-        near, expected = f"a {error.kind} that begins here", "its end"
-        return UserError("PARSE_SYNTAX_ERROR", location=location, near=near, expected=expected)
+        return UserError("PARSE_SYNTAX_ERROR", location=location, near=f"a {error.kind}", expected="its end")

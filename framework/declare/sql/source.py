@@ -5,8 +5,7 @@ So a SQL file is loaded, checked, run and reported as a Python module is, and er
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from framework.declare.specs import ViolationAction
@@ -16,8 +15,8 @@ from framework.foundation.errors import GraphErrors
 
 SUFFIX = ".sql"
 
-_FIRST_LINE = "-- Databricks notebook source"
-_CELL = re.compile(r"^-- COMMAND -+[ \t]*$", re.MULTILINE)
+ValueOf = Callable[[str], str | None]
+
 _IMPORTS = "from framework import pipelines as dp; from framework.declare.sql.labels import labelled; "
 _DECORATORS = {
     ViolationAction.WARN: "expect",
@@ -26,39 +25,26 @@ _DECORATORS = {
 }
 
 
-def python_code(path: Path, content: bytes, value_of: Callable[[str], str | None]) -> bytes:
+def sql_module(path: Path, cells: Iterable[tuple[str, int]], value_of: ValueOf) -> bytes:
     """Return the Python code of a SQL file; its calls have the lines of the statements, constraints and queries.
 
     Args:
         path: the file.
-        content: its content.
+        cells: its texts, each with its first line: more than one for a notebook. The last statement of a text needs
+            no semicolon.
         value_of: returns the value of a parameter of the pipeline; None if it has none.
 
     Raises:
         GraphErrors: an error for each faulty statement.
     """
-    text = content.decode("utf-8-sig", errors="replace")
     script = SqlScript(file=str(path), value_of=value_of)
-    calls = [call for cell, line in _cells(text) for call in script.calls(cell, line)]
+    calls = [call for text, line in cells for call in script.calls(text, line)]
     if script.faults:
         raise GraphErrors(script.faults)
     code = _Code(_IMPORTS)
     for call in calls:
         _write(code, call)
     return code.text.encode()
-
-
-def _cells(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the cells of a notebook that Databricks exports, with their first lines; else the whole text.
-
-    The last statement of a cell needs no semicolon.
-    """
-    start = 0
-    if text.lstrip().startswith(_FIRST_LINE):
-        for match in _CELL.finditer(text):
-            yield text[start : match.start()], 1 + text.count("\n", 0, start)
-            start = match.end()
-    yield text[start:], 1 + text.count("\n", 0, start)
 
 
 class _Code:

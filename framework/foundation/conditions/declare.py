@@ -146,14 +146,17 @@ CONDITIONS: dict[str, Condition] = {
         "{module!r} is not a module of a pipeline.", "Pass the path of a file, an imported module, or a function."
     ),
     "PIPELINE_UNSUPPORTED_DEFINITIONS_FILE_EXTENSION": Condition(
-        "{path} cannot be loaded: its file extension is not supported.", "Use {supported} files, or remove the file from `libraries`."
+        "{path} cannot be loaded: its file extension is not supported.",
+        "Use {supported} files, or remove the file from `libraries`.",
     ),
     "NOTEBOOK_CELL_UNSUPPORTED": Condition("A cell of the notebook {path} is not run: {cell}", "{advice}"),
     "NOTEBOOK_UNREADABLE": Condition(
         "The notebook {path} cannot be read: {problem}.",
         "Save it as a Python notebook in version 4 of Jupyter's format, or as a `.py` file.",
     ),
-    "PARSE_SYNTAX_ERROR": Condition("Syntax error in a SQL file at {near}.", "Write {expected} here."),
+    "PARSE_SYNTAX_ERROR": Condition(
+        "Syntax error in a SQL file at {near}: expected {expected}.", "Correct the statement."
+    ),
     "SQL_PARAMETER_UNDEFINED": Condition(
         "The parameter `${{{name}}}` has no value.",
         "Add it to `configuration` in the pipeline spec, or write SET {name} = value before the statement.",

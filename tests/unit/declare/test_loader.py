@@ -193,7 +193,7 @@ def test_every_module_that_fails_is_told_with_file_and_line(project: Project) ->
             "transformations/c.py": "def f(:\n    pass\n",
             "transformations/d.py": "from framework import pipelines as dp\n\ndp.create_streaming_table(3)\n",
             "transformations/e.py": "import sys\nsys.exit(4)\n",
-            "transformations/f.sql": "SELECT 1",
+            "transformations/f.sql": "CREATE TEMPORARY VIEW f AS SELECT 1;\nSELECT 1",
             "transformations/g.py": TABLE.format(name="fine", rows=1),
             "transformations/h.py": "from dlt import expect\n\n@expect('a', 'x')\ndef f():\n    pass\n",
         }
@@ -203,7 +203,7 @@ def test_every_module_that_fails_is_told_with_file_and_line(project: Project) ->
         ("MODULE_FAILED", "transformations/c.py", 1),
         ("INVALID_ARGUMENT.TYPE", "transformations/d.py", 3),
         ("MODULE_FAILED", "transformations/e.py", 2),
-        ("PIPELINE_UNSUPPORTED_DEFINITIONS_FILE_EXTENSION", "transformations/f.sql", 1),
+        ("PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR", "transformations/f.sql", 2),
         ("EXPECTATION_WITHOUT_DATASET", "transformations/h.py", 3),
     ]
 
@@ -338,7 +338,7 @@ def test_an_error_in_a_notebook_has_the_line_of_the_file(project: Project) -> No
     ]
     files = {
         "a.ipynb": notebook(*cells), "b.ipynb": notebook(*cells, indent=None), "c.ipynb": notebook(*others),
-        "d.ipynb": notebook("x = (\n", "y = 1\n"), "e.ipynb": notebook("x = 1", language="sql"), "f.ipynb": "{",
+        "d.ipynb": notebook("x = (\n", "y = 1\n"), "e.ipynb": notebook("x = 1", language="scala"), "f.ipynb": "{",
         "g.ipynb": json.dumps({"worksheets": [], "nbformat": 3}),
     }  # fmt: skip
     project.write({f"transformations/{name}": text for name, text in files.items()})
