@@ -15,6 +15,7 @@ _CLAUSES = (
     ("USING",), ("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("LOCATION",), ("COMMENT",), ("TBLPROPERTIES",),
     ("REFRESH", "POLICY"), ("WITH",), ("FLOW",), ("AS",),
 )  # fmt: skip
+_QUERIES = ("SELECT", "FROM", "WITH", "VALUES")
 _NO_COLUMN = (("CONSTRAINT",), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"))
 _GROUPS = {
     ViolationAction.WARN: "expect_all",
@@ -43,7 +44,7 @@ _NOT_HERE = {
 }
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
     """The columns and constraints in the parentheses after a name."""
 
@@ -82,7 +83,8 @@ def dataset_calls(cursor: Cursor, settings: Pairs) -> Iterator[SqlCall]:
         return
     if settings:
         arguments["spark_conf"] = dict(settings)
-    cursor.expect("AS")
+    if not _is_at_query(cursor):
+        cursor.expect("AS")
     query = _query(cursor, columns)
     if function == "temporary_view":
         arguments = {name: value for name, value in arguments.items() if name in {"name", "comment", "spark_conf"}}
@@ -137,10 +139,15 @@ def _streaming_table(
             flow["once"] = True
         cursor.expect("BY", "NAME")
     else:
-        cursor.expect("AS")
+        cursor.accept("AS")
     yield SqlCall(
         function="append_flow", line=flow_line, arguments=tuple(flow.items()), query=_query(cursor, columns)
     )  # fmt: skip
+
+
+def _is_at_query(cursor: Cursor) -> bool:
+    """Whether a query comes next without an AS, which may be left out as in CREATE TABLE of Spark."""
+    return any(cursor.is_at(word) for word in _QUERIES) and not cursor.is_at("WITH", "ROW", "FILTER")
 
 
 def _query(cursor: Cursor, columns: _Columns) -> SqlQuery:
@@ -198,7 +205,7 @@ def _read_column(item: Cursor, found: _Columns) -> None:
 def _clauses(cursor: Cursor) -> dict[str, Argument]:
     """Read the clauses of a dataset up to its flow or query."""
     found: dict[str, Argument] = {}
-    while not (cursor.at_end() or cursor.is_at("AS") or cursor.is_at("FLOW")):
+    while not (cursor.at_end() or cursor.is_at("AS") or cursor.is_at("FLOW") or _is_at_query(cursor)):
         for words, advice in _NOT_HERE.items():
             if cursor.is_at(*words):
                 cursor.refuse(" ".join(words), advice)
@@ -215,13 +222,13 @@ def _clauses(cursor: Cursor) -> dict[str, Argument]:
 
 
 def _partitions(cursor: Cursor) -> dict[str, Argument]:
-    return {"partition_cols": names(cursor.inside())}
+    return {"partition_cols": _names(cursor.inside())}
 
 
 def _clusters(cursor: Cursor) -> dict[str, Argument]:
     if cursor.accept("AUTO"):
         return {"cluster_by_auto": True}
-    return {"cluster_by": [] if cursor.accept("NONE") else names(cursor.inside())}
+    return {"cluster_by": [] if cursor.accept("NONE") else _names(cursor.inside())}
 
 
 def _properties(cursor: Cursor) -> dict[str, Argument]:
@@ -240,12 +247,6 @@ def _policy(cursor: Cursor) -> dict[str, Argument]:
     return {"refresh_policy": cursor.identifier()}
 
 
-def _row_filter(cursor: Cursor) -> dict[str, Argument]:
-    if not cursor.is_at("ROW", "FILTER"):
-        cursor.fail("ROW FILTER")
-    return {"row_filter": cursor.until(_CLAUSES)}
-
-
 _READERS: dict[tuple[str, ...], Callable[[Cursor], dict[str, Argument]]] = {
     ("USING",): lambda cursor: {"format": cursor.identifier()},
     ("PARTITIONED", "BY"): _partitions,
@@ -254,14 +255,17 @@ _READERS: dict[tuple[str, ...], Callable[[Cursor], dict[str, Argument]]] = {
     ("COMMENT",): lambda cursor: {"comment": cursor.string()},
     ("TBLPROPERTIES",): _properties,
     ("REFRESH", "POLICY"): _policy,
-    ("WITH",): _row_filter,
+    ("WITH",): lambda cursor: {"row_filter": cursor.until(_CLAUSES)},
 }
 
 
-def names(cursor: Cursor) -> list[str]:
-    """Read names of columns between commas; each without its backticks."""
+def _names(cursor: Cursor) -> list[str]:
+    """Read names of columns between commas; each without its backticks, and `a.b` for the field of a struct."""
     found = []
     for item in cursor.items():
-        found.append(item.identifier())
+        parts = [item.identifier()]
+        while item.accept_symbol("."):
+            parts.append(item.identifier())
+        found.append(".".join(parts))
         item.finish()
     return found

@@ -25,7 +25,7 @@ _OF_SPARK = "spark."
 _OTHER = "A SQL file has only CREATE STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW and FLOW, and SET."
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SqlScript:
     """A SQL text whose statements are read one by one.
 
@@ -48,15 +48,17 @@ class SqlScript:
             text: statements, with a semicolon after each.
             line: the line of the file where the text begins.
         """
+        counted = 0
         try:
             for statement in statements(text):
                 start, end = statement[0].start, statement[-1].end
+                line, counted = line + text.count("\n", counted, start), start
                 try:
-                    yield from self._statement(text[start:end], line + text.count("\n", 0, start))
+                    yield from self._statement(text[start:end], line)
                 except UserError as error:
                     self.faults.append(error)
         except UnclosedTextError as error:
-            self.faults.append(self._unclosed(text, line, error))
+            self.faults.append(self._unclosed(text[counted:], line, error.start - counted, error.kind))
 
     def _statement(self, written: str, line: int) -> Iterator[SqlCall]:
         """Yield the calls for one statement.
@@ -73,7 +75,7 @@ class SqlScript:
         try:
             cursor = Cursor(self.file, text, line, tuple(tokens(text)))
         except UnclosedTextError as error:
-            raise self._unclosed(text, line, error) from None
+            raise self._unclosed(text, line, error.start, error.kind) from None
         cursor.check_parameters()
         settings = tuple((key, value) for key, value in self.settings.items() if key.startswith(_OF_SPARK))
         if cursor.accept("CREATE", "FLOW"):
@@ -93,6 +95,6 @@ class SqlScript:
         found = self.value_of(match[1]) if found is None else found
         return match[0] if found is None else found
 
-    def _unclosed(self, text: str, line: int, error: UnclosedTextError) -> UserError:
-        location = SourceLocation(file=self.file, line=line + text.count("\n", 0, error.start))
-        return UserError("PARSE_SYNTAX_ERROR", location=location, near=f"a {error.kind}", expected="its end")
+    def _unclosed(self, text: str, line: int, start: int, kind: str) -> UserError:
+        location = SourceLocation(file=self.file, line=line + text.count("\n", 0, start))
+        return UserError("PARSE_SYNTAX_ERROR", location=location, near=f"a {kind}", expected="its end")

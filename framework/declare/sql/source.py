@@ -17,7 +17,7 @@ SUFFIX = ".sql"
 
 ValueOf = Callable[[str], str | None]
 
-_IMPORTS = "from framework import pipelines as dp; from framework.declare.sql.labels import labelled; "
+_IMPORTS = "from framework import pipelines as dp; from framework.declare.sql.labels import expecting, labelled; "
 _DECORATORS = {
     ViolationAction.WARN: "expect",
     ViolationAction.DROP: "expect_or_drop",
@@ -44,19 +44,27 @@ def sql_module(path: Path, cells: Iterable[tuple[str, int]], value_of: ValueOf) 
     code = _Code(_IMPORTS)
     for call in calls:
         _write(code, call)
-    return code.text.encode()
+    return code.text().encode()
 
 
 class _Code:
     """Python code that is written line by line."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self._parts, self._line = [text], 1
 
     def write(self, line: int, code: str) -> None:
         """Add code on a line, or on the last one if that is below; breaks of lines must be allowed there."""
-        missing = line - 1 - self.text.count("\n")
-        self.text += "\n" * missing + code
+        self.append("\n" * (line - self._line) + code)
+        self._line = max(line, self._line)
+
+    def append(self, code: str) -> None:
+        """Add code on the last line; its strings are literals of one line."""
+        self._parts.append(code)
+
+    def text(self) -> str:
+        """Return the code."""
+        return "".join(self._parts)
 
 
 def _write(code: _Code, call: SqlCall) -> None:
@@ -64,11 +72,12 @@ def _write(code: _Code, call: SqlCall) -> None:
     arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments)
     code.write(call.line, f"dp.{call.function}({arguments})")
     if call.query is not None:
-        code.text += "("
+        code.append("(expecting(" if call.expectations else "(")
         for each in call.expectations:
-            code.write(each.line, f"dp.{_DECORATORS[each.action]}({each.name!r}, {each.condition!r})(")
-        code.write(call.query.line, f"lambda: {_rows(call.query)}{')' * len(call.expectations)})")
-    code.text += "; "
+            code.write(each.line, f"dp.{_DECORATORS[each.action]}({each.name!r}, {each.condition!r}), ")
+        code.append("query=" if call.expectations else "")
+        code.write(call.query.line, f"lambda: {_rows(call.query)}{')' if call.expectations else ''})")
+    code.append("; ")
 
 
 def _rows(query: SqlQuery) -> str:
