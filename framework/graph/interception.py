@@ -288,7 +288,8 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
             continue
         call = calls.get(relation.parts[0])
         if call is not None:
-            found[relation] = analysed_plan(_read_files(spark, call, reads, streaming=relation.streaming))
+            streaming = relation.streaming or call.streams
+            found[relation] = analysed_plan(_read_files(spark, call, reads, streaming=streaming))
         else:
             rows = reads.read(spark, relation.text, dict(relation.options), streaming=relation.streaming)
             found[relation] = qualified(rows, relation.parts)
@@ -307,7 +308,7 @@ def _columns(args: Any) -> Any:
 
 
 def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, streaming: bool) -> DataFrame:
-    """Return the rows of a call of `read_files`; a stream is the same source as a reader of `cloudFiles`."""
+    """Return the rows of a call; a stream is the same source as a reader of `cloudFiles`."""
     schema = None if call.schema is None else StructType.fromDDL(call.schema)
     assert schema is None or isinstance(schema, StructType)
     options, start_of = call.options, _start_of.get()
