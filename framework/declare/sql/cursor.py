@@ -54,9 +54,9 @@ class Cursor:
         return self._next == len(self._tokens)
 
     def is_at(self, *words: str) -> bool:
-        """Whether these keywords come next."""
+        """Whether these keywords, or symbols, come next."""
         following = self._tokens[self._next : self._next + len(words)]
-        return len(following) == len(words) and all(map(Token.is_word, following, words))
+        return len(following) == len(words) and all(map(Token.is_one, following, words))
 
     def accept(self, *words: str) -> bool:
         """Read these keywords if they come next, and say whether they did."""

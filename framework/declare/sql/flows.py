@@ -9,7 +9,7 @@ from framework.declare.sql.cursor import Cursor
 from framework.declare.sql.statements import Argument, SqlCall, SqlQuery
 
 _CLAUSES = (
-    ("KEYS",), ("WHERE",), ("IGNORE", "NULL"), ("APPLY", "AS"), ("SEQUENCE", "BY"), ("SYSTEM", "SEQUENCE"),
+    ("KEYS", "("), ("WHERE",), ("IGNORE", "NULL"), ("APPLY", "AS"), ("SEQUENCE", "BY"), ("SYSTEM", "SEQUENCE"),
     ("COLUMNS",), ("STORED", "AS"), ("TRACK", "HISTORY"),
 )  # fmt: skip
 

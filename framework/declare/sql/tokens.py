@@ -31,6 +31,10 @@ class Token:
         """Whether it is a keyword; `word` is in upper case."""
         return self.kind is TokenKind.WORD and self.text.upper() == word
 
+    def is_one(self, text: str) -> bool:
+        """Whether it is this keyword or symbol."""
+        return self.is_word(text) or self.is_symbol(text)
+
     def is_symbol(self, symbol: str) -> bool:
         """Whether it is a symbol of one character."""
         return self.kind is TokenKind.SYMBOL and self.text == symbol
