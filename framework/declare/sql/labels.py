@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from framework.declare.columns import quote_column
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
 
     from framework.declare.registry import QueryFunction
 
@@ -31,10 +33,17 @@ def labelled(frame: DataFrame, labels: tuple[tuple[str, str | None], ...]) -> Da
             returned=len(frame.columns),
         )  # fmt: skip
     renamed = frame.toDF(*(name for name, _ in labels))
-    for name, comment in labels:
-        if comment is not None:
-            renamed = renamed.withMetadata(name, {"comment": comment})
-    return renamed
+    if not any(comment for _, comment in labels):
+        return renamed
+    return renamed.select(*map(_commented, renamed.schema, (comment for _, comment in labels)))
+
+
+def _commented(field: StructField, comment: str | None) -> Column:
+    """Return a column with a comment beside its other metadata, such as its watermark."""
+    from pyspark.sql.functions import col
+
+    column = col(quote_column(field.name))
+    return column if comment is None else column.alias(field.name, metadata={**field.metadata, "comment": comment})
 
 
 def expecting(*expectations: Callable[[QueryFunction], QueryFunction], query: QueryFunction) -> QueryFunction:
