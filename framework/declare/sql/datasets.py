@@ -69,6 +69,8 @@ def dataset_calls(cursor: Cursor, settings: Pairs) -> Iterator[SqlCall]:
     cursor.accept("OR", "REFRESH")
     function, is_private = _kind(cursor)
     cursor.accept("IF", "NOT", "EXISTS")
+    if cursor.is_at("AS"):  # it would be the name, because a query needs no AS
+        cursor.fail("a name")
     arguments: dict[str, Argument] = {"name": cursor.name()}
     columns = _columns(cursor.inside()) if cursor.is_at_symbol("(") else _Columns()
     if function == "temporary_view" and columns.schema:

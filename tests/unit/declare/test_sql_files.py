@@ -136,6 +136,7 @@ CREATE MATERIALIZED VIEW y (a INT AS SELECT 1;
 CREATE TEMPORARY VIEW y (a INT) AS SELECT 1;
 CREATE MATERIALIZED VIEW y (CONSTRAINT a EXPECT (x), CONSTRAINT a EXPECT (y)) AS SELECT 1;
 CREATE STREAMING TABLE z (a) CLUSTER BY ();
+CREATE MATERIALIZED VIEW AS SELECT 1;
 CREATE MATERIALIZED VIEW z AS SELECT 'abc
 """
     syntax, refused, parameter = (
@@ -162,7 +163,8 @@ CREATE MATERIALIZED VIEW z AS SELECT 'abc
         (syntax, 18, f"{begin} `AS`: expected columns without types in a view."),
         ("DUPLICATE_EXPECTATION", 19, "The dataset has two expectations named a; the other one is at line 19."),
         (syntax, 20, f"{begin} `)`: expected a list."),
-        (syntax, 21, f"{begin} a string: expected its end."),
+        (syntax, 21, f"{begin} `AS`: expected a name."),
+        (syntax, 22, f"{begin} a string: expected its end."),
     ]
 
 
