@@ -87,12 +87,16 @@ class Cursor:
         self._next += found
         return found
 
-    def name(self) -> str:
-        """Read a name of one or more parts, such as ``a.`b c` ``."""
+    def parts(self) -> list[str]:
+        """Read the parts of a name, such as ``a.`b c` ``, with their backticks."""
         parts = [self._part()]
         while self.accept_symbol("."):
             parts.append(self._part())
-        return ".".join(parts)
+        return parts
+
+    def name(self) -> str:
+        """Read a name of one or more parts."""
+        return ".".join(self.parts())
 
     def identifier(self) -> str:
         """Read a name of one part; without its backticks."""

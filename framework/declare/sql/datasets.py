@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from framework.declare.specs import Pairs, ViolationAction
+from framework.declare.specs import ViolationAction
 from framework.declare.sql.cursor import Cursor
 from framework.declare.sql.flows import auto_cdc_call
-from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery
+from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery, SqlScope
 from framework.foundation.errors import UserError
 
 _CLAUSES = (
@@ -43,7 +43,7 @@ _NOT_HERE = {
 }
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
     """The columns and constraints in the parentheses after a name."""
 
@@ -52,12 +52,12 @@ class _Columns:
     expectations: list[SqlExpectation] = field(default_factory=list)
 
 
-def dataset_calls(cursor: Cursor, settings: Pairs) -> Iterator[SqlCall]:
+def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
     """Yield the calls for a statement, after its CREATE.
 
     Args:
         cursor: the tokens after CREATE.
-        settings: the settings of Spark for the flows of the dataset.
+        scope: what earlier statements set.
 
     Raises:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR, DUPLICATE_EXPECTATION.
@@ -68,7 +68,9 @@ def dataset_calls(cursor: Cursor, settings: Pairs) -> Iterator[SqlCall]:
     cursor.accept("OR", "REFRESH")
     function, is_private = _kind(cursor)
     cursor.accept("IF", "NOT", "EXISTS")
-    arguments: dict[str, Argument] = {"name": cursor.name()}
+    parts = cursor.parts()  # a temporary view has neither a catalog nor a schema
+    full_name = ".".join(parts if function == "temporary_view" else scope.namespace.full(parts))
+    arguments: dict[str, Argument] = {"name": full_name}
     columns = _columns(cursor.inside()) if cursor.is_at_symbol("(") else _Columns()
     if function == "temporary_view" and columns.schema:
         cursor.fail("columns without types in a view")
@@ -78,12 +80,11 @@ def dataset_calls(cursor: Cursor, settings: Pairs) -> Iterator[SqlCall]:
         arguments["schema"] = ", ".join(columns.schema)
     arguments.update(_clauses(cursor))
     if function == "create_streaming_table":
-        yield from _streaming_table(cursor, line, arguments, columns, settings)
+        yield from _streaming_table(cursor, line, arguments, columns, scope)
         return
-    if settings:
-        arguments["spark_conf"] = dict(settings)
+    arguments.update(scope.spark_conf())
     cursor.expect("AS")
-    query = _query(cursor, columns)
+    query = _query(cursor, columns, scope)
     if function == "temporary_view":
         arguments = {name: value for name, value in arguments.items() if name in {"name", "comment", "spark_conf"}}
     yield SqlCall(
@@ -108,7 +109,7 @@ def _kind(cursor: Cursor) -> tuple[str, bool]:
 
 
 def _streaming_table(
-    cursor: Cursor, line: int, arguments: dict[str, Argument], columns: _Columns, settings: Pairs
+    cursor: Cursor, line: int, arguments: dict[str, Argument], columns: _Columns, scope: SqlScope
 ) -> Iterator[SqlCall]:
     """Yield the calls for a streaming table and its flow, if the statement has one."""
     for action, group in _GROUPS.items():
@@ -122,13 +123,11 @@ def _streaming_table(
         if columns.labels:
             cursor.fail("AS, because the columns have no types")
         return
-    flow: dict[str, Argument] = {"target": name, "name": name}
-    if settings:
-        flow["spark_conf"] = dict(settings)
+    flow: dict[str, Argument] = {"target": name, "name": name, **scope.spark_conf()}
     flow_line = cursor.line
     if cursor.accept("FLOW"):
         if cursor.accept("AUTO", "CDC"):
-            yield auto_cdc_call(cursor, flow_line, flow)
+            yield auto_cdc_call(cursor, flow_line, flow, scope)
             return
         if cursor.is_at("REPLACE", "WHERE"):
             cursor.refuse("FLOW REPLACE WHERE", "Write a materialized view, or an AUTO CDC flow.")
@@ -139,13 +138,13 @@ def _streaming_table(
     else:
         cursor.expect("AS")
     yield SqlCall(
-        function="append_flow", line=flow_line, arguments=tuple(flow.items()), query=_query(cursor, columns)
+        function="append_flow", line=flow_line, arguments=tuple(flow.items()), query=_query(cursor, columns, scope)
     )  # fmt: skip
 
 
-def _query(cursor: Cursor, columns: _Columns) -> SqlQuery:
+def _query(cursor: Cursor, columns: _Columns, scope: SqlScope) -> SqlQuery:
     line = cursor.line
-    return SqlQuery(text=cursor.until(), line=line, labels=tuple(columns.labels))
+    return SqlQuery(text=cursor.until(), line=line, labels=tuple(columns.labels), namespace=scope.namespace)
 
 
 def _columns(cursor: Cursor) -> _Columns:

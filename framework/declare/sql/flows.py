@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from framework.declare.specs import Pairs
 from framework.declare.sql.cursor import Cursor
-from framework.declare.sql.statements import Argument, SqlCall, SqlQuery
+from framework.declare.sql.statements import Argument, SqlCall, SqlQuery, SqlScope
 
 _CLAUSES = (
     ("KEYS",), ("WHERE",), ("IGNORE", "NULL"), ("APPLY", "AS"), ("SEQUENCE", "BY"), ("SYSTEM", "SEQUENCE"),
@@ -14,12 +13,12 @@ _CLAUSES = (
 )  # fmt: skip
 
 
-def flow_call(cursor: Cursor, settings: Pairs) -> SqlCall:
+def flow_call(cursor: Cursor, scope: SqlScope) -> SqlCall:
     """Return the call for a statement, after its CREATE FLOW.
 
     Args:
         cursor: the tokens after CREATE FLOW.
-        settings: the settings of Spark for the flow.
+        scope: what earlier statements set.
 
     Raises:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR.
@@ -29,31 +28,29 @@ def flow_call(cursor: Cursor, settings: Pairs) -> SqlCall:
     if cursor.accept("COMMENT"):
         arguments["comment"] = cursor.string()
     cursor.expect("AS")
-    if settings:
-        arguments["spark_conf"] = dict(settings)
+    arguments.update(scope.spark_conf())
     if cursor.accept("AUTO", "CDC") or cursor.accept("APPLY", "CHANGES"):
-        return change_call(cursor, line, arguments)
+        return change_call(cursor, line, arguments, scope)
     cursor.expect("INSERT", "INTO")
     if cursor.accept("ONCE"):
         arguments["once"] = True
-    arguments["target"] = cursor.name()
+    arguments["target"] = ".".join(scope.namespace.full(cursor.parts()))
     cursor.accept("BY", "NAME")
-    query = SqlQuery(line=cursor.line, text=cursor.until())
+    query = SqlQuery(line=cursor.line, text=cursor.until(), namespace=scope.namespace)
     return SqlCall(function="append_flow", line=line, arguments=tuple(arguments.items()), query=query)
 
 
-def change_call(cursor: Cursor, line: int, arguments: Mapping[str, Argument]) -> SqlCall:
+def change_call(cursor: Cursor, line: int, arguments: Mapping[str, Argument], scope: SqlScope) -> SqlCall:
     """Return the call for what follows on AUTO CDC or APPLY CHANGES: `INTO target FROM …`."""
     is_once = cursor.accept("ONCE")
     cursor.expect("INTO")
     is_once = cursor.accept("ONCE") or is_once
-    target = cursor.name()
-    return auto_cdc_call(
-        cursor, line, {"name": target, **arguments, "target": target, **({"once": True} if is_once else {})}
-    )
+    target = ".".join(scope.namespace.full(cursor.parts()))
+    once: dict[str, Argument] = {"once": True} if is_once else {}
+    return auto_cdc_call(cursor, line, {"name": target, **arguments, "target": target, **once}, scope)
 
 
-def auto_cdc_call(cursor: Cursor, line: int, arguments: Mapping[str, Argument]) -> SqlCall:
+def auto_cdc_call(cursor: Cursor, line: int, arguments: Mapping[str, Argument], scope: SqlScope) -> SqlCall:
     """Return the call for an AUTO CDC flow, from its FROM on.
 
     Raises:
@@ -61,7 +58,9 @@ def auto_cdc_call(cursor: Cursor, line: int, arguments: Mapping[str, Argument]) 
     """
     found = dict(arguments)
     cursor.expect("FROM")
-    query = SqlQuery(line=cursor.line, text=f"SELECT * FROM {cursor.until(_CLAUSES)}")
+    line_of_source = cursor.line
+    text = f"SELECT * FROM {cursor.until(_CLAUSES)}"
+    query = SqlQuery(line=line_of_source, text=text, namespace=scope.namespace)
     while not cursor.at_end():
         place = cursor.copy()
         clause = next((words for words in _READERS if cursor.accept(*words)), None)

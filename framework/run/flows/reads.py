@@ -205,6 +205,10 @@ class _Reads:
             return named(self._view(dataset), dataset.name)
         return named(self._table(spark, dataset, options, streaming=streaming), dataset.name)
 
+    def is_view(self, name: str) -> bool:
+        dataset = self._dataset(name)
+        return dataset is not None and dataset.kind is DatasetKind.TEMPORARY_VIEW
+
     def schemas(self) -> SchemaStore:
         return self.queries.tables.schemas()
 
@@ -273,6 +277,9 @@ class _BatchReads:
             return self.reads.read(spark, name, options, streaming=streaming)
         with not_reading():
             return (session.readStream if streaming else session.read).options(**options).table(name)
+
+    def is_view(self, name: str) -> bool:
+        return self.reads.is_view(name)
 
     def schemas(self) -> SchemaStore:
         return self.reads.schemas()
