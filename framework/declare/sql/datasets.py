@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from framework.declare.specs import ViolationAction
-from framework.declare.sql.cursor import Cursor
+from framework.declare.sql.cursor import Cursor, Keywords
 from framework.declare.sql.flows import auto_cdc_call
 from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery, SqlScope
 from framework.foundation.errors import UserError
+
+_Reader = Callable[[Cursor], dict[str, Argument]]
 
 _CLAUSES = (
     ("USING",), ("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("LOCATION",), ("COMMENT",), ("TBLPROPERTIES",),
@@ -78,7 +80,7 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
         arguments["private"] = True
     if columns.schema:
         arguments["schema"] = ", ".join(columns.schema)
-    arguments.update(_clauses(cursor))
+    arguments.update(_clauses(cursor, _READERS_OF_VIEWS if function == "temporary_view" else _READERS))
     if function == "create_streaming_table":
         yield from _streaming_table(cursor, line, arguments, columns, scope)
         return
@@ -86,7 +88,7 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
     cursor.expect("AS")
     query = _query(cursor, columns, scope)
     if function == "temporary_view":
-        arguments = {name: value for name, value in arguments.items() if name in {"name", "comment", "spark_conf"}}
+        arguments.pop("table_properties", None)  # a view has no table
     yield SqlCall(
         function=function, line=line, arguments=tuple(arguments.items()),
         expectations=tuple(columns.expectations), query=query,
@@ -101,7 +103,7 @@ def _kind(cursor: Cursor) -> tuple[str, bool]:
         return "temporary_view", False
     kind = next((kind for kind in _KINDS if cursor.accept(*kind[0])), None)
     if kind is not None:
-        return kind[1], is_private or is_temporary
+        return kind[1], (is_private or is_temporary) and kind[1] != "temporary_view"
     for word, advice in _ELSEWHERE.items():
         if cursor.is_at(word):
             cursor.refuse(f"CREATE {word}", advice)
@@ -126,6 +128,8 @@ def _streaming_table(
     flow: dict[str, Argument] = {"target": name, "name": name, **scope.spark_conf()}
     flow_line = cursor.line
     if cursor.accept("FLOW"):
+        if columns.labels:
+            cursor.fail("AS, because the columns have no types")
         if cursor.accept("AUTO", "CDC"):
             yield auto_cdc_call(cursor, flow_line, flow, scope)
             return
@@ -194,19 +198,19 @@ def _read_column(item: Cursor, found: _Columns) -> None:
         found.schema.append(item.until())
 
 
-def _clauses(cursor: Cursor) -> dict[str, Argument]:
+def _clauses(cursor: Cursor, readers: Mapping[Keywords, _Reader]) -> dict[str, Argument]:
     """Read the clauses of a dataset up to its flow or query."""
     found: dict[str, Argument] = {}
     while not (cursor.at_end() or cursor.is_at("AS") or cursor.is_at("FLOW")):
         for words, advice in _NOT_HERE.items():
             if cursor.is_at(*words):
                 cursor.refuse(" ".join(words), advice)
-        clause = next((words for words in _READERS if cursor.is_at(*words)), None)
+        clause = next((words for words in readers if cursor.is_at(*words)), None)
         if clause is None:
             cursor.fail("a clause of the dataset, or AS and a query")
         place = cursor.copy()
         cursor.accept(*clause)
-        read = _READERS[clause](cursor)
+        read = readers[clause](cursor)
         if read.keys() & found.keys():
             place.fail("each clause once")
         found.update(read)
@@ -245,7 +249,7 @@ def _row_filter(cursor: Cursor) -> dict[str, Argument]:
     return {"row_filter": cursor.until(_CLAUSES)}
 
 
-_READERS: dict[tuple[str, ...], Callable[[Cursor], dict[str, Argument]]] = {
+_READERS: dict[Keywords, _Reader] = {
     ("USING",): lambda cursor: {"format": cursor.identifier()},
     ("PARTITIONED", "BY"): _partitions,
     ("CLUSTER", "BY"): _clusters,
@@ -255,6 +259,7 @@ _READERS: dict[tuple[str, ...], Callable[[Cursor], dict[str, Argument]]] = {
     ("REFRESH", "POLICY"): _policy,
     ("WITH",): _row_filter,
 }
+_READERS_OF_VIEWS: dict[Keywords, _Reader] = {words: _READERS[words] for words in (("COMMENT",), ("TBLPROPERTIES",))}
 
 
 def names(cursor: Cursor) -> list[str]:

@@ -45,15 +45,17 @@ class SqlScript:
             text: statements, with a semicolon after each.
             line: the line of the file where the text begins.
         """
+        place = 0
         try:
             for statement in statements(text):
                 start, end = statement[0].start, statement[-1].end
+                line, place = line + text.count("\n", place, start), start
                 try:
-                    yield from self._statement(text[start:end], line + text.count("\n", 0, start))
+                    yield from self._statement(text[start:end], line)
                 except UserError as error:
                     self.faults.append(error)
         except UnclosedTextError as error:
-            self.faults.append(self._unclosed(text, line, error))
+            self.faults.append(self._unclosed(text, line - text.count("\n", 0, place), error))
 
     def _statement(self, written: str, line: int) -> Iterator[SqlCall]:
         """Yield the calls for one statement.

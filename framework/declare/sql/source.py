@@ -55,12 +55,24 @@ class _Code:
     """Python code that is written line by line."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self._parts, self._line = [text], 1
+
+    @property
+    def text(self) -> str:
+        """All that was written."""
+        return "".join(self._parts)
 
     def write(self, line: int, code: str) -> None:
-        """Add code on a line, or on the last one if that is below; breaks of lines must be allowed there."""
-        missing = line - 1 - self.text.count("\n")
-        self.text += "\n" * missing + code
+        """Add code without line ends on a line, or on the last one if that is below.
+
+        A break of the line must be allowed there.
+        """
+        self._parts += ["\n" * (line - self._line), code]
+        self._line = max(self._line, line)
+
+    def add(self, code: str) -> None:
+        """Add code without line ends on the last line."""
+        self._parts.append(code)
 
 
 def _write(code: _Code, call: SqlCall) -> None:
@@ -68,11 +80,11 @@ def _write(code: _Code, call: SqlCall) -> None:
     arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments)
     code.write(call.line, f"dp.{call.function}({arguments})")
     if call.query is not None:
-        code.text += "("
+        code.add("(")
         for each in call.expectations:
             code.write(each.line, f"dp.{_DECORATORS[each.action]}({each.name!r}, {each.condition!r})(")
         code.write(call.query.line, f"lambda: {_rows(call.query)}{')' * len(call.expectations)})")
-    code.text += "; "
+    code.add("; ")
 
 
 def _rows(query: SqlQuery) -> str:

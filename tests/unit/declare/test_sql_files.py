@@ -134,6 +134,8 @@ CREATE MATERIALIZED VIEW y (a INT AS SELECT 1;
 CREATE TEMPORARY VIEW y (a INT) AS SELECT 1;
 CREATE MATERIALIZED VIEW y (CONSTRAINT a EXPECT (x), CONSTRAINT a EXPECT (y)) AS SELECT 1;
 CREATE STREAMING TABLE z (a) CLUSTER BY ();
+CREATE TEMPORARY VIEW y PARTITIONED BY (a) AS SELECT 1;
+CREATE STREAMING TABLE y (a) FLOW AUTO CDC FROM x KEYS (a) SEQUENCE BY a;
 CREATE MATERIALIZED VIEW z AS SELECT 'abc
 """
     syntax, refused, parameter = (
@@ -158,7 +160,9 @@ CREATE MATERIALIZED VIEW z AS SELECT 'abc
         (syntax, 16, f"{begin} `AS`: expected columns without types in a view."),
         ("DUPLICATE_EXPECTATION", 17, "The dataset has two expectations named a; the other one is at line 17."),
         (syntax, 18, f"{begin} `)`: expected a list."),
-        (syntax, 19, f"{begin} a string: expected its end."),
+        (syntax, 19, f"{begin} `PARTITIONED`: expected a clause of the dataset, or AS and a query."),
+        (syntax, 20, f"{begin} `AUTO`: expected AS, because the columns have no types."),
+        (syntax, 21, f"{begin} a string: expected its end."),
     ]
 
 
