@@ -73,9 +73,10 @@ class Cursor:
         if not self.accept(*words):
             self.fail(" ".join(words))
 
-    def is_at_symbol(self, symbol: str) -> bool:
-        """Whether this symbol comes next."""
-        return not self.at_end() and self._tokens[self._next].is_symbol(symbol)
+    def is_at_symbol(self, symbol: str, *, after: int = 0) -> bool:
+        """Whether this symbol comes next, or after some other tokens."""
+        place = self._next + after
+        return place < len(self._tokens) and self._tokens[place].is_symbol(symbol)
 
     def is_at_string(self) -> bool:
         """Whether a string comes next."""

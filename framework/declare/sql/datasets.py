@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from framework.declare.specs import ViolationAction
 from framework.declare.sql.cursor import Cursor, Keywords
-from framework.declare.sql.flows import auto_cdc_call
+from framework.declare.sql.flows import auto_cdc_call, refuse_replacement
 from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery, SqlScope
 from framework.foundation.errors import UserError
 
@@ -133,8 +133,7 @@ def _streaming_table(
         if cursor.accept("AUTO", "CDC"):
             yield auto_cdc_call(cursor, flow_line, flow, scope)
             return
-        if cursor.is_at("REPLACE", "WHERE"):
-            cursor.refuse("FLOW REPLACE WHERE", "Write a materialized view, or an AUTO CDC flow.")
+        refuse_replacement(cursor)
         cursor.expect("INSERT")
         if cursor.accept("ONCE"):
             flow["once"] = True

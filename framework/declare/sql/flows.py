@@ -31,13 +31,27 @@ def flow_call(cursor: Cursor, scope: SqlScope) -> SqlCall:
     arguments.update(scope.spark_conf())
     if cursor.accept("AUTO", "CDC") or cursor.accept("APPLY", "CHANGES"):
         return change_call(cursor, line, arguments, scope)
-    cursor.expect("INSERT", "INTO")
-    if cursor.accept("ONCE"):
+    cursor.expect("INSERT")
+    is_once = cursor.accept("ONCE")
+    cursor.expect("INTO")
+    if cursor.accept("ONCE") or is_once:
         arguments["once"] = True
     arguments["target"] = ".".join(scope.namespace.full(cursor.parts()))
     cursor.accept("BY", "NAME")
+    refuse_replacement(cursor)
     query = SqlQuery(line=cursor.line, text=cursor.until(), namespace=scope.namespace)
     return SqlCall(function="append_flow", line=line, arguments=tuple(arguments.items()), query=query)
+
+
+def refuse_replacement(cursor: Cursor) -> None:
+    """Refuse a flow that replaces rows of its target.
+
+    Raises:
+        UserError: PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR.
+    """
+    for words in (("REPLACE", "WHERE"), ("REPLACE", "USING")):
+        if cursor.is_at(*words):
+            cursor.refuse(f"a flow with {' '.join(words)}", "Write a materialized view, or an AUTO CDC flow.")
 
 
 def change_call(cursor: Cursor, line: int, arguments: Mapping[str, Argument], scope: SqlScope) -> SqlCall:
@@ -58,6 +72,9 @@ def auto_cdc_call(cursor: Cursor, line: int, arguments: Mapping[str, Argument], 
     """
     found = dict(arguments)
     cursor.expect("FROM")
+    if cursor.is_at("SNAPSHOT") and cursor.is_at_symbol("(", after=1):
+        advice = "Declare the flow in a Python module, by `create_auto_cdc_from_snapshot_flow`."
+        cursor.refuse("AUTO CDC … FROM SNAPSHOT", advice)
     line_of_source = cursor.line
     text = f"SELECT * FROM {cursor.until(_CLAUSES)}"
     query = SqlQuery(line=line_of_source, text=text, namespace=scope.namespace)
