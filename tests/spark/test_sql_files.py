@@ -59,6 +59,8 @@ CREATE MATERIALIZED VIEW copied AS SELECT t.n FROM totals t, other.gold.totals W
 CREATE MATERIALIZED VIEW scaled AS SELECT id * ${factor} AS id FROM main.default.events;
 USE main.default;
 CREATE TEMPORARY VIEW small AS SELECT * FROM events WHERE id < ${least};
+CREATE STREAMING TABLE compared
+FLOW AUTO CDC FROM SNAPSHOT (SELECT id % 3 AS id, max(v) AS v FROM events GROUP BY 1) KEYS (id);
 """
 PYTHON = """from framework import pipelines as dp
 
@@ -119,13 +121,14 @@ def test_declarations_keep_their_rows_wherever_they_move(spark: SparkSession, tm
     assert rows(made, spark, "other.gold.totals") == [(3, 2)]
     assert rows(made, spark, "other.gold.copied") == [(3,)]
     assert rows(made, spark, "other.gold.scaled") == [(number * 10,) for number in range(9)]
+    assert rows(made, spark, "main.default.compared") == [(0, "6"), (1, "7"), (2, "8")]
     comments = {field.name: field.metadata.get("comment") for field in made.table("other.gold.totals").schema}
     assert comments == {"n": "number of rows", "largest": None}
 
-    views = {"totals", "copied", "scaled"}
+    views = {"totals", "copied", "scaled", "compared"}
     assert world.updated({"b.sql": "-- moved\n\n" + VIEWS, "a.sql": EVENTS})[1] == {"events", *views}
     _, skipped = world.updated({"a.py": PYTHON, "b.sql": VIEWS}, factor=100)
-    assert skipped == {"events", "totals", "copied"}
+    assert skipped == {"events", "totals", "copied", "compared"}
     world.append(range(2, 4))
     made, _ = world.updated({"a.sql": EVENTS, "b.sql": VIEWS}, factor=100)
     assert rows(made, spark, "main.default.events") == sorted([*events, (2, "2"), (3, "3")], key=repr)

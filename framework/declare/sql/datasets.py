@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from framework.declare.specs import ViolationAction
 from framework.declare.sql.cursor import Cursor, Keywords
-from framework.declare.sql.flows import auto_cdc_call, refuse_replacement
+from framework.declare.sql.flows import auto_cdc_calls, refuse_replacement
 from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery, SqlScope
 from framework.foundation.errors import UserError
 
@@ -131,7 +131,7 @@ def _streaming_table(
         if columns.labels:
             cursor.fail("AS, because the columns have no types")
         if cursor.accept("AUTO", "CDC"):
-            yield auto_cdc_call(cursor, flow_line, flow, scope)
+            yield from auto_cdc_calls(cursor, flow_line, flow, scope)
             return
         refuse_replacement(cursor)
         cursor.expect("INSERT")

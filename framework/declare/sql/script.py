@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from framework.declare.sql.cursor import PARAMETER, Cursor
 from framework.declare.sql.datasets import dataset_calls
-from framework.declare.sql.flows import change_call, flow_call
+from framework.declare.sql.flows import change_calls, flow_calls
 from framework.declare.sql.namespaces import OF_PIPELINE
 from framework.declare.sql.statements import SqlCall, SqlScope
 from framework.declare.sql.tokens import UnclosedTextError, statements, tokens
@@ -77,11 +77,11 @@ class SqlScript:
         settings = tuple((key, value) for key, value in self.settings.items() if key.startswith(_OF_SPARK))
         scope = SqlScope(settings=settings, namespace=self.namespace)
         if cursor.accept("CREATE", "FLOW"):
-            yield flow_call(cursor, scope)
+            yield from flow_calls(cursor, scope)
         elif cursor.accept("CREATE"):
             yield from dataset_calls(cursor, scope)
         elif cursor.accept("APPLY", "CHANGES") or cursor.accept("AUTO", "CDC"):
-            yield change_call(cursor, line, scope.spark_conf(), scope)
+            yield from change_calls(cursor, line, scope.spark_conf(), scope)
         elif cursor.accept("USE", "CATALOG") or cursor.accept("SET", "CATALOG"):
             self.namespace = self.namespace.using_catalog(cursor.identifier())
         elif cursor.accept("USE"):
