@@ -88,7 +88,7 @@ class QuarantinedBatches:
 
     def __init__(self, run: FlowRun) -> None:
         self._run = run
-        self._table = TableAddress(path=run.path)
+        self._table = run.table
         self._last: int | None = None  # the last batch that may have quarantined rows of an earlier attempt
 
     def append(self, rows: DataFrame, number: int) -> FlowOutcome:

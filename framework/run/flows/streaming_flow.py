@@ -113,7 +113,7 @@ def _append(run: FlowRun, batches: _Batches, rows: DataFrame, number: int) -> No
     """
     query_id = batches.query_id()
     assert query_id is not None  # the checkpoint has it before the first batch
-    transaction = TableAppend.begin(rows.sparkSession, TableAddress(path=run.path), query_id, number)
+    transaction = TableAppend.begin(rows.sparkSession, run.table, query_id, number)
     if not transaction.has_applied():
         transaction.append_rows(rows)
         failpoint("appends.after_commit")
