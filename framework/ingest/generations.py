@@ -28,7 +28,7 @@ from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import has_changes, has_rows, is_rebuild_open
 from framework.ingest.connections import gateway_connection, table_names
 from framework.ingest.copy_state import CopyState, new_copy
-from framework.ingest.declared import forget_moved, refreshed, staged_for_copies
+from framework.ingest.declared import forget_moved, record_undeclared, refreshed, staged_for_copies
 from framework.ingest.drift import is_replaceable
 from framework.ingest.state import (
     GatewayState,
@@ -88,6 +88,7 @@ def begin_generations(
         refusal for each in own for refusal in _Beginning(each, store, storage, clock, is_refreshed).run(reader)
     )
     forget_moved(own, store)
+    record_undeclared(gateways, store)
     return refusals
 
 

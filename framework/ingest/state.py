@@ -137,6 +137,7 @@ class GatewayState:
         tables: the tables, those that are no longer declared too.
         copies: how the rows of copies were made, those that are no longer declared too.
         storage: the storage whose updates read the slot, with its identity; empty if an earlier release wrote it.
+        is_declared: whether the last update had an ingestion of this name.
     """
 
     gateway: IngestedGateway
@@ -145,6 +146,7 @@ class GatewayState:
     tables: tuple[TableState, ...] = ()
     copies: tuple[CopyState, ...] = ()
     storage: str = ""
+    is_declared: bool = True
 
     def table(self, source: str) -> TableState | None:
         """Return the state of a source table; None if it is unknown."""
@@ -360,6 +362,7 @@ def _gateway_json(state: GatewayState) -> dict[str, Any]:
         "tables": [_table_json(each) for each in state.tables],
         "copies": [each.to_json() for each in state.copies],
         "storage": state.storage,
+        "is_declared": state.is_declared,
     }
 
 
@@ -398,14 +401,10 @@ def _gateway_state(text: str) -> GatewayState:
     value = _versioned(text)
     tables = tuple(_table_state(each) for each in value["tables"])
     gateway = IngestedGateway(
-        name=value["name"],
-        connection=value["connection"],
-        folder=value["folder"],
-        slot=value["slot"],
-        publication=value["publication"],
-        changes=name_of_json(value["changes"]),
+        name=value["name"], connection=value["connection"], folder=value["folder"], slot=value["slot"],
+        publication=value["publication"], changes=name_of_json(value["changes"]),
         tables=tuple(each.table for each in tables if each.is_declared),
-    )
+    )  # fmt: skip
     return GatewayState(
         gateway=gateway,
         slot_generation=int(value["slot_generation"]),
@@ -413,6 +412,7 @@ def _gateway_state(text: str) -> GatewayState:
         tables=tables,
         copies=tuple(map(copy_of_json, value.get("copies", ()))),
         storage=str(value.get("storage", "")),
+        is_declared=bool(value.get("is_declared", True)),
     )
 
 

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from framework.cdc.delta.data_files import file_name, missing_files
 from framework.cdc.model.reserved_names import METADATA_KEY
 from framework.cdc.spark.execution import active_session
-from framework.foundation.conditions.run import FILES_GONE, TABLE_REPLACED
+from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError
 from framework.foundation.jvm_cache import built_once, java_class, scala_map
 from framework.foundation.storage import open_storage
@@ -72,7 +72,7 @@ class TableVersion:
         self.transaction = self.log.startTransaction()
         self.snapshot = self.transaction.snapshot()
         if self.snapshot.version() >= 0 and table.table_id not in {None, self.table_id}:
-            raise OperationError(TABLE_REPLACED, path=table.path)
+            raise OperationError("TABLE_REPLACED", path=table.path)
 
     @property
     def table_id(self) -> str:

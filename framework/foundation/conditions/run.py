@@ -10,7 +10,6 @@ RESOLVED_AGAIN = GROWN | {COLUMNS_CHANGED}
 """The flow goes on when the graph is resolved again: its table and its readers have the columns then."""
 
 FILES_GONE = "FILES_GONE_BEFORE_COMMIT"
-TABLE_REPLACED = "TABLE_REPLACED"
 
 CONDITIONS: dict[str, Condition] = {
     "TABLE_NOT_OWNED": Condition(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from framework.foundation.conditions.run import TABLE_REPLACED
 from framework.foundation.errors import OperationError
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.streaming_query import BatchFunction, StreamTarget
@@ -30,7 +29,7 @@ def to_same_table(run: FlowRun, write: BatchFunction) -> StreamTarget:
     def checked(rows: DataFrame, number: int) -> None:
         present = found_id(run.storage, run.path)
         if None not in {present, began_with} and present != began_with:
-            raise OperationError(TABLE_REPLACED, location=run.dataset.spec.location, path=run.path)
+            raise OperationError("TABLE_REPLACED", location=run.dataset.spec.location, path=run.path)
         write(rows, number)
 
     return StreamTarget(batch_function=checked)
