@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from delta import DeltaTable
@@ -50,7 +51,8 @@ def _quarantined(run: FlowRun, frame: DataFrame) -> FlowOutcome:
     batches = QuarantinedBatches(run)
     if run.dataset.cdc is None:
         return batches.append_once(frame)
-    return batches.apply(frame, 0, run.writer_of(run.dataset.cdc).apply, is_stream=False)
+    with closing(batches):
+        return batches.apply(frame, 0, run.writer_of(run.dataset.cdc).apply, is_stream=False)
 
 
 def _append(run: FlowRun, frame: DataFrame) -> None:
