@@ -92,6 +92,11 @@ def begin_generations(
     return refusals
 
 
+def _reader_of(state: GatewayState, storage: str) -> str:
+    """Return the present root of a storage with the id that it had when the ingestion first ran: it may have moved."""
+    return "" if not storage else storage.rpartition("#")[0] + "#" + (state.reader or storage).rpartition("#")[2]
+
+
 class _Beginning:
     """The new generations of one gateway."""
 
@@ -109,13 +114,15 @@ class _Beginning:
         self._storage = storage
         self._stored = store.read(gateway.name)
         self._checkpoints = GenerationStore(storage, clock)
+        self._reader = ""
         self._refusals: list[Refusal] = []
         self._found: int | SluiceError | None = None
         self._definitions = {each.target: each.definition for each in gateway.tables if each.definition is not None}
 
     def run(self, reader: str) -> list[Refusal]:
         state = self._with_missed(refreshed(self._stored, self._gateway, next_checkpoint=self._next_checkpoint))
-        state = replace(state, storage=reader)
+        state = replace(state, storage=reader, reader=_reader_of(state, reader))
+        self._reader = state.reader
         self._ask_again(state)  # an update may have been killed before it did so
         state = self._with_new_slot(state, self._store.request(self._gateway.name))
         self._ask_for_missed(state)
@@ -203,8 +210,8 @@ class _Beginning:
 
         gateway = self._gateway
         with Session(gateway_connection(gateway), read_only=False) as session:
-            drop_position(session, gateway.slot, gateway.publication)
-            ensure_position(session, gateway.slot, gateway.publication, table_names(gateway))
+            drop_position(session, gateway.slot, gateway.publication, reader=self._reader)
+            ensure_position(session, gateway.slot, gateway.publication, table_names(gateway), reader=self._reader)
 
     def _with_generation(
         self, state: GatewayState, table: TableState, request: Request, *, is_refresh: bool = False
@@ -382,7 +389,7 @@ class _Beginning:
         with Session(gateway_connection(gateway), read_only=False) as session:
             if not read_membership(session, gateway.slot, gateway.publication).has_slot:
                 return 0
-            ensure_position(session, gateway.slot, gateway.publication, (name,))
+            ensure_position(session, gateway.slot, gateway.publication, (name,), reader=self._reader)
             return read_membership(session, gateway.slot, gateway.publication).tables.get(name, 0)
 
     def _filter(self, state: TableState, request: Request) -> str | None:

@@ -138,6 +138,7 @@ class GatewayState:
         copies: how the rows of copies were made, those that are no longer declared too.
         storage: the storage whose updates read the slot, with its identity; empty if an earlier release wrote it.
         is_declared: whether the last update had an ingestion of this name.
+        reader: the storage in the comment of the publication: its root, and the id that it had at first.
     """
 
     gateway: IngestedGateway
@@ -147,6 +148,7 @@ class GatewayState:
     copies: tuple[CopyState, ...] = ()
     storage: str = ""
     is_declared: bool = True
+    reader: str = ""
 
     def table(self, source: str) -> TableState | None:
         """Return the state of a source table; None if it is unknown."""
@@ -340,11 +342,9 @@ def _table_request(text: str) -> tuple[str | None, Request]:
     """Return a source table, None for the whole gateway, and what is asked for it."""
     value = _versioned(text)
     request = Request(
-        mode=Mode(value["mode"]),
-        generation=int(value["generation"]),
-        where=value["where"],
+        mode=Mode(value["mode"]), generation=int(value["generation"]), where=value["where"],
         partitions=value.get("partitions", ""),  # an earlier release did not record it
-    )
+    )  # fmt: skip
     return value["source"], request
 
 
@@ -363,6 +363,7 @@ def _gateway_json(state: GatewayState) -> dict[str, Any]:
         "copies": [each.to_json() for each in state.copies],
         "storage": state.storage,
         "is_declared": state.is_declared,
+        "reader": state.reader,
     }
 
 
@@ -382,18 +383,13 @@ def _table_json(state: TableState) -> dict[str, Any]:
         "named_partitions": state.named_partitions,
         "generations": [
             {
-                "number": each.number,
-                "slot_generation": each.slot_generation,
-                "lsn": each.lsn,
-                "checkpoint": each.checkpoint,
-                "where": each.where,
-                "relation": each.relation,
-                "rebuild": each.is_rebuild,
-                "skips_earlier": each.skips_earlier,
+                "number": each.number, "slot_generation": each.slot_generation, "lsn": each.lsn,
+                "checkpoint": each.checkpoint, "where": each.where, "relation": each.relation,
+                "rebuild": each.is_rebuild, "skips_earlier": each.skips_earlier,
             }
             for each in state.generations
         ],
-    }
+    }  # fmt: skip
 
 
 @lru_cache(maxsize=8)  # each flow of an update reads the file, which names all tables
@@ -413,6 +409,7 @@ def _gateway_state(text: str) -> GatewayState:
         copies=tuple(map(copy_of_json, value.get("copies", ()))),
         storage=str(value.get("storage", "")),
         is_declared=bool(value.get("is_declared", True)),
+        reader=str(value.get("reader", "")),
     )
 
 
