@@ -19,7 +19,7 @@ from framework.foundation.notebooks import NotebookCell, code_of, notebook_cells
 
 _FIRST_LINES = {".py": "# Databricks notebook source", SQL_SUFFIX: "-- Databricks notebook source"}
 _CELL = re.compile(r"(?:#|--) COMMAND -+\s*")
-_SQL_CELL = re.compile(r"^-- COMMAND -+[ \t]*$", re.MULTILINE)
+_SQL_CELL = re.compile(r"^-- COMMAND -+[ \t\r]*$", re.MULTILINE)
 _MAGIC = re.compile(r"(?:#|--) MAGIC\s+(\S+)(.*)")
 _TEXT = frozenset({"%md", "%md-sandbox"})
 _ADVICE = {
@@ -51,8 +51,9 @@ def python_source(path: Path, content: bytes, value_of: ValueOf) -> bytes:
     Raises:
         GraphErrors: a NOTEBOOK_CELL_UNSUPPORTED for each cell of a notebook that is not run; text is left out. An
             error for each faulty statement of SQL.
-        UserError: NOTEBOOK_UNREADABLE.
+        UserError: NOTEBOOK_UNREADABLE, SQL_FILE_NOT_UTF8.
     """
+    _check_encoding(path, content)
     text = content.decode("utf-8-sig", errors="replace")
     if path.suffix != NOTEBOOK_SUFFIX:
         _refuse(_exported_faults(path, text))
@@ -63,6 +64,16 @@ def python_source(path: Path, content: bytes, value_of: ValueOf) -> bytes:
     if any(code.language == "sql" for code in codes):
         return sql_module(path, [("\n".join(code.lines), code.line) for code in codes], value_of)
     return code_of(codes).encode()
+
+
+def _check_encoding(path: Path, content: bytes) -> None:
+    """Refuse a SQL file of another encoding, whose texts would be other ones; Python refuses its own files."""
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        if path.suffix == SQL_SUFFIX:
+            location = SourceLocation(file=str(path), line=1 + content.count(b"\n", 0, error.start))
+            raise UserError("SQL_FILE_NOT_UTF8", location=location, path=path) from None
 
 
 def _refuse(faults: Iterable[UserError]) -> None:

@@ -26,7 +26,7 @@ _CLAUSES = {
     r"GENERATED": "`GENERATED ALWAYS AS` is not supported. Leave it out, and compute the column in the query.",
     r"DEFAULT": "`DEFAULT` is not supported. Leave it out, and replace NULL in the query, with `coalesce`.",
     r"CONSTRAINT|(PRIMARY|FOREIGN)\s+KEY": "Keys and constraints are not supported. Leave them out; "
-    "`@dp.expect_or_fail` checks a condition in each row.",
+    "`@dp.expect_or_fail` (in SQL: EXPECT … ON VIOLATION FAIL UPDATE) checks a condition in each row.",
     r"MASK": "`MASK` is not supported. Leave it out, and return masked values in the query.",
 }
 """What to do about clauses of Databricks' DDL that Spark does not parse, by their words."""

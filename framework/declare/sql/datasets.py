@@ -17,6 +17,7 @@ _CLAUSES = (
     ("USING",), ("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("LOCATION",), ("COMMENT",), ("TBLPROPERTIES",),
     ("REFRESH", "POLICY"), ("WITH",), ("FLOW",), ("AS",),
 )  # fmt: skip
+_QUERIES = ("SELECT", "FROM", "WITH", "VALUES")
 _NO_COLUMN = (("CONSTRAINT",), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"))
 _GROUPS = {
     ViolationAction.WARN: "expect_all",
@@ -85,7 +86,8 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
         yield from _streaming_table(cursor, line, arguments, columns, scope)
         return
     arguments.update(scope.spark_conf())
-    cursor.expect("AS")
+    if not _is_at_query(cursor):
+        cursor.expect("AS")
     query = _query(cursor, columns, scope)
     if function == "temporary_view":
         arguments.pop("table_properties", None)  # a view has no table
@@ -139,10 +141,15 @@ def _streaming_table(
             flow["once"] = True
         cursor.expect("BY", "NAME")
     else:
-        cursor.expect("AS")
+        cursor.accept("AS")
     yield SqlCall(
         function="append_flow", line=flow_line, arguments=tuple(flow.items()), query=_query(cursor, columns, scope)
     )  # fmt: skip
+
+
+def _is_at_query(cursor: Cursor) -> bool:
+    """Whether a query comes next without an AS, which may be left out as in CREATE TABLE of Spark."""
+    return any(cursor.is_at(word) for word in _QUERIES) and not cursor.is_at("WITH", "ROW", "FILTER")
 
 
 def _query(cursor: Cursor, columns: _Columns, scope: SqlScope) -> SqlQuery:
@@ -200,7 +207,7 @@ def _read_column(item: Cursor, found: _Columns) -> None:
 def _clauses(cursor: Cursor, readers: Mapping[Keywords, _Reader]) -> dict[str, Argument]:
     """Read the clauses of a dataset up to its flow or query."""
     found: dict[str, Argument] = {}
-    while not (cursor.at_end() or cursor.is_at("AS") or cursor.is_at("FLOW")):
+    while not (cursor.at_end() or cursor.is_at("AS") or cursor.is_at("FLOW") or _is_at_query(cursor)):
         for words, advice in _NOT_HERE.items():
             if cursor.is_at(*words):
                 cursor.refuse(" ".join(words), advice)
@@ -217,13 +224,13 @@ def _clauses(cursor: Cursor, readers: Mapping[Keywords, _Reader]) -> dict[str, A
 
 
 def _partitions(cursor: Cursor) -> dict[str, Argument]:
-    return {"partition_cols": names(cursor.inside())}
+    return {"partition_cols": _names(cursor.inside())}
 
 
 def _clusters(cursor: Cursor) -> dict[str, Argument]:
     if cursor.accept("AUTO"):
         return {"cluster_by_auto": True}
-    return {"cluster_by": [] if cursor.accept("NONE") else names(cursor.inside())}
+    return {"cluster_by": [] if cursor.accept("NONE") else _names(cursor.inside())}
 
 
 def _properties(cursor: Cursor) -> dict[str, Argument]:
@@ -242,12 +249,6 @@ def _policy(cursor: Cursor) -> dict[str, Argument]:
     return {"refresh_policy": cursor.identifier()}
 
 
-def _row_filter(cursor: Cursor) -> dict[str, Argument]:
-    if not cursor.is_at("ROW", "FILTER"):
-        cursor.fail("ROW FILTER")
-    return {"row_filter": cursor.until(_CLAUSES)}
-
-
 _READERS: dict[Keywords, _Reader] = {
     ("USING",): lambda cursor: {"format": cursor.identifier()},
     ("PARTITIONED", "BY"): _partitions,
@@ -256,15 +257,18 @@ _READERS: dict[Keywords, _Reader] = {
     ("COMMENT",): lambda cursor: {"comment": cursor.string()},
     ("TBLPROPERTIES",): _properties,
     ("REFRESH", "POLICY"): _policy,
-    ("WITH",): _row_filter,
+    ("WITH",): lambda cursor: {"row_filter": cursor.until(_CLAUSES)},
 }
 _READERS_OF_VIEWS: dict[Keywords, _Reader] = {words: _READERS[words] for words in (("COMMENT",), ("TBLPROPERTIES",))}
 
 
-def names(cursor: Cursor) -> list[str]:
-    """Read names of columns between commas; each without its backticks."""
+def _names(cursor: Cursor) -> list[str]:
+    """Read names of columns between commas; each without its backticks, and `a.b` for the field of a struct."""
     found = []
     for item in cursor.items():
-        found.append(item.identifier())
+        parts = [item.identifier()]
+        while item.accept_symbol("."):
+            parts.append(item.identifier())
+        found.append(".".join(parts))
         item.finish()
     return found

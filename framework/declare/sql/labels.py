@@ -1,4 +1,4 @@
-"""Columns of a query by the names that a SQL file gives them."""
+"""What the code of a SQL file calls besides Python's interface: names of columns, and expectations of a query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
+
+    from framework.declare.registry import QueryFunction
 
 
 def labelled(frame: DataFrame, labels: tuple[tuple[str, str | None], ...]) -> DataFrame:
@@ -31,3 +35,13 @@ def labelled(frame: DataFrame, labels: tuple[tuple[str, str | None], ...]) -> Da
         if comment is not None:
             renamed = renamed.withMetadata(name, {"comment": comment})
     return renamed
+
+
+def expecting(*expectations: Callable[[QueryFunction], QueryFunction], query: QueryFunction) -> QueryFunction:
+    """Return a query function with expectations, in the order of the arguments.
+
+    Nested calls would do the same, but Python's parser accepts no more than 200 of them.
+    """
+    for expectation in reversed(expectations):
+        query = expectation(query)
+    return query

@@ -45,17 +45,17 @@ class SqlScript:
             text: statements, with a semicolon after each.
             line: the line of the file where the text begins.
         """
-        place = 0
+        counted = 0
         try:
             for statement in statements(text):
                 start, end = statement[0].start, statement[-1].end
-                line, place = line + text.count("\n", place, start), start
+                line, counted = line + text.count("\n", counted, start), start
                 try:
                     yield from self._statement(text[start:end], line)
                 except UserError as error:
                     self.faults.append(error)
         except UnclosedTextError as error:
-            self.faults.append(self._unclosed(text, line - text.count("\n", 0, place), error))
+            self.faults.append(self._unclosed(text[counted:], line, error.start - counted, error.kind))
 
     def _statement(self, written: str, line: int) -> Iterator[SqlCall]:
         """Yield the calls for one statement.
@@ -72,7 +72,7 @@ class SqlScript:
         try:
             cursor = Cursor(self.file, text, line, tuple(tokens(text)))
         except UnclosedTextError as error:
-            raise self._unclosed(text, line, error) from None
+            raise self._unclosed(text, line, error.start, error.kind) from None
         cursor.check_parameters()
         settings = tuple((key, value) for key, value in self.settings.items() if key.startswith(_OF_SPARK))
         scope = SqlScope(settings=settings, namespace=self.namespace)
@@ -98,6 +98,6 @@ class SqlScript:
         found = self.value_of(match[1]) if found is None else found
         return match[0] if found is None else found
 
-    def _unclosed(self, text: str, line: int, error: UnclosedTextError) -> UserError:
-        location = SourceLocation(file=self.file, line=line + text.count("\n", 0, error.start))
-        return UserError("PARSE_SYNTAX_ERROR", location=location, near=f"a {error.kind}", expected="its end")
+    def _unclosed(self, text: str, line: int, start: int, kind: str) -> UserError:
+        location = SourceLocation(file=self.file, line=line + text.count("\n", 0, start))
+        return UserError("PARSE_SYNTAX_ERROR", location=location, near=f"a {kind}", expected="its end")

@@ -19,7 +19,7 @@ SUFFIX = ".sql"
 ValueOf = Callable[[str], str | None]
 
 _IMPORTS = (
-    "from framework import pipelines as dp; from framework.declare.sql.labels import labelled; "
+    "from framework import pipelines as dp; from framework.declare.sql.labels import expecting, labelled; "
     "from framework.declare.sql.namespaces import rows; "
 )
 _DECORATORS = {
@@ -48,7 +48,7 @@ def sql_module(path: Path, cells: Iterable[tuple[str, int]], value_of: ValueOf) 
     code = _Code(_IMPORTS)
     for call in calls:
         _write(code, call)
-    return code.text.encode()
+    return code.text().encode()
 
 
 class _Code:
@@ -57,22 +57,18 @@ class _Code:
     def __init__(self, text: str) -> None:
         self._parts, self._line = [text], 1
 
-    @property
-    def text(self) -> str:
-        """All that was written."""
-        return "".join(self._parts)
-
     def write(self, line: int, code: str) -> None:
-        """Add code without line ends on a line, or on the last one if that is below.
+        """Add code on a line, or on the last one if that is below; breaks of lines must be allowed there."""
+        self.append("\n" * (line - self._line) + code)
+        self._line = max(line, self._line)
 
-        A break of the line must be allowed there.
-        """
-        self._parts += ["\n" * (line - self._line), code]
-        self._line = max(self._line, line)
-
-    def add(self, code: str) -> None:
-        """Add code without line ends on the last line."""
+    def append(self, code: str) -> None:
+        """Add code on the last line; its strings are literals of one line."""
         self._parts.append(code)
+
+    def text(self) -> str:
+        """Return the code."""
+        return "".join(self._parts)
 
 
 def _write(code: _Code, call: SqlCall) -> None:
@@ -80,11 +76,12 @@ def _write(code: _Code, call: SqlCall) -> None:
     arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments)
     code.write(call.line, f"dp.{call.function}({arguments})")
     if call.query is not None:
-        code.add("(")
+        code.append("(expecting(" if call.expectations else "(")
         for each in call.expectations:
-            code.write(each.line, f"dp.{_DECORATORS[each.action]}({each.name!r}, {each.condition!r})(")
-        code.write(call.query.line, f"lambda: {_rows(call.query)}{')' * len(call.expectations)})")
-    code.add("; ")
+            code.write(each.line, f"dp.{_DECORATORS[each.action]}({each.name!r}, {each.condition!r}), ")
+        code.append("query=" if call.expectations else "")
+        code.write(call.query.line, f"lambda: {_rows(call.query)}{')' if call.expectations else ''})")
+    code.append("; ")
 
 
 def _rows(query: SqlQuery) -> str:

@@ -157,6 +157,7 @@ CONDITIONS: dict[str, Condition] = {
     "PARSE_SYNTAX_ERROR": Condition(
         "Syntax error in a SQL file at {near}: expected {expected}.", "Correct the statement."
     ),
+    "SQL_FILE_NOT_UTF8": Condition("The SQL file {path} is not encoded in UTF-8.", "Save it in UTF-8."),
     "SQL_PARAMETER_UNDEFINED": Condition(
         "The parameter `${{{name}}}` has no value.",
         "Add it to `configuration` in the pipeline spec, or write SET {name} = value before the statement.",

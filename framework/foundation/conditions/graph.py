@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from framework.foundation.conditions.entry import Condition
 
-_BATCH_OR_STREAM = "`spark.readStream` returns a streaming DataFrame, `spark.read` a batch DataFrame."
+_BATCH_OR_STREAM = (
+    "`spark.readStream`, and STREAM in SQL, returns a streaming DataFrame, `spark.read` a batch DataFrame."
+)  # fmt: skip
 
 CONDITIONS: dict[str, Condition] = {
     "PIPELINE_GRAPH_INVALID": Condition("The pipeline has {count} error(s). Nothing was written.", ""),
@@ -16,7 +18,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "PIPELINE_FLOW_WITHOUT_TARGET": Condition(
         "Flow {flow} writes to {target}, which this pipeline does not declare.{hint}",
-        "Declare it with `dp.create_streaming_table` or `dp.create_sink`, or correct the target.",
+        "Declare it with `dp.create_streaming_table` (in SQL: CREATE STREAMING TABLE) or `dp.create_sink`, or correct "
+        "the target.",
     ),
     "PIPELINE_FLOW_INTO_VIEW": Condition(
         "Flow {flow} writes to {target}, which is a temporary view.",
@@ -24,7 +27,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "PIPELINE_DATASET_WITHOUT_FLOW": Condition(
         "Dataset {dataset} has no flow that writes to it.",
-        "Add a flow with `dp.append_flow` or `dp.create_auto_cdc_flow`, or remove the dataset.",
+        "Add a flow with `dp.append_flow` or `dp.create_auto_cdc_flow` (in SQL: CREATE FLOW), or remove the dataset.",
     ),
     "PIPELINE_SINK_READ": Condition(
         "{sink} is a sink and cannot be read.", "Read the dataset that the sink's flow reads."
@@ -73,15 +76,17 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INVALID_FLOW_QUERY_TYPE.STREAMING_RELATION_FOR_MATERIALIZED_VIEW": Condition(
         "The query {flow} of materialized view {dataset} returns a streaming DataFrame; expected a batch DataFrame.",
-        "Declare a streaming table with `dp.table`, or use a batch read. " + _BATCH_OR_STREAM,
+        "Declare a streaming table with `dp.table` (in SQL: CREATE STREAMING TABLE), or use a batch read. "
+        + _BATCH_OR_STREAM,
     ),
     "INVALID_FLOW_QUERY_TYPE.BATCH_RELATION_FOR_STREAMING_TABLE": Condition(
         "Flow {flow} into {dataset} returns a batch DataFrame; expected a streaming DataFrame.",
-        "Add `once=True` to load the batch once, or declare a materialized view. " + _BATCH_OR_STREAM,
+        "Add `once=True` (in SQL: INSERT INTO ONCE) to load the batch once, or declare a materialized view. "
+        + _BATCH_OR_STREAM,
     ),
     "INVALID_FLOW_QUERY_TYPE.STREAMING_RELATION_FOR_ONCE_FLOW": Condition(
         "The once flow {flow} into {dataset} returns a streaming DataFrame; expected a batch DataFrame.",
-        "Use a batch read, or remove `once=True`. " + _BATCH_OR_STREAM,
+        "Use a batch read, or remove `once=True` (in SQL: ONCE). " + _BATCH_OR_STREAM,
     ),
     "DUPLICATE_COLUMNS": Condition(
         "The query of flow {flow} returns several columns named {columns}. {dataset} can't have them.",
@@ -142,7 +147,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "COLUMN_NAME_NEEDS_MAPPING": Condition(
         "{dataset} has columns or fields whose names need Delta column mapping: {columns}.",
-        "Rename them in the query, or set `table_properties={{'{property}': 'name'}}`.",
+        "Rename them in the query, or set the table property `'{property}' = 'name'`.",
     ),
     "LAYOUT_COLUMN_NOT_FOUND": Condition(
         "{dataset} is partitioned or clustered by {column}, which is not one of its columns: {columns}.",

@@ -48,7 +48,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "EXPECTATION_VIOLATION": Condition(
         "A row of flow {flow} violates the expectation {expectation!r}. The transaction was rolled back. Row: {row}",
-        "Correct the data or the expectation, or use `expect_or_drop`.",
+        "Correct the data or the expectation, or use `expect_or_drop` (in SQL: ON VIOLATION DROP ROW).",
     ),
     "PYTHON_EXCEPTION": Condition(
         "A Python function of flow {flow} raised an exception: {error}.",

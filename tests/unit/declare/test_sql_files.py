@@ -39,10 +39,10 @@ class Spark:
         return text
 
 
-def load(folder: Path, files: dict[str, str]) -> Registry:
+def load(folder: Path, files: dict[str, str], encoding: str = "utf-8") -> Registry:
     """The registry filled by files."""
     for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).write_text(text, encoding=encoding)
     libraries = tuple(Library(pattern=name) for name in files)
     spec = PipelineSpec(name="p", storage="s", root=str(folder), libraries=libraries)
     registry = Registry(catalog="main", schema="shop", gathers_faults=True)
@@ -192,6 +192,26 @@ def test_what_a_pipeline_can_not_have_is_refused(statement: str, tmp_path: Path)
     ]
 
 
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    """Its texts would be other ones; a mark at the beginning of UTF-8 is none of them."""
+    text = "-- first\nCREATE TEMPORARY VIEW a AS SELECT 'é'"
+    assert declared(load(tmp_path, {"a.sql": text}, "utf-8-sig"))[2] == {"main.shop.a": "SELECT 'é'"}
+    for encoding, line in {"latin-1": 2, "utf-16": 1}.items():
+        with pytest.raises(GraphErrors) as raised:
+            load(tmp_path, {"a.sql": text}, encoding)
+        assert [_told(each)[:2] for each in raised.value.errors] == [("SQL_FILE_NOT_UTF8", line)]
+
+
+def test_a_view_may_have_more_expectations_than_python_nests_calls(tmp_path: Path) -> None:
+    """Python's parser accepts no more than 200 open parentheses."""
+    constraints = ",\n".join(f"CONSTRAINT c{number} EXPECT (x > {number})" for number in range(250))
+    text = f"CREATE MATERIALIZED VIEW v (\n{constraints}) AS SELECT 1"
+    expectations = load(tmp_path, {"a.sql": text}).datasets[0].expectations
+    assert [(each.name, each.location and each.location.line) for each in expectations] == [
+        (f"c{number}", number + 2) for number in range(250)
+    ]
+
+
 def notebook(*cells: str) -> str:
     """A SQL notebook of Jupyter's format, with one line of code on each line of the file."""
     listed = [{"cell_type": "code", "metadata": {}, "source": text.splitlines(keepends=True)} for text in cells]
@@ -214,9 +234,10 @@ def test_sql_notebooks_are_sql_files(tmp_path: Path) -> None:
         ],
         "a.sql": [7, 12],
     }  # fmt: skip
-    for name, text in {"a.ipynb": jupyter, "a.sql": exported}.items():
+    windows = exported.replace("\n", "\r\n")
+    for name, text in (("a.ipynb", jupyter), ("a.sql", exported), ("a.sql", windows)):
         registry = load(tmp_path, {name: text})
-        assert declared(registry)[2] == queries
+        assert {each: str(query).replace("\r", "") for each, query in declared(registry)[2].items()} == queries
         assert [each.location and each.location.line for each in registry.datasets] == places[name]
     other = exported + "\n-- COMMAND ----------\n\n-- MAGIC %python\n-- MAGIC x = 1\n"
     assert [fault[:2] for fault in faults(tmp_path, other)] == [("NOTEBOOK_CELL_UNSUPPORTED", 16)]
