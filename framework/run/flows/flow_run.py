@@ -27,6 +27,7 @@ from framework.run.flows.streaming_query import Progress, session_for
 from framework.run.flows.written_tables import WrittenTables
 from framework.run.quarantine.setting import has_quarantine, quarantine_by_default
 from framework.run.tables.table_store import TableStore
+from framework.sources.delta.first_read import FirstRead
 from framework.sources.delta.log import latest_version
 from framework.sources.starts import SourceStart
 
@@ -185,7 +186,10 @@ class FlowRun:
 
     def query(self) -> FlowQuery:
         """Return the flow's query over the current tables."""
-        return self.context.queries.flow_query(self.flow.spec, self.settings, self.starts, quarantines=self.quarantines)
+        first = FirstRead(storage=self.storage, checkpoint=self.checkpoint)
+        return self.context.queries.flow_query(
+            self.flow.spec, self.settings, self.starts, first=first, quarantines=self.quarantines
+        )
 
     def session(self) -> SparkSession:
         """Return a session with the flow's settings."""
