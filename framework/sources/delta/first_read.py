@@ -1,6 +1,6 @@
 """Where the first read of a Delta table begins: at its first commit, if the commits hold the table's files.
 
-Delta begins with the files that the table has, which it computes by several queries (ADR 56). If all commits of the
+Delta begins with the files that the table has, which it computes by several queries (ADR 57). If all commits of the
 table only add files, those from version 0 on are the same files, and Delta reads them without a query.
 """
 
