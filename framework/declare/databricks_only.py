@@ -50,10 +50,20 @@ def advice_for(error: BaseException) -> str | None:
     if isinstance(error, PySparkException):
         return _of_spark(error)
     if isinstance(error, Py4JJavaError):
-        return missing_file_system(str(error.java_exception.toString()))
+        return _of_java(str(error.java_exception.toString()))
     if isinstance(error, ValueError) and str(error).startswith("default auth:"):
         return "`databricks.sdk` needs a workspace. Delete its imports: `spark` is a global of each module."
     return _of_python(error)
+
+
+def _of_java(text: str) -> str | None:
+    """Advice for an error of Spark without a message of its own: it has none for `column:path` of a string."""
+    if "COLUMN_IS_NOT_VARIANT_TYPE" in text:
+        return (
+            "`column:path` reads a column of type VARIANT here. For a string with JSON, write "
+            "`parse_json(column):path`, or `get_json_object(column, '$.path')`."
+        )
+    return missing_file_system(text)
 
 
 def _of_python(error: BaseException) -> str | None:

@@ -1,4 +1,4 @@
-"""`read_files(…)` in a SQL text: each call is replaced by a name, and its arguments become options of `cloudFiles`.
+"""`read_files(…)` and `cloud_files(…)` in a SQL text: a name in place of each call, and options of `cloudFiles`.
 
 Spark's parser reads the arguments. The rest of the text is parsed with the name in the place of the call, so `STREAM`,
 aliases and joins work as with a table.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TOKEN = re.compile(
-    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?P<call>\bread_files\s*\()|[()]""",
+    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?P<call>\b(?:read|cloud)_files\s*\()|[()]""",
     re.DOTALL | re.IGNORECASE,
 )
 _numbers = count()
@@ -35,15 +35,17 @@ class FileCall:
         path: the folder.
         options: the options of a reader of `cloudFiles`, keys in lower case.
         schema: the schema as DDL; None if there is none.
+        streams: whether it is a stream without STREAM, as `cloud_files` is.
     """
 
     path: str
     options: Mapping[str, str]
     schema: str | None
+    streams: bool = False
 
 
 def replace_file_calls(spark: SparkSession, text: str) -> tuple[str, dict[str, FileCall]]:
-    """Return the text with a name in the place of each call of `read_files`, and the calls by their names.
+    """Return the text with a name in the place of each call, and the calls by their names.
 
     Raises:
         UserError: CLOUD_FILES_OPTION_INVALID for an argument that is no literal; CLOUD_FILES_OPTION_MISSING.
@@ -77,6 +79,8 @@ def _parsed(spark: SparkSession, call: str) -> FileCall:
     while function.nodeName() != "UnresolvedTableValuedFunction":
         function = function.children().head()
     arguments = function.functionArgs()
+    if call.lower().startswith("cloud"):
+        return _cloud_files([arguments.apply(index) for index in range(arguments.size())])
     found: dict[str, str] = {}
     for index in range(arguments.size()):
         argument, name = arguments.apply(index), "path"
@@ -84,10 +88,7 @@ def _parsed(spark: SparkSession, call: str) -> FileCall:
             name, argument = str(argument.key()).lower(), argument.value()
         elif index > 0:
             raise _invalid("read_files", argument, "an option with its name, such as format => 'json'")
-        if argument.nodeName() != "Literal":
-            raise _invalid(name, argument, "a literal")
-        value = argument.value()
-        text = str(value).lower() if isinstance(value, bool) else str(value)
+        text = _literal(name, argument)
         if found.setdefault(name, text) != text:
             raise UserError(
                 "CLOUD_FILES_OPTION_CONFLICT", location=caller_location(), first=f"{name} => {found[name]}",
@@ -97,6 +98,32 @@ def _parsed(spark: SparkSession, call: str) -> FileCall:
     if not path:
         raise UserError("CLOUD_FILES_OPTION_MISSING", location=caller_location(), option="path")
     return FileCall(path=path, schema=found.pop("schema", None), options=reader_options(found))
+
+
+def _cloud_files(arguments: list[Any]) -> FileCall:
+    """The arguments of `cloud_files`: a path, a format, and a map of options as those of a reader."""
+    texts = [_literal(name, each) for name, each in zip(("path", "format"), arguments[:2], strict=False)]
+    if len(texts) < 2:
+        raise UserError("CLOUD_FILES_OPTION_MISSING", location=caller_location(), option=("path", "format")[len(texts)])
+    options = _map(arguments[2]) if len(arguments) > 2 else {}
+    schema = options.pop("schema", None)
+    options = {"cloudfiles.format": texts[1], **options}
+    return FileCall(path=texts[0], schema=schema, options=options, streams=True)
+
+
+def _map(argument: Any) -> dict[str, str]:
+    parts = argument.children() if argument.nodeName() == "UnresolvedFunction" else None
+    if parts is None or argument.nameParts().mkString().lower() != "map" or parts.size() % 2:
+        raise _invalid("cloud_files", argument, "a map of options, such as map('header', 'true')")
+    texts = [_literal("map", parts.apply(index)) for index in range(parts.size())]
+    return {name.lower(): value for name, value in zip(texts[::2], texts[1::2], strict=True)}
+
+
+def _literal(name: str, argument: Any) -> str:
+    if argument.nodeName() != "Literal":
+        raise _invalid(name, argument, "a literal")
+    value = argument.value()
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _invalid(name: str, argument: Any, expected: str) -> UserError:

@@ -295,7 +295,8 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
             continue
         call = calls.get(relation.parts[0])
         if call is not None:
-            found[relation] = analysed_plan(_read_files(spark, call, reads, streaming=relation.streaming))
+            streaming = relation.streaming or call.streams
+            found[relation] = analysed_plan(_read_files(spark, call, reads, streaming=streaming))
             continue
         name = relation.text if namespace is None else _in_namespace(namespace, relation, reads)
         with namespace_of_query(None):  # a view's query has its own
@@ -323,7 +324,7 @@ def _columns(args: Any) -> Any:
 
 
 def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, streaming: bool) -> DataFrame:
-    """Return the rows of a call of `read_files`; a stream is the same source as a reader of `cloudFiles`."""
+    """Return the rows of a call; a stream is the same source as a reader of `cloudFiles`."""
     schema = None if call.schema is None else StructType.fromDDL(call.schema)
     assert schema is None or isinstance(schema, StructType)
     options, start_of = call.options, _start_of.get()

@@ -349,6 +349,13 @@ def test_read_files_in_sql_is_the_same_source(landing: Landing) -> None:
                 FROM STREAM read_files('{root}/sql in', format => 'json', maxFilesPerTrigger => 1) AS f
             """)
 
+        @dp.table
+        def in_words_of_dlt() -> DataFrame:
+            return spark.sql(f"""
+                SELECT c.id, c.city
+                FROM CLOUD_FILES("{root}/sql in", 'json', map('cloudFiles.schemaHints', 'city STRING')) AS c
+            """)
+
         @dp.materialized_view
         def counted() -> DataFrame:
             return spark.sql(f"""
@@ -366,20 +373,27 @@ def test_read_files_in_sql_is_the_same_source(landing: Landing) -> None:
     assert landing.world.run(declare).state is UpdateState.COMPLETED
     assert shown("streamed") == [{"id": 1, "at": {"x": 1}}, {"id": 2, "city": "Rome"}]
     assert {row["text"] for row in landing.rows("streamed")} == {"read_files("}
+    assert landing.rows("in_words_of_dlt") == [{"id": "1"}, {"id": "2", "city": "Rome"}]
     assert shown("counted") == [{"files": 1, "ids": 2, "name": "x"}]
-    for arguments, condition in (
-        ("format => 'json'", "CLOUD_FILES_OPTION_MISSING"),
-        ("'/in', 'json'", "CLOUD_FILES_OPTION_INVALID"),
-        ("'/in', format => 'json', format => 'csv'", "CLOUD_FILES_OPTION_CONFLICT"),
-        ("'/in', format => 'json', schema => 'id INT', schemaHints => 'id INT'", "CLOUD_FILES_OPTION_CONFLICT"),
-        ("'/in', format => concat('js', 'on')", "CLOUD_FILES_OPTION_INVALID"),
-        ("'/in', format => 'json', allowOverwrites => true", "CLOUD_FILES_OPTION_UNSUPPORTED"),
+    for call, condition in (
+        ("read_files(format => 'json')", "CLOUD_FILES_OPTION_MISSING"),
+        ("read_files('/in', 'json')", "CLOUD_FILES_OPTION_INVALID"),
+        ("read_files('/in', format => 'json', format => 'csv')", "CLOUD_FILES_OPTION_CONFLICT"),
+        (
+            "read_files('/in', format => 'json', schema => 'id INT', schemaHints => 'id INT')",
+            "CLOUD_FILES_OPTION_CONFLICT",
+        ),
+        ("read_files('/in', format => concat('js', 'on'))", "CLOUD_FILES_OPTION_INVALID"),
+        ("read_files('/in', format => 'json', allowOverwrites => true)", "CLOUD_FILES_OPTION_UNSUPPORTED"),
+        ("cloud_files('/in')", "CLOUD_FILES_OPTION_MISSING"),
+        ("cloud_files('/in', 'json', 'header')", "CLOUD_FILES_OPTION_INVALID"),
+        ("cloud_files('/in', 'json', map('header', id))", "CLOUD_FILES_OPTION_INVALID"),
     ):
 
-        def declare_wrong(arguments: str = arguments) -> None:
+        def declare_wrong(call: str = call) -> None:
             @dp.materialized_view
             def wrong() -> DataFrame:
-                return spark.sql(f"SELECT * FROM read_files({arguments})")
+                return spark.sql(f"SELECT * FROM {call}")
 
         with pytest.raises(SluiceError, match=condition):
             landing.world.run(declare_wrong)

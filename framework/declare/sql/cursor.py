@@ -199,14 +199,17 @@ class Cursor:
             raise UserError("SQL_PARAMETER_UNDEFINED", location=self.location, name=found[1])
 
     def check_parameters(self) -> None:
-        """Refuse a parameter outside of strings, except for those that Spark replaces when a query runs.
+        """Refuse a parameter outside of comments: Spark would write nothing in its place when the query runs.
+
+        Those of the machine (`${env:HOME}`) are Spark's to replace.
 
         Raises:
             UserError: SQL_PARAMETER_UNDEFINED.
         """
-        for place, token in enumerate(self._tokens):
-            found = PARAMETER.match(self._text, token.start) if token.is_symbol("$") else None
-            if found is not None and not found[1].startswith(_OF_MACHINE):
+        for found in PARAMETER.finditer(self._text):
+            places = (n for n, token in enumerate(self._tokens) if token.start <= found.start() < token.end)
+            place = next(places, None)
+            if place is not None and not found[1].startswith(_OF_MACHINE):
                 self._next = place
                 raise UserError("SQL_PARAMETER_UNDEFINED", location=self.location, name=found[1])
 

@@ -15,6 +15,9 @@ from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 
 _SETTING = re.compile(r"SET\s+(?P<key>`[^`]+`|'[^']+'|[\w.\-]+)\s*=\s*(?P<value>.+)", re.DOTALL | re.IGNORECASE)
+_SHOWN = re.compile(r"SET\s+[\w.\-]+\.[\w.\-]+", re.IGNORECASE)
+"""A statement that only shows a setting, such as `SET spark.source` in Databricks' examples."""
+
 _ADVICE = {
     "SET": "Write SET key = value, or `configuration` or `spark_conf` in the pipeline spec.",
     "SELECT": "Declare a dataset with the query.",
@@ -68,6 +71,8 @@ class SqlScript:
         setting = _SETTING.fullmatch(text)
         if setting is not None:
             self.settings[setting["key"].strip("`'")] = setting["value"].strip().strip("`")
+            return
+        if _SHOWN.fullmatch(text):
             return
         try:
             cursor = Cursor(self.file, text, line, tuple(tokens(text)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from framework.declare.databricks_only import advice_for
 from framework.declare.shims import shimmed
@@ -33,6 +34,26 @@ def _raised(code: str) -> BaseException:
 def test_an_error_of_databricks_habits_says_what_to_write_in_its_place(code: str, advice: str) -> None:
     """The advice names what exists here."""
     assert advice in (advice_for(_raised(code)) or "")
+
+
+class JavaError:
+    """An exception of the JVM, which Py4J refers to."""
+
+    _target_id, _gateway_client = "o1", None
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def toString(self) -> str:  # noqa: N802 - Java's name
+        """The class and the message."""
+        return self.text
+
+
+def test_a_path_in_a_string_with_json_says_how_to_parse_it() -> None:
+    """Spark has no message for this error of Databricks' users: it reports an internal error."""
+    text = "org.apache.spark.SparkException: [INTERNAL_ERROR] Cannot find main error class 'COLUMN_IS_NOT_VARIANT_TYPE'"
+    assert "`parse_json(column):path`" in (advice_for(Py4JJavaError("", JavaError(text))) or "")
+    assert advice_for(Py4JJavaError("", JavaError("java.io.IOException: closed"))) is None
 
 
 @pytest.mark.parametrize("code", ["1/0", "no_such_name", "def (:", "(1).real_part", "import dlt\ndlt.zzzz"])

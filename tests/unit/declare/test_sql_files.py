@@ -126,6 +126,8 @@ CREATE MATERIALIZED VIEW ${nothing}.w AS SELECT 1;
 CREATE MATERIALIZED VIEW x
   LOCATION '${nothing}/a' AS SELECT 1;
 CREATE MATERIALIZED VIEW x AS SELECT ${nothing};
+CREATE MATERIALIZED VIEW x AS SELECT 1 -- ${none}
+  FROM `x${nothing}`; CREATE MATERIALIZED VIEW x AS SELECT '${nothing}';
 CREATE MATERIALIZED VIEW x COMMENT 'a'
   COMMENT 'b' AS SELECT 1;
 CREATE MATERIALIZED VIEW y (a INT, ) AS SELECT 1;
@@ -153,16 +155,18 @@ CREATE MATERIALIZED VIEW z AS SELECT 'abc
         (parameter, 7, "The parameter `${nothing}` has no value."),
         (parameter, 9, "The parameter `${nothing}` has no value."),
         (parameter, 10, "The parameter `${nothing}` has no value."),
-        (syntax, 12, f"{begin} `COMMENT`: expected each clause once."),
-        (syntax, 13, f"{begin} {end}: expected an item before each comma."),
-        (syntax, 14, f"{begin} {end}: expected either a type for each column, or for none."),
-        (syntax, 15, f"{begin} {end}: expected `)`."),
-        (syntax, 16, f"{begin} `AS`: expected columns without types in a view."),
-        ("DUPLICATE_EXPECTATION", 17, "The dataset has two expectations named a; the other one is at line 17."),
-        (syntax, 18, f"{begin} `)`: expected a list."),
-        (syntax, 19, f"{begin} `PARTITIONED`: expected a clause of the dataset, or AS and a query."),
-        (syntax, 20, f"{begin} `AUTO`: expected AS, because the columns have no types."),
-        (syntax, 21, f"{begin} a string: expected its end."),
+        (parameter, 12, "The parameter `${nothing}` has no value."),
+        (parameter, 12, "The parameter `${nothing}` has no value."),
+        (syntax, 14, f"{begin} `COMMENT`: expected each clause once."),
+        (syntax, 15, f"{begin} {end}: expected an item before each comma."),
+        (syntax, 16, f"{begin} {end}: expected either a type for each column, or for none."),
+        (syntax, 17, f"{begin} {end}: expected `)`."),
+        (syntax, 18, f"{begin} `AS`: expected columns without types in a view."),
+        ("DUPLICATE_EXPECTATION", 19, "The dataset has two expectations named a; the other one is at line 19."),
+        (syntax, 20, f"{begin} `)`: expected a list."),
+        (syntax, 21, f"{begin} `PARTITIONED`: expected a clause of the dataset, or AS and a query."),
+        (syntax, 22, f"{begin} `AUTO`: expected AS, because the columns have no types."),
+        (syntax, 23, f"{begin} a string: expected its end."),
     ]
 
 
