@@ -1,8 +1,8 @@
 """Resets that wait for a flow of a continuous update: a file for each, which the update that runs finds.
 
 The update resets the flow as soon as it does not run, and all other flows go on. If the update ends before, the next
-one resets the flow before it plans. A generation begins before its request is deleted: after a crash in between, the
-next one begins, and the first has read nothing.
+one resets the flow before it plans. A generation begins before its request is deleted: after a crash in between, and
+in an older copy of the folder, the flow has a later generation than the one that was to end, and the request is done.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ class ResetRequest:
         dataset: the target of the flow.
         flow: the flow's full name.
         start: where its sources start, as the manifest stores it; None: as the flow's code says.
+        ends: the number of the generation that was current when it was asked for; None if there was none, or if an
+            earlier release asked for it.
     """
 
     dataset: QualifiedName
     flow: QualifiedName
     start: str | None
+    ends: int | None = None
 
 
 class ResetRequests:
@@ -73,8 +76,12 @@ class ResetRequests:
         return self.pending()
 
     def begin(self, request: ResetRequest) -> Generation:
-        """Reset a flow that does not run, under the lock of the update."""
+        """Reset a flow that does not run, under the lock, unless that was done; return its generation."""
         store = GenerationStore(self._storage, self._clock)
+        current = store.current(request.dataset, request.flow)
+        if request.ends is not None and current is not None and current.number > request.ends:
+            self.drop(request)
+            return current
         reason = "reset by sluice checkpoints reset"
         generation = store.begin(request.dataset, request.flow, reason=reason, start=request.start)
         failpoint("resets.after_begin")
@@ -91,5 +98,6 @@ class ResetRequests:
 
 def _parse(found: dict[str, Any]) -> ResetRequest:
     return ResetRequest(
-        dataset=QualifiedName(**found["dataset"]), flow=QualifiedName(**found["flow"]), start=found["start"]
-    )
+        dataset=QualifiedName(**found["dataset"]), flow=QualifiedName(**found["flow"]), start=found["start"],
+        ends=found.get("ends"),
+    )  # fmt: skip

@@ -21,7 +21,7 @@ _VARYING = {
     f"{_CLOUDPICKLE}._make_skeleton_enum": frozenset({5}),
     f"{_CLOUDPICKLE}._make_typevar": frozenset({5}),
 }
-# A broadcast value: the pickle has only its number. Functions of more than a megabyte are broadcast too.
+# A broadcast value: the pickle has only its number. `sent_functions` has the pickles of functions that are broadcast.
 _ELSEWHERE = frozenset({"_from_id"})
 # A module that the code of a function names.
 _IMPORTS = frozenset({(_CLOUDPICKLE, "subimport"), ("importlib", "import_module")})

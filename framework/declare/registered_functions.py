@@ -139,8 +139,9 @@ def _is_built_in(name: str) -> bool:
 def _definition_text(function: Any) -> str:
     """Return a text of a function of the JVM that is the same for equal functions of one load of the modules."""
     from framework.declare.pickled_text import pickled_text
+    from framework.declare.sent_functions import command_of
 
-    pickled = bytes(function.func().command().unsafeArray())
+    pickled = command_of(function)
     found = pickled_text(pickled)
     text = repr(pickled) if found is None else _OF_FILE.sub("", found.text)
     return f"{_returned(function)} {function.pythonEvalType()} {function.udfDeterministic()} {text}"

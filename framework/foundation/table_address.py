@@ -17,10 +17,17 @@ _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+:)(?P<authority>//[^/]+)?(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAddress:
-    """Exactly one of `path` (a local path or a URI) and `name` (quoted, for SQL)."""
+    """Exactly one of `path` (a local path or a URI) and `name` (quoted, for SQL).
+
+    Args:
+        path: the path.
+        name: the name.
+        table_id: Delta's id of the table that a writer began with; None for whatever table is at the address.
+    """
 
     path: str | None = None
     name: str | None = None
+    table_id: str | None = None
 
     def __post_init__(self) -> None:
         """Check that exactly one of path and name is given."""

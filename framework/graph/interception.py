@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, Protocol
 
 from pyspark.errors import PySparkTypeError
@@ -23,6 +24,7 @@ from pyspark.sql.types import StructType
 from framework.cdc.spark.execution import active_session
 from framework.declare.mutations import unguarded
 from framework.declare.patches import Patch, Patches
+from framework.declare.sql.namespaces import Namespace, current_namespace, namespace_of_query
 from framework.declare.sql_calls import pyspark_sql, sql_handled_by
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.jvm_cache import java_class
@@ -52,6 +54,10 @@ class TableReads(Protocol):
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
         """The rows of the named dataset or table; raises UserError if the name is unknown."""
+        ...
+
+    def is_view(self, name: str) -> bool:
+        """Whether a name, as written, is that of a temporary view of the pipeline."""
         ...
 
     def schemas(self) -> SchemaStore:
@@ -283,6 +289,7 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
             command=text.split(maxsplit=1)[0].upper(),
         )
     found: dict[SqlRelation, Any] = {}
+    namespace = current_namespace()
     for relation in find_relations(plan):
         if _is_no_table(relation):
             continue
@@ -290,10 +297,19 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
         if call is not None:
             streaming = relation.streaming or call.streams
             found[relation] = analysed_plan(_read_files(spark, call, reads, streaming=streaming))
-        else:
-            rows = reads.read(spark, relation.text, dict(relation.options), streaming=relation.streaming)
-            found[relation] = qualified(rows, relation.parts)
+            continue
+        name = relation.text if namespace is None else _in_namespace(namespace, relation, reads)
+        with namespace_of_query(None):  # a view's query has its own
+            rows = reads.read(spark, name, dict(relation.options), streaming=relation.streaming)
+        found[relation] = qualified(rows, relation.parts)
     return of_plan(spark, replace_relations(plan, found)) if found else pyspark_sql(spark, text)
+
+
+def _in_namespace(namespace: Namespace, relation: SqlRelation, reads: TableReads) -> str:
+    """The name of a table that a query reads after USE; a temporary view has no catalog and no schema."""
+    if len(relation.parts) == 1 and reads.is_view(relation.text):
+        return relation.text
+    return replace(relation, parts=tuple(namespace.full(relation.parts))).text
 
 
 def _columns(args: Any) -> Any:

@@ -12,6 +12,7 @@ from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 
 from framework.declare.pickled_text import pickled_text
+from framework.declare.sent_functions import command_of
 from framework.foundation.jvm_cache import java_class, scala_items
 from framework.graph.imported_modules import module_identity
 
@@ -21,7 +22,7 @@ _FUNCTION = "org.apache.spark.sql.catalyst.expressions.PythonFuncExpression"
 def pickled_functions(plan: Any) -> list[bytes]:
     """Return the pickles of the Python functions in an analysed plan, in the order of the plan."""
     found = (node for part in (plan, *scala_items(plan.subqueriesAll())) for node in _nodes(part))
-    return [bytes(each.func().command().unsafeArray()) for node in found for each in _functions(node)]
+    return [command_of(each) for node in found for each in _functions(node)]
 
 
 def function_text(pickled: bytes) -> str | None:

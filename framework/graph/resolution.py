@@ -155,6 +155,11 @@ class Resolution:
         self._record(Read(text=name, streaming=streaming, path=found.path, options=tuple(sorted(options.items()))))
         return found.frame
 
+    def is_view(self, name: str) -> bool:
+        """Return whether a name is that of a temporary view of the pipeline."""
+        spec = self._resolved.specs.get(self._full_name(name))
+        return spec is not None and spec.kind is DatasetKind.TEMPORARY_VIEW
+
     def schemas(self) -> SchemaStore:
         """Return the recorded columns of folders of files."""
         return self.tables.schemas()

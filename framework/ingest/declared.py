@@ -50,7 +50,7 @@ def refreshed(
         known_now = replace(before, table=declared, is_declared=True, is_missed=is_missed, staged=staged)
         tables.append(replace(known_now, named_partitions=table.named_partitions))
     left = (replace(each, is_declared=False, is_missed=True) for each in known.values())
-    return replace(base, gateway=gateway, tables=(*tables, *left))
+    return replace(base, gateway=gateway, tables=(*tables, *left), is_declared=True)
 
 
 def reads_altered(table: TableState, before: CopyDefinition, now: CopyDefinition) -> bool:
@@ -113,6 +113,17 @@ def forget_moved(gateways: Sequence[IngestedGateway], store: GatewayStore) -> No
         kept = tuple(each for each in state.copies if each.target not in moved)
         if kept != state.copies:
             store.write(replace(state, copies=kept))
+
+
+def record_undeclared(gateways: Sequence[IngestedGateway], store: GatewayStore) -> None:
+    """Record of each gateway that the modules do not declare now, such as one that has another name, that it is none.
+
+    Its state stays: the copies that another ingestion does not make are still those of its tables.
+    """
+    names = {gateway.name for gateway in gateways}
+    for state in store.read_all():
+        if state.is_declared and state.gateway.name not in names:
+            store.write(replace(state, is_declared=False))
 
 
 def _staged(

@@ -36,7 +36,7 @@ from framework.ingest.confirmation import (
 from framework.ingest.copies import Copy, CopyFinder, FailedCopy, KnownTable
 from framework.ingest.declared import reads_altered
 from framework.ingest.drift import drift_error, is_replaceable
-from framework.ingest.known_tables import first_position, known_table, recorded_copy
+from framework.ingest.known_tables import first_position, known_table, recorded_copy, recorded_reader
 from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
 from framework.ingest.payloads import free_name, generation_sql, payload_options, quoted_column
 from framework.ingest.relations import log_relations
@@ -267,6 +267,7 @@ class _Expansion:
                     "advanceTo": state.position,
                     **log_relations(state, copies),
                     "notAfter": first_position(self.storage, state),
+                    "reader": state.reader,
                 }
             return spark.readStream.format(CHANGES_FORMAT).options(**options, **begun).load()
 
@@ -359,6 +360,7 @@ class _Expansion:
             "textColumns": ",".join(map(quote_identifier, copy.text_columns)),
             "generation": state.number,
             "relation": state.relation,
+            "reader": recorded_reader(self.storage, self.spec.name),
         }
         where = snapshot_filter(state, self.storage)
         if where is not None:

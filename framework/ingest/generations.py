@@ -28,7 +28,7 @@ from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import has_changes, has_rows, is_rebuild_open
 from framework.ingest.connections import gateway_connection, table_names
 from framework.ingest.copy_state import CopyState, new_copy
-from framework.ingest.declared import forget_moved, refreshed, staged_for_copies
+from framework.ingest.declared import forget_moved, record_undeclared, refreshed, staged_for_copies
 from framework.ingest.drift import is_replaceable
 from framework.ingest.state import (
     GatewayState,
@@ -88,7 +88,13 @@ def begin_generations(
         refusal for each in own for refusal in _Beginning(each, store, storage, clock, is_refreshed).run(reader)
     )
     forget_moved(own, store)
+    record_undeclared(gateways, store)
     return refusals
+
+
+def _reader_of(state: GatewayState, storage: str) -> str:
+    """Return the present root of a storage with the id that it had when the ingestion first ran: it may have moved."""
+    return "" if not storage else storage.rpartition("#")[0] + "#" + (state.reader or storage).rpartition("#")[2]
 
 
 class _Beginning:
@@ -108,13 +114,15 @@ class _Beginning:
         self._storage = storage
         self._stored = store.read(gateway.name)
         self._checkpoints = GenerationStore(storage, clock)
+        self._reader = ""
         self._refusals: list[Refusal] = []
         self._found: int | SluiceError | None = None
         self._definitions = {each.target: each.definition for each in gateway.tables if each.definition is not None}
 
     def run(self, reader: str) -> list[Refusal]:
         state = self._with_missed(refreshed(self._stored, self._gateway, next_checkpoint=self._next_checkpoint))
-        state = replace(state, storage=reader)
+        state = replace(state, storage=reader, reader=_reader_of(state, reader))
+        self._reader = state.reader
         self._ask_again(state)  # an update may have been killed before it did so
         state = self._with_new_slot(state, self._store.request(self._gateway.name))
         self._ask_for_missed(state)
@@ -202,8 +210,8 @@ class _Beginning:
 
         gateway = self._gateway
         with Session(gateway_connection(gateway), read_only=False) as session:
-            drop_position(session, gateway.slot, gateway.publication)
-            ensure_position(session, gateway.slot, gateway.publication, table_names(gateway))
+            drop_position(session, gateway.slot, gateway.publication, reader=self._reader)
+            ensure_position(session, gateway.slot, gateway.publication, table_names(gateway), reader=self._reader)
 
     def _with_generation(
         self, state: GatewayState, table: TableState, request: Request, *, is_refresh: bool = False
@@ -381,7 +389,7 @@ class _Beginning:
         with Session(gateway_connection(gateway), read_only=False) as session:
             if not read_membership(session, gateway.slot, gateway.publication).has_slot:
                 return 0
-            ensure_position(session, gateway.slot, gateway.publication, (name,))
+            ensure_position(session, gateway.slot, gateway.publication, (name,), reader=self._reader)
             return read_membership(session, gateway.slot, gateway.publication).tables.get(name, 0)
 
     def _filter(self, state: TableState, request: Request) -> str | None:

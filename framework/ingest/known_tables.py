@@ -64,6 +64,12 @@ def recorded_copy(
     return own or copy_elsewhere(GatewayStore(storage), target, gateway)
 
 
+def recorded_reader(storage: Storage, gateway: str) -> str:
+    """Return the storage that reads the slot of an ingestion, see `ensure_position`; empty before the first update."""
+    state = GatewayStore(storage).read(gateway)
+    return "" if state is None else state.reader
+
+
 def first_position(storage: Storage, state: GatewayState) -> int:
     """Return the position at which the log must begin: that of the first snapshot, if it began before the log was read.
 

@@ -137,6 +137,8 @@ class GatewayState:
         tables: the tables, those that are no longer declared too.
         copies: how the rows of copies were made, those that are no longer declared too.
         storage: the storage whose updates read the slot, with its identity; empty if an earlier release wrote it.
+        is_declared: whether the last update had an ingestion of this name.
+        reader: the storage in the comment of the publication: its root, and the id that it had at first.
     """
 
     gateway: IngestedGateway
@@ -145,6 +147,8 @@ class GatewayState:
     tables: tuple[TableState, ...] = ()
     copies: tuple[CopyState, ...] = ()
     storage: str = ""
+    is_declared: bool = True
+    reader: str = ""
 
     def table(self, source: str) -> TableState | None:
         """Return the state of a source table; None if it is unknown."""
@@ -338,11 +342,9 @@ def _table_request(text: str) -> tuple[str | None, Request]:
     """Return a source table, None for the whole gateway, and what is asked for it."""
     value = _versioned(text)
     request = Request(
-        mode=Mode(value["mode"]),
-        generation=int(value["generation"]),
-        where=value["where"],
+        mode=Mode(value["mode"]), generation=int(value["generation"]), where=value["where"],
         partitions=value.get("partitions", ""),  # an earlier release did not record it
-    )
+    )  # fmt: skip
     return value["source"], request
 
 
@@ -360,6 +362,8 @@ def _gateway_json(state: GatewayState) -> dict[str, Any]:
         "tables": [_table_json(each) for each in state.tables],
         "copies": [each.to_json() for each in state.copies],
         "storage": state.storage,
+        "is_declared": state.is_declared,
+        "reader": state.reader,
     }
 
 
@@ -379,18 +383,13 @@ def _table_json(state: TableState) -> dict[str, Any]:
         "named_partitions": state.named_partitions,
         "generations": [
             {
-                "number": each.number,
-                "slot_generation": each.slot_generation,
-                "lsn": each.lsn,
-                "checkpoint": each.checkpoint,
-                "where": each.where,
-                "relation": each.relation,
-                "rebuild": each.is_rebuild,
-                "skips_earlier": each.skips_earlier,
+                "number": each.number, "slot_generation": each.slot_generation, "lsn": each.lsn,
+                "checkpoint": each.checkpoint, "where": each.where, "relation": each.relation,
+                "rebuild": each.is_rebuild, "skips_earlier": each.skips_earlier,
             }
             for each in state.generations
         ],
-    }
+    }  # fmt: skip
 
 
 @lru_cache(maxsize=8)  # each flow of an update reads the file, which names all tables
@@ -398,14 +397,10 @@ def _gateway_state(text: str) -> GatewayState:
     value = _versioned(text)
     tables = tuple(_table_state(each) for each in value["tables"])
     gateway = IngestedGateway(
-        name=value["name"],
-        connection=value["connection"],
-        folder=value["folder"],
-        slot=value["slot"],
-        publication=value["publication"],
-        changes=name_of_json(value["changes"]),
+        name=value["name"], connection=value["connection"], folder=value["folder"], slot=value["slot"],
+        publication=value["publication"], changes=name_of_json(value["changes"]),
         tables=tuple(each.table for each in tables if each.is_declared),
-    )
+    )  # fmt: skip
     return GatewayState(
         gateway=gateway,
         slot_generation=int(value["slot_generation"]),
@@ -413,6 +408,8 @@ def _gateway_state(text: str) -> GatewayState:
         tables=tables,
         copies=tuple(map(copy_of_json, value.get("copies", ()))),
         storage=str(value.get("storage", "")),
+        is_declared=bool(value.get("is_declared", True)),
+        reader=str(value.get("reader", "")),
     )
 
 

@@ -140,14 +140,15 @@ class _Answer:
 
 
 def read_status(storage: Storage, now: datetime, gateway: str | None = None) -> tuple[GatewayStatus, ...]:
-    """Return the status of the gateways that an update has run.
+    """Return the status of the gateways that an update has run, and that the last one had.
 
     Args:
         storage: the pipeline's storage.
         now: the time, for the lag.
         gateway: name of the only gateway to ask; None for all.
     """
-    states = [each for each in GatewayStore(storage).read_all() if gateway in (None, each.gateway.name)]
+    declared = (each for each in GatewayStore(storage).read_all() if each.is_declared)
+    states = [each for each in declared if gateway in (None, each.gateway.name)]
     failures = _last_failures(storage, _open_flows(states, storage))
     return tuple(_gateway_status(each, storage, now, failures) for each in states)
 

@@ -72,6 +72,11 @@ ALTERED: dict[str, tuple[str, bool]] = {
     "relabelled": ("ALTER TYPE mood_{t} RENAME VALUE 'sad' TO 'blue'", False),
     "more_labels": ("ALTER TYPE mood_{t} ADD VALUE 'ok'", True),
     "rewritten": ("VACUUM FULL {t}", True),
+    # As if the column had been added with values, which the log does not have.
+    "added_and_truncated": (
+        "ALTER TABLE {t} ADD COLUMN c INT; TRUNCATE {t}; INSERT INTO {t} (id, a, c) VALUES (2, 1, 7)",
+        False,
+    ),
     "defaulted": ("ALTER TABLE {t} ALTER a SET DEFAULT 3; INSERT INTO {t} (id) VALUES (9)", True),
 }  # fmt: skip
 

@@ -190,7 +190,7 @@ def skip_the_reread(patch: pytest.MonkeyPatch) -> None:
 
 def snapshot_before_slot(patch: pytest.MonkeyPatch) -> None:
     """The first chunk is read without a slot."""
-    patch.setattr(snapshot_source, "ensure_position", lambda *_: SimpleNamespace(lsn=0))
+    patch.setattr(snapshot_source, "ensure_position", lambda *_, **__: SimpleNamespace(lsn=0))
 
 
 def compare_by_lsn(patch: pytest.MonkeyPatch) -> None:

@@ -235,6 +235,39 @@ def test_what_is_not_ours_is_not_taken(database: str) -> None:
     assert "DATABASE_SLOT_NOT_OURS" == caught.value.condition
 
 
+def test_a_slot_is_read_by_one_storage(database: str) -> None:
+    """One that was moved, or made anew at its root, is the same; a mark of an earlier release has none."""
+    execute(database, "CREATE TABLE t (id int PRIMARY KEY)")
+    slot = slot_of(database)
+    with closing(session(database)) as opened:
+
+        def ensure(storage: str) -> None:
+            ensure_position(opened, slot, "p", [name("t")], reader=storage)
+
+        def drop(storage: str) -> None:
+            drop_position(opened, slot, "p", reader=storage)
+
+        ensure("")
+        ensure("/data/a#1")
+        ensure("")
+        for refused in (ensure, drop):
+            with pytest.raises(UserError) as caught:
+                refused("/data/b#2")
+            found = caught.value.condition, caught.value.fields["other"]
+            assert found == ("DATABASE_SLOT_OF_OTHER_STORAGE", "/data/a")
+        ensure("/moved/a#1")
+        with pytest.raises(UserError):
+            ensure("/data/a#2")
+        ensure("/moved/a#3")
+        with pytest.raises(UserError) as caught:
+            ensure("/elsewhere#1")
+        assert (slot,) in opened.rows("SELECT slot_name FROM pg_replication_slots")
+        for statement in str(caught.value.fields["statement"]).split("; "):
+            execute(database, statement)
+        ensure("/elsewhere#1")
+        drop("/elsewhere#1")
+
+
 def test_a_slot_that_sends_prepared_transactions_is_named_and_can_be_replaced(database: str) -> None:
     """Somebody else made it; they come before their commit, which may be a rollback."""
     execute(

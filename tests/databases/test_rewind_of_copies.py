@@ -64,6 +64,14 @@ def give_up_in_a_copy(spark: SparkSession, folder: Path, run: Run) -> None:
     other = "INGESTION_OF_OTHER_STORAGE"
     assert failures(pipeline.run()) == {"shop_changes": other, **of_both_flows(altered=other, lost=other)}
     assert run("SELECT slot_name, restart_lsn, confirmed_flush_lsn FROM pg_replication_slots") == before
+    shutil.rmtree(twin / "storage")  # a second storage of the pipeline, of which nothing is recorded
+    second = pipeline_of(spark, twin)
+    found = failures(second.run())
+    assert {*found} >= {"shop_changes", "altered_snapshot_flow", "lost_snapshot_flow"}
+    assert {*found.values()} == {"DATABASE_SLOT_OF_OTHER_STORAGE"}
+    Operations(storage=second.storage).replace_slot(*second.gateways)
+    assert {*failures(second.run()).values()} == {"DATABASE_SLOT_OF_OTHER_STORAGE"}
+    assert run("SELECT slot_name, restart_lsn, confirmed_flush_lsn FROM pg_replication_slots") == before
 
 
 def test_a_copy_does_not_go_back_past_a_snapshot(interpreting: SparkSession, folder: Path, run: Run) -> None:

@@ -256,31 +256,33 @@ def test_a_once_flow_makes_no_table_in_place_of_one_that_others_delete(
     assert world.rows("t") == [(1,)]
 
 
+@pytest.mark.parametrize(("point", "least"), [("appends.after_commit", None), ("quarantine.after_rows", 2)])
 def test_a_stream_writes_nothing_to_a_table_that_others_put_in_the_place_of_its_own(
-    interpreting: SparkSession, tmp_path: Path
+    interpreting: SparkSession, tmp_path: Path, point: str, least: int | None
 ) -> None:
     """A user's table stays as it is; when it is moved away, the next update makes the flow's table with all rows."""
     spark, world = interpreting, EngineWorld(interpreting, tmp_path)
+    declare = appending(world, least=least)
     rows = [(1, "a", 1), (2, "b", 2)]
-    for row in rows:
-        world.feed([row], DDL)
+    world.feed(rows, DDL)
+    world.feed([(3, "c", 3)], DDL)
 
     def replace() -> None:
         columns = spark.read.format("delta").load(world.path("t")).schema
         DeltaTable.replace(spark).location(world.path("t")).addColumns(columns).execute()
 
-    arm_all({("appends.after_commit", 1): replace})
-    (flow,) = world.run(appending(world)).flows
-    assert disarm()["appends.after_commit"] == 1
+    arm_all({(point, 1): replace})
+    (flow,) = world.run(declare).flows
+    assert disarm()[point] == 1
     assert flow.error is not None
     assert flow.error.condition == "TABLE_REPLACED"
     assert world.rows("t") == []
-    (flow,) = world.run(appending(world)).flows
+    (flow,) = world.run(declare).flows
     assert flow.error is not None
     assert flow.error.condition == "TABLE_NOT_OWNED"
     Path(world.path("t")).rename(tmp_path / "moved")
-    assert world.run(appending(world)).state is UpdateState.COMPLETED
-    assert world.rows("t") == rows
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert world.rows("t") == [row for row in [*rows, (3, "c", 3)] if least is None or row[0] >= least]
 
 
 @pytest.mark.parametrize("files", ["in the checksum", "in the log only"])

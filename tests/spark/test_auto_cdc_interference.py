@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from delta import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from framework import pipelines as dp
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
+from framework.foundation.local_storage import LocalStorage
 from framework.run.update.results import FlowState, UpdateState
+from framework.sources.delta.log import read_tip
 from tests.support.cdc_world import World
 from tests.support.engine_world import EngineWorld, states
 
@@ -113,6 +118,55 @@ def test_a_batch_is_decided_anew_after_a_change_of_the_definition(interpreting: 
     finally:
         disarm()
     assert [(1, "toolong", None), (3, "c", None)] == world.rows("id", "name", "own")
+
+
+REPLACED: dict[str, tuple[dict[str, str], Sequence[Sequence[object]]]] = {
+    "replaced": ({}, SECOND),
+    "replaced before a MERGE": ({"delta.enableChangeDataFeed": "true"}, SECOND),
+    "deleted before": ({}, [(1, None, "D", 2), (2, None, "D", 2)]),
+    "deleted before a MERGE": ({"delta.enableChangeDataFeed": "true"}, SECOND),
+}
+"""How another table takes the place of a target, its properties, and the batch that runs."""
+
+
+@pytest.mark.parametrize("how", REPLACED)
+def test_a_batch_writes_nothing_to_another_table_that_takes_the_place_of_its_target(
+    interpreting: SparkSession, tmp_path: Path, how: str
+) -> None:
+    """The batch has begun, and its deletes are recorded: Delta would commit to the log of the new table."""
+    own, batch = REPLACED[how]
+    world = World(interpreting, tmp_path, {"changes": (SPEC, DDL, False)}, own)
+    world.apply("changes", FIRST)
+    path = str(world.table.path)
+    tip = read_tip(LocalStorage(str(tmp_path)), path)
+    assert tip is not None
+    world.table = replace(world.table, table_id=tip.table_id)
+
+    def put_another() -> None:
+        make = DeltaTable.replace
+        if how.startswith("deleted"):
+            shutil.rmtree(path)
+            make = DeltaTable.create
+        made = make(world.spark).location(path).addColumns(world.target.table_schema)
+        for key, value in {"delta.enableDeletionVectors": "true", **own}.items():
+            made = made.property(key, value)
+        made.execute()
+        append_row(world, (7, "own"))
+
+    arm("cdc.after_tombstones", action=put_another)
+    try:
+        with pytest.raises(OperationError) as raised:
+            world.apply("changes", batch)
+    finally:
+        disarm()
+    assert raised.value.condition == "TABLE_REPLACED"
+    assert [(7, "own")] == world.rows("id", "name")
+
+
+def append_row(world: World, row: tuple[int, str]) -> None:
+    """Append a row as a user would."""
+    rows = world.spark.createDataFrame([row], "id INT, name STRING")
+    rows.write.format("delta").mode("append").save(str(world.table.path))
 
 
 def test_a_flow_fails_after_its_source_is_refreshed_and_a_reset_rereads_the_source(

@@ -130,6 +130,10 @@ class _NoTables:
         """Not reached."""
         raise AssertionError(spark, name, options, streaming)
 
+    def is_view(self, name: str) -> bool:
+        """Not reached."""
+        raise AssertionError(name)
+
     def schemas(self) -> SchemaStore:
         """Not reached."""
         raise AssertionError

@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from framework import pipelines as dp
 from framework.foundation.errors import GraphErrors, UserError
 from framework.foundation.failpoints import arm, disarm
+from framework.foundation.names import QualifiedName
+from framework.run.quarantine.open_events import OpenEvents
+from framework.run.quarantine.table import FILE, REASONS, QuarantinedBatch, QuarantineTable, by_columns, is_of
 from framework.run.quarantine.values import from_variant, to_variant
 from framework.run.update.results import UpdateState
+from tests.spark.test_updates import jobs_of
 from tests.support.engine_world import EngineWorld
 from tests.support.interruption import StoppedHereError, stop
 from tests.support.plain_tables import plain_rows
@@ -168,6 +173,7 @@ def test_rows_are_kept_once_and_go_to_their_table_after_the_fix(world: World) ->
     world.feed_changes((5, "Eve", "UPSERT", None))
     assert world.run(reset_checkpoints=["changes"]).state is UpdateState.COMPLETED
     assert world.kept("changes") == [events[0], (*events[1][:3], 2), events[2]]
+    check_events_that_are_looked_up_once(world)
 
     check_replay(world)
     check_interrupted_replays(world)
@@ -188,6 +194,31 @@ def check_replay(world: World) -> None:
     assert repr(by_id[2][2:-1]) == repr(by_id[1][2:-1])  # of all types; a NaN does not equal itself
     variants = pipeline.table("orders").where("id IN (1, 2)").selectExpr("schema_of_variant(any)", "to_json(any)")
     assert len(variants.distinct().collect()) == 1
+
+
+def check_events_that_are_looked_up_once(world: World) -> None:
+    """The first batch after a reset looks for what earlier generations left open, and the next ones have it."""
+    made, spark = world.made, world.made.spark
+    pipeline = made.pipeline(world.declare)
+    table = QuarantineTable(storage=pipeline.storage, session=spark)
+    flow, target = (QualifiedName(catalog="main", schema="s", table=name) for name in ("changes", "customers"))
+    batch = QuarantinedBatch(
+        pipeline=made.name, flow=flow, dataset=target, generation=3, number=0, transaction="t", update_id="u"
+    )
+    stored = list(by_columns(table.read().where(is_of(target, flow))))
+    ((rows, columns),) = stored
+    left = rows.select(*from_variant(F.col("row"), columns), F.col("reasons").alias(REASONS), F.col("file").alias(FILE))
+    new = left.limit(1).withColumn("id", F.expr("99L"))
+    open_events = OpenEvents()
+    states = pipeline.quarantine._states
+    try:
+        found = [open_events.without(left, batch, table, states)]
+        before = jobs_of(spark)
+        found += [open_events.without(events, batch, table, states) for events in (left, new)]
+        assert jobs_of(spark) == before
+        assert [each.count() for each in found] == [0, 0, 1]
+    finally:
+        open_events.close()
 
 
 def check_interrupted_replays(world: World) -> None:

@@ -28,6 +28,9 @@ spark.udf.register("a.dot", F.udf(lambda x: x - 1, "bigint"))
 for factor in (2, 3):
     spark.udf.register(f"by_{factor}", lambda x: x * factor, "bigint")
 
+LARGE = "x" * (2 << 20)
+spark.udf.register("large", lambda x: x + len(LARGE), "bigint")
+
 class Repeated:
     def eval(self, n: int):
         for _ in range(n):
@@ -58,6 +61,10 @@ def by_sql():
 def by_column():
     spark.udf.register("within", lambda x: x + 100, "bigint")
     return spark.table("seed").select(F.expr("within(id)").alias("a"), F.call_function("times", "id").alias("b"))
+
+@dp.materialized_view
+def by_large():
+    return spark.sql("SELECT large(id) AS a FROM seed WHERE id < 2")
 
 @dp.materialized_view
 def of_table():
@@ -99,10 +106,12 @@ def test_registered_functions_are_found_wherever_a_text_calls_them(spark: SparkS
     assert rows(first, spark, "latest") == [(1, 10), (3, 30)]
     assert rows(first, spark, "by_sql") == [(5, -1, 0, 0), (6, 0, 2, 3), (7, 1, 4, 6), (8, 2, 6, 9)]
     assert rows(first, spark, "by_column") == [(100, 0), (101, 10), (102, 20), (103, 30)]
+    assert rows(first, spark, "by_large") == [(2 << 20,), ((2 << 20) + 1,)]
     assert rows(first, spark, "of_table") == [(1, 1), (2, 2), (2, 2), (3, 3), (3, 3), (3, 3)]
     assert [tuple(row) for row in first.sql("SELECT times(id) FROM without").collect()] == [(0,)]
     # A table function is not deterministic for Spark.
-    assert skipped(pipeline(tmp_path, spark)) == {"seed", "events", "latest", "by_sql", "by_column", "without"}
+    by_functions = {"by_sql", "by_column", "by_large"}
+    assert skipped(pipeline(tmp_path, spark)) == {"seed", "events", "latest", "without"} | by_functions
 
     changed = pipeline(tmp_path, spark, helper="def plus(x):\n    return x + 6\n")
     changed.run(refresh=["by_sql"])
@@ -148,6 +157,10 @@ def test_a_name_has_one_definition(spark: SparkSession, tmp_path: Path) -> None:
         "    def v(n=n):\n"
         "        spark.udf.register('same', lambda x: x + 1, 'int')\n"
         "        return spark.range(1)\n",
+        # Spark broadcasts a function of more than a megabyte, each time under another number.
+        j=HEAD + "TEXT = 'x' * (2 << 20)\ndef large(x):\n    return x + len(TEXT)\n"
+        "for _ in range(2):\n    spark.udf.register('large', large, 'bigint')\n",
+        k=HEAD + "TEXT = 'y' * (2 << 20)\nspark.udf.register('large', lambda x: len(TEXT), 'bigint')\n",
     )  # fmt: skip
     with pytest.raises(GraphErrors) as caught:
         made.validate()
@@ -159,4 +172,5 @@ def test_a_name_has_one_definition(spark: SparkSession, tmp_path: Path) -> None:
     assert found == {
         ("d", 3, "FUNCTION_REGISTERED_TWICE"), ("e", 3, "FUNCTION_NAME_BUILT_IN"), ("f", 3, "FUNCTION_NAME_BUILT_IN"),
         ("g", 3, "REGISTER_UDF"), ("h", 3, "REGISTER_JAVA_UDF"), ("i", 6, "FUNCTION_REGISTERED_TWICE"),
+        ("k", 4, "FUNCTION_REGISTERED_TWICE"),
     }  # fmt: skip

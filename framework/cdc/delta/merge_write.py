@@ -10,6 +10,7 @@ from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import functions as F
 
 from framework.cdc.delta.deletion_vectors import LOCATION, LOCATION_TYPE
+from framework.cdc.delta.table_version import TableVersion, can_open
 from framework.cdc.delta.target_write import (
     CHANGE,
     INSERTED,
@@ -104,6 +105,12 @@ class MergeWrite:
             return _metrics(_with_changes(builder, replacement.target))
 
     def _builder(self, source: DataFrame, matching: Column) -> DeltaMergeBuilder:
+        """Return the MERGE without clauses.
+
+        Delta binds a MERGE to the table that it finds when it runs, so the id is compared as late as possible.
+        """
+        if can_open(self._table):
+            TableVersion(self._session, self._table)
         table = DeltaTable.forName(self._session, self._table.sql).alias(TARGET)
         return table.merge(source.alias(SOURCE), matching)
 

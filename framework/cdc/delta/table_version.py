@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from delta.tables import DeltaTable
 from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc.delta.data_files import file_name, missing_files
@@ -57,13 +60,24 @@ class TableVersion:
     Args:
         session: the session whose settings readers use.
         table: the table, which exists at its path (`can_open`).
+
+    Raises:
+        OperationError: TABLE_REPLACED, if the address is of another table.
     """
 
     def __init__(self, session: SparkSession, table: TableAddress) -> None:
         self.session = session
+        self.table = table
         self.log = java_class(f"{DELTA}.DeltaLog").forTable(session._jsparkSession, table.path)
         self.transaction = self.log.startTransaction()
         self.snapshot = self.transaction.snapshot()
+        if self.snapshot.version() >= 0 and table.table_id not in {None, self.table_id}:
+            raise OperationError("TABLE_REPLACED", path=table.path)
+
+    @property
+    def table_id(self) -> str:
+        """Delta's id of the table."""
+        return str(self.snapshot.metadata().id())
 
     def set_metrics(self, counts: Mapping[str, int]) -> None:
         """Set the metrics of the operation that `transaction` commits, for the history of the table."""
@@ -117,14 +131,16 @@ class TableVersion:
         self.commit(self.sequence(action), operation)
 
     def commit(self, actions: Any, operation: Any) -> None:
-        """Commit a Scala `Seq` of actions, after a look for the files that they add.
+        """Commit a Scala `Seq` of actions, after a look for the table and for the files that they add.
 
-        `VACUUM` with a short retention deletes files that no commit names yet. Delta would commit them all the same.
+        `VACUUM` with a short retention deletes files that no commit names yet. Delta would commit them all the same,
+        and also to the log of a table that was deleted and created again.
 
         Raises:
-            OperationError: FILES_GONE_BEFORE_COMMIT; nothing is committed.
+            OperationError: TABLE_REPLACED or FILES_GONE_BEFORE_COMMIT; nothing is committed.
             pyspark.errors.PySparkException: one of Delta's conflicts.
         """
+        self._check_same_log()
         # Of all kinds of actions, only added files have this.
         added = [file_name(entry) for entry in log_entries(actions) if "modificationTime" in entry]
         folder = str(self.log.dataPath().toString())
@@ -132,6 +148,26 @@ class TableVersion:
         if gone:
             raise OperationError(FILES_GONE, path=folder, count=len(gone), file=gone[0])
         self.transaction.commit(actions, operation)
+
+    def _check_same_log(self) -> None:
+        """Raise TABLE_REPLACED if the log is that of another table: its versions are not those of the transaction."""
+        read = self.snapshot.logSegment().deltas().lastOption()
+        if read.isEmpty():  # nothing but a checkpoint was read, or the table is a new one
+            return
+        status = read.get()
+        files = status.getPath().getFileSystem(self.log.newDeltaHadoopConf())
+        with suppress(Py4JJavaError):  # there is no such file
+            found = files.getFileStatus(status.getPath())
+            if (found.getLen(), found.getModificationTime()) == (status.getLen(), status.getModificationTime()):
+                return
+        # Only a log that is read from its files anew shows the table that is there.
+        java_class(f"{DELTA}.DeltaLog").invalidateCache(self.session._jsparkSession, self.log.dataPath())
+        TableVersion(self.session, replace(self.table, table_id=self.table_id)).check_exists()
+
+    def check_exists(self) -> None:
+        """Raise Delta's error if there is no table: a commit would create one, without the rows that it had."""
+        if self.snapshot.version() < 0:
+            DeltaTable.forPath(self.session, str(self.table.path))
 
     def write(self, rows: DataFrame, *, mode: str, options: Mapping[str, str], partitions: Any) -> Any:
         """Write rows by Delta's command in `transaction`, which may change the columns of the table.

@@ -176,14 +176,15 @@ def resync(
 
 
 class _Operating:
-    """The gateways of a call's pipeline: those that an update has recorded, else those that the code declares."""
+    """The gateways of a call's pipeline: those that the last update had, else those that the code declares."""
 
     def __init__(self, call: Call) -> None:
         from framework.ingest.operations import GatewayTables, Operations
         from framework.ingest.state import GatewayStore
 
         pipeline: PipelinePort = call.pipeline()
-        recorded = tuple(state.gateway for state in GatewayStore(pipeline.storage).read_all())
+        states = GatewayStore(pipeline.storage).read_all()
+        recorded = tuple(state.gateway for state in states if state.is_declared)
         self.tables: GatewayTables = GatewayTables(gateways=recorded or pipeline.gateways)
         self.operations: Operations = Operations(storage=pipeline.storage)
 

@@ -13,17 +13,24 @@ from framework.cli.output import Output
 
 @click.command("init", cls=SluiceCommand)
 @click.argument("name")
+@click.option(
+    "--language",
+    type=click.Choice(["python", "sql"]),
+    default="python",
+    show_default=True,
+    help="The language of its declarations.",
+)
 @verbose_option
 @click.pass_context
-def command(context: click.Context, name: str, verbose: bool) -> None:  # noqa: FBT001 - click passes by name
+def command(context: click.Context, name: str, language: str, verbose: bool) -> None:  # noqa: FBT001 - click passes by name
     """Create a new pipeline project that runs.
 
-    Writes the folder NAME with a spec, a module, sample data, a test and a bundle. NAME must not exist.
+    Writes the folder NAME with a spec, declarations, sample data, a test and a bundle. NAME must not exist.
     """
     from framework.cli.new_project import create_project
 
     context.meta[VERBOSE] = verbose
-    folder, paths = create_project(name, Path.cwd())
+    folder, paths = create_project(name, Path.cwd(), language=language)
     output = Output(stream=context.meta[RESULTS])
     output.text("\n".join(f"{folder.name}/{path.as_posix()}" for path in paths))
     output.text(f"\nNext:\n  cd {folder.name}\n  sluice run\n  sluice show revenue_by_city")

@@ -11,15 +11,21 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from framework.foundation.errors import UserError
 
+LANGUAGES = {"python": ".py", "sql": ".sql"}
+"""The languages of declarations, with the suffixes of their files."""
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _TEMPLATE = ".j2"
+_DECLARATIONS = "transformations/shop"
 _INGESTION = Path("bundles/templates/ingestion.yml.j2")
 # Files with a name that depends on the project's, or that packaging tools would interpret.
 _RENAMED = {"gitignore": ".gitignore", "bundles/pipeline.yml": "bundles/{name}.yml"}
 
 
-def create_project(name: str, parent: Path) -> tuple[Path, tuple[Path, ...]]:
+def create_project(name: str, parent: Path, *, language: str = "python") -> tuple[Path, tuple[Path, ...]]:
     """Write a project named `name` into a new folder of `parent`, and return the folder and the paths of its files.
+
+    Its declarations are in the language, one of LANGUAGES.
 
     Raises:
         UserError: PROJECT_NAME_INVALID; PROJECT_ALREADY_EXISTS if there is a folder or file of this name.
@@ -30,7 +36,7 @@ def create_project(name: str, parent: Path) -> tuple[Path, tuple[Path, ...]]:
     if folder.exists() or folder.is_symlink():
         raise UserError("PROJECT_ALREADY_EXISTS", path=folder)
     with as_file(files(__package__) / "templates") as templates:
-        contents = render(templates, name)
+        contents = render(templates, name, language)
     contents[_INGESTION] = _ingestion_template().read_text("utf-8")
     # Written to a temporary folder and renamed at the end, so that the project is complete or absent.
     unfinished = parent / f".{name}.unfinished"
@@ -48,16 +54,19 @@ def _ingestion_template() -> Path:
     return shipped if shipped.is_file() else Path(__file__).parents[3] / _INGESTION
 
 
-def render(templates: Path, name: str) -> dict[Path, str]:
+def render(templates: Path, name: str, language: str) -> dict[Path, str]:
     """Return the texts of a project's files by path."""
+    other = {f"{_DECLARATIONS}{suffix}" for each, suffix in LANGUAGES.items() if each != language}
     environment = Environment(  # noqa: S701 - YAML, Python and Markdown, no HTML; the name is checked
         loader=FileSystemLoader(templates), undefined=StrictUndefined, keep_trailing_newline=True
     )
-    variables = {"name": name, "schema": name.lower().replace("-", "_")}
+    variables = {"name": name, "schema": name.lower().replace("-", "_"), "suffix": LANGUAGES[language]}
     rendered: dict[Path, str] = {}
     for template in sorted(path for path in templates.rglob("*") if path.is_file()):
         inside = template.relative_to(templates).as_posix()
         target = inside.removesuffix(_TEMPLATE)
+        if target in other:
+            continue
         target = _RENAMED.get(target, target).format(name=name)
         is_template = inside.endswith(_TEMPLATE)
         rendered[Path(target)] = (

@@ -73,9 +73,10 @@ class Cursor:
         if not self.accept(*words):
             self.fail(" ".join(words))
 
-    def is_at_symbol(self, symbol: str) -> bool:
-        """Whether this symbol comes next."""
-        return not self.at_end() and self._tokens[self._next].is_symbol(symbol)
+    def is_at_symbol(self, symbol: str, *, after: int = 0) -> bool:
+        """Whether this symbol comes next, or after some other tokens."""
+        place = self._next + after
+        return place < len(self._tokens) and self._tokens[place].is_symbol(symbol)
 
     def is_at_string(self) -> bool:
         """Whether a string comes next."""
@@ -87,12 +88,16 @@ class Cursor:
         self._next += found
         return found
 
-    def name(self) -> str:
-        """Read a name of one or more parts, such as ``a.`b c` ``."""
+    def parts(self) -> list[str]:
+        """Read the parts of a name, such as ``a.`b c` ``, with their backticks."""
         parts = [self._part()]
         while self.accept_symbol("."):
             parts.append(self._part())
-        return ".".join(parts)
+        return parts
+
+    def name(self) -> str:
+        """Read a name of one or more parts."""
+        return ".".join(self.parts())
 
     def identifier(self) -> str:
         """Read a name of one part; without its backticks."""

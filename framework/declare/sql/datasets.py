@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from framework.declare.specs import Pairs, ViolationAction
-from framework.declare.sql.cursor import Cursor
-from framework.declare.sql.flows import auto_cdc_call
-from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery
+from framework.declare.specs import ViolationAction
+from framework.declare.sql.cursor import Cursor, Keywords
+from framework.declare.sql.flows import auto_cdc_calls, refuse_replacement
+from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery, SqlScope
 from framework.foundation.errors import UserError
+
+_Reader = Callable[[Cursor], dict[str, Argument]]
 
 _CLAUSES = (
     ("USING",), ("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("LOCATION",), ("COMMENT",), ("TBLPROPERTIES",),
@@ -53,12 +55,12 @@ class _Columns:
     expectations: list[SqlExpectation] = field(default_factory=list)
 
 
-def dataset_calls(cursor: Cursor, settings: Pairs) -> Iterator[SqlCall]:
+def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
     """Yield the calls for a statement, after its CREATE.
 
     Args:
         cursor: the tokens after CREATE.
-        settings: the settings of Spark for the flows of the dataset.
+        scope: what earlier statements set.
 
     Raises:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR, DUPLICATE_EXPECTATION.
@@ -71,7 +73,9 @@ def dataset_calls(cursor: Cursor, settings: Pairs) -> Iterator[SqlCall]:
     cursor.accept("IF", "NOT", "EXISTS")
     if cursor.is_at("AS"):  # it would be the name, because a query needs no AS
         cursor.fail("a name")
-    arguments: dict[str, Argument] = {"name": cursor.name()}
+    parts = cursor.parts()  # a temporary view has neither a catalog nor a schema
+    full_name = ".".join(parts if function == "temporary_view" else scope.namespace.full(parts))
+    arguments: dict[str, Argument] = {"name": full_name}
     columns = _columns(cursor.inside()) if cursor.is_at_symbol("(") else _Columns()
     if function == "temporary_view" and columns.schema:
         cursor.fail("columns without types in a view")
@@ -79,17 +83,16 @@ def dataset_calls(cursor: Cursor, settings: Pairs) -> Iterator[SqlCall]:
         arguments["private"] = True
     if columns.schema:
         arguments["schema"] = ", ".join(columns.schema)
-    arguments.update(_clauses(cursor))
+    arguments.update(_clauses(cursor, _READERS_OF_VIEWS if function == "temporary_view" else _READERS))
     if function == "create_streaming_table":
-        yield from _streaming_table(cursor, line, arguments, columns, settings)
+        yield from _streaming_table(cursor, line, arguments, columns, scope)
         return
-    if settings:
-        arguments["spark_conf"] = dict(settings)
+    arguments.update(scope.spark_conf())
     if not _is_at_query(cursor):
         cursor.expect("AS")
-    query = _query(cursor, columns)
+    query = _query(cursor, columns, scope)
     if function == "temporary_view":
-        arguments = {name: value for name, value in arguments.items() if name in {"name", "comment", "spark_conf"}}
+        arguments.pop("table_properties", None)  # a view has no table
     yield SqlCall(
         function=function, line=line, arguments=tuple(arguments.items()),
         expectations=tuple(columns.expectations), query=query,
@@ -104,7 +107,7 @@ def _kind(cursor: Cursor) -> tuple[str, bool]:
         return "temporary_view", False
     kind = next((kind for kind in _KINDS if cursor.accept(*kind[0])), None)
     if kind is not None:
-        return kind[1], is_private or is_temporary
+        return kind[1], (is_private or is_temporary) and kind[1] != "temporary_view"
     for word, advice in _ELSEWHERE.items():
         if cursor.is_at(word):
             cursor.refuse(f"CREATE {word}", advice)
@@ -112,7 +115,7 @@ def _kind(cursor: Cursor) -> tuple[str, bool]:
 
 
 def _streaming_table(
-    cursor: Cursor, line: int, arguments: dict[str, Argument], columns: _Columns, settings: Pairs
+    cursor: Cursor, line: int, arguments: dict[str, Argument], columns: _Columns, scope: SqlScope
 ) -> Iterator[SqlCall]:
     """Yield the calls for a streaming table and its flow, if the statement has one."""
     for action, group in _GROUPS.items():
@@ -126,16 +129,15 @@ def _streaming_table(
         if columns.labels:
             cursor.fail("AS, because the columns have no types")
         return
-    flow: dict[str, Argument] = {"target": name, "name": name}
-    if settings:
-        flow["spark_conf"] = dict(settings)
+    flow: dict[str, Argument] = {"target": name, "name": name, **scope.spark_conf()}
     flow_line = cursor.line
     if cursor.accept("FLOW"):
+        if columns.labels:
+            cursor.fail("AS, because the columns have no types")
         if cursor.accept("AUTO", "CDC"):
-            yield auto_cdc_call(cursor, flow_line, flow)
+            yield from auto_cdc_calls(cursor, flow_line, flow, scope)
             return
-        if cursor.is_at("REPLACE", "WHERE"):
-            cursor.refuse("FLOW REPLACE WHERE", "Write a materialized view, or an AUTO CDC flow.")
+        refuse_replacement(cursor)
         cursor.expect("INSERT")
         if cursor.accept("ONCE"):
             flow["once"] = True
@@ -143,7 +145,7 @@ def _streaming_table(
     else:
         cursor.accept("AS")
     yield SqlCall(
-        function="append_flow", line=flow_line, arguments=tuple(flow.items()), query=_query(cursor, columns)
+        function="append_flow", line=flow_line, arguments=tuple(flow.items()), query=_query(cursor, columns, scope)
     )  # fmt: skip
 
 
@@ -152,9 +154,9 @@ def _is_at_query(cursor: Cursor) -> bool:
     return any(cursor.is_at(word) for word in _QUERIES) and not cursor.is_at("WITH", "ROW", "FILTER")
 
 
-def _query(cursor: Cursor, columns: _Columns) -> SqlQuery:
+def _query(cursor: Cursor, columns: _Columns, scope: SqlScope) -> SqlQuery:
     line = cursor.line
-    return SqlQuery(text=cursor.until(), line=line, labels=tuple(columns.labels))
+    return SqlQuery(text=cursor.until(), line=line, labels=tuple(columns.labels), namespace=scope.namespace)
 
 
 def _columns(cursor: Cursor) -> _Columns:
@@ -204,19 +206,19 @@ def _read_column(item: Cursor, found: _Columns) -> None:
         found.schema.append(item.until())
 
 
-def _clauses(cursor: Cursor) -> dict[str, Argument]:
+def _clauses(cursor: Cursor, readers: Mapping[Keywords, _Reader]) -> dict[str, Argument]:
     """Read the clauses of a dataset up to its flow or query."""
     found: dict[str, Argument] = {}
     while not (cursor.at_end() or cursor.is_at("AS") or cursor.is_at("FLOW") or _is_at_query(cursor)):
         for words, advice in _NOT_HERE.items():
             if cursor.is_at(*words):
                 cursor.refuse(" ".join(words), advice)
-        clause = next((words for words in _READERS if cursor.is_at(*words)), None)
+        clause = next((words for words in readers if cursor.is_at(*words)), None)
         if clause is None:
             cursor.fail("a clause of the dataset, or AS and a query")
         place = cursor.copy()
         cursor.accept(*clause)
-        read = _READERS[clause](cursor)
+        read = readers[clause](cursor)
         if read.keys() & found.keys():
             place.fail("each clause once")
         found.update(read)
@@ -249,7 +251,7 @@ def _policy(cursor: Cursor) -> dict[str, Argument]:
     return {"refresh_policy": cursor.identifier()}
 
 
-_READERS: dict[tuple[str, ...], Callable[[Cursor], dict[str, Argument]]] = {
+_READERS: dict[Keywords, _Reader] = {
     ("USING",): lambda cursor: {"format": cursor.identifier()},
     ("PARTITIONED", "BY"): _partitions,
     ("CLUSTER", "BY"): _clusters,
@@ -259,6 +261,7 @@ _READERS: dict[tuple[str, ...], Callable[[Cursor], dict[str, Argument]]] = {
     ("REFRESH", "POLICY"): _policy,
     ("WITH",): lambda cursor: {"row_filter": cursor.until(_CLAUSES)},
 }
+_READERS_OF_VIEWS: dict[Keywords, _Reader] = {words: _READERS[words] for words in (("COMMENT",), ("TBLPROPERTIES",))}
 
 
 def _names(cursor: Cursor) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from framework.declare.specs import Pairs
-from framework.declare.sql.cursor import Cursor
-from framework.declare.sql.statements import Argument, SqlCall, SqlQuery
+from framework.declare.sql.cursor import Cursor, Keywords
+from framework.declare.sql.statements import Argument, SqlCall, SqlQuery, SqlScope
+
+_Reader = Callable[[Cursor], dict[str, Argument]]
 
 _CLAUSES = (
     ("KEYS", "("), ("WHERE",), ("IGNORE", "NULL"), ("APPLY", "AS"), ("SEQUENCE", "BY"), ("SYSTEM", "SEQUENCE"),
@@ -14,12 +15,12 @@ _CLAUSES = (
 )  # fmt: skip
 
 
-def flow_call(cursor: Cursor, settings: Pairs) -> SqlCall:
-    """Return the call for a statement, after its CREATE FLOW.
+def flow_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
+    """Yield the calls for a statement, after its CREATE FLOW.
 
     Args:
         cursor: the tokens after CREATE FLOW.
-        settings: the settings of Spark for the flow.
+        scope: what earlier statements set.
 
     Raises:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR.
@@ -29,52 +30,100 @@ def flow_call(cursor: Cursor, settings: Pairs) -> SqlCall:
     if cursor.accept("COMMENT"):
         arguments["comment"] = cursor.string()
     cursor.expect("AS")
-    if settings:
-        arguments["spark_conf"] = dict(settings)
+    arguments.update(scope.spark_conf())
     if cursor.accept("AUTO", "CDC") or cursor.accept("APPLY", "CHANGES"):
-        return change_call(cursor, line, arguments)
-    cursor.expect("INSERT", "INTO")
-    if cursor.accept("ONCE"):
+        yield from change_calls(cursor, line, arguments, scope)
+        return
+    cursor.expect("INSERT")
+    is_once = cursor.accept("ONCE")
+    cursor.expect("INTO")
+    if cursor.accept("ONCE") or is_once:
         arguments["once"] = True
-    arguments["target"] = cursor.name()
+    arguments["target"] = ".".join(scope.namespace.full(cursor.parts()))
     cursor.accept("BY", "NAME")
-    query = SqlQuery(line=cursor.line, text=cursor.until())
-    return SqlCall(function="append_flow", line=line, arguments=tuple(arguments.items()), query=query)
+    refuse_replacement(cursor)
+    query = SqlQuery(line=cursor.line, text=cursor.until(), namespace=scope.namespace)
+    yield SqlCall(function="append_flow", line=line, arguments=tuple(arguments.items()), query=query)
 
 
-def change_call(cursor: Cursor, line: int, arguments: Mapping[str, Argument]) -> SqlCall:
-    """Return the call for what follows on AUTO CDC or APPLY CHANGES: `INTO target FROM …`."""
+def refuse_replacement(cursor: Cursor) -> None:
+    """Refuse a flow that replaces rows of its target.
+
+    Raises:
+        UserError: PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR.
+    """
+    for words in (("REPLACE", "WHERE"), ("REPLACE", "USING")):
+        if cursor.is_at(*words):
+            cursor.refuse(f"a flow with {' '.join(words)}", "Write a materialized view, or an AUTO CDC flow.")
+
+
+def change_calls(cursor: Cursor, line: int, arguments: Mapping[str, Argument], scope: SqlScope) -> Iterator[SqlCall]:
+    """Yield the calls for what follows on AUTO CDC or APPLY CHANGES: `INTO target FROM …`."""
     is_once = cursor.accept("ONCE")
     cursor.expect("INTO")
     is_once = cursor.accept("ONCE") or is_once
-    target = cursor.name()
-    return auto_cdc_call(
-        cursor, line, {"name": target, **arguments, "target": target, **({"once": True} if is_once else {})}
-    )
+    target = ".".join(scope.namespace.full(cursor.parts()))
+    once: dict[str, Argument] = {"once": True} if is_once else {}
+    yield from auto_cdc_calls(cursor, line, {"name": target, **arguments, "target": target, **once}, scope)
 
 
-def auto_cdc_call(cursor: Cursor, line: int, arguments: Mapping[str, Argument]) -> SqlCall:
-    """Return the call for an AUTO CDC flow, from its FROM on.
+def auto_cdc_calls(cursor: Cursor, line: int, arguments: Mapping[str, Argument], scope: SqlScope) -> Iterator[SqlCall]:
+    """Yield the calls for an AUTO CDC flow, from its FROM on.
 
     Raises:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR.
     """
-    found = dict(arguments)
     cursor.expect("FROM")
-    query = SqlQuery(line=cursor.line, text=f"SELECT * FROM {cursor.until(_CLAUSES)}")
+    if cursor.is_at("SNAPSHOT") and cursor.is_at_symbol("(", after=1):
+        yield from _snapshot_calls(cursor, line, arguments, scope)
+        return
+    line_of_source = cursor.line
+    text = f"SELECT * FROM {cursor.until(_CLAUSES)}"
+    query = SqlQuery(line=line_of_source, text=text, namespace=scope.namespace)
+    found = {**arguments, **_read_clauses(cursor, _READERS)}
+    _check_given(cursor, found, {"keys": "KEYS (…)", "sequence_by": "SEQUENCE BY"})
+    yield SqlCall(function="auto_cdc_flow", line=line, arguments=tuple(found.items()), query=query)
+
+
+def _snapshot_calls(cursor: Cursor, line: int, arguments: Mapping[str, Argument], scope: SqlScope) -> Iterator[SqlCall]:
+    """Yield the calls for a flow that compares snapshots, and for a view of its own with the query of the snapshot."""
+    cursor.accept("SNAPSHOT")
+    line_of_source = cursor.line
+    query = SqlQuery(line=line_of_source, text=cursor.inside().until(), namespace=scope.namespace)
+    if cursor.is_at("WITH", "VERSION"):
+        advice = "Declare the flow in a Python module, with a function of versions as the source."
+        cursor.refuse("AUTO CDC … FROM SNAPSHOT … WITH VERSION", advice)
+    found = {**arguments, **_read_clauses(cursor, _READERS_OF_SNAPSHOTS)}
+    _check_given(cursor, found, {"keys": "KEYS (…)"})
+    flow = str(found["name"]).rpartition(".")[2]
+    source = f"`{flow.strip('`')}_snapshot`"
+    of_view: dict[str, Argument] = {name: found.pop(name) for name in ("comment", "spark_conf") if name in found}
+    view: dict[str, Argument] = {"name": source, **of_view}
+    yield SqlCall(function="temporary_view", line=line, arguments=tuple(view.items()), query=query)
+    found["source"] = source
+    yield SqlCall(function="create_auto_cdc_from_snapshot_flow", line=line, arguments=tuple(found.items()))
+
+
+def _read_clauses(cursor: Cursor, readers: Mapping[Keywords, _Reader]) -> dict[str, Argument]:
+    """Read the clauses after a source to the end, each once."""
+    found: dict[str, Argument] = {}
     while not cursor.at_end():
         place = cursor.copy()
-        clause = next((words for words in _READERS if cursor.accept(*words)), None)
+        clause = next((words for words in readers if cursor.accept(*words)), None)
         if clause is None:
             cursor.fail("a clause of AUTO CDC")
-        read = _READERS[clause](cursor)
+        read = readers[clause](cursor)
         if read.keys() & found.keys():
             place.fail("each clause once")
         found.update(read)
-    for name, needed in (("keys", "KEYS (…)"), ("sequence_by", "SEQUENCE BY")):
+    return found
+
+
+def _check_given(cursor: Cursor, found: Mapping[str, Argument], needed: Mapping[str, str]) -> None:
+    """Fail at the end of a statement that lacks a clause."""
+    for name, clause in needed.items():
         if name not in found:
-            cursor.fail(needed)
-    return SqlCall(function="auto_cdc_flow", line=line, arguments=tuple(found.items()), query=query)
+            cursor.fail(clause)
 
 
 def _selected(cursor: Cursor, argument: str, excepted: str) -> dict[str, Argument]:
@@ -108,7 +157,7 @@ def _system_sequence(cursor: Cursor) -> dict[str, Argument]:
     cursor.refuse("SYSTEM SEQUENCE BY", "Delete the clause, and write SEQUENCE BY only.")
 
 
-_READERS: dict[tuple[str, ...], Callable[[Cursor], dict[str, Argument]]] = {
+_READERS: dict[Keywords, _Reader] = {
     ("KEYS",): lambda cursor: {"keys": _texts(cursor.inside())},
     ("WHERE",): lambda cursor: {"where": cursor.until(_CLAUSES)},
     ("IGNORE", "NULL", "UPDATES"): _nulls,
@@ -122,4 +171,7 @@ _READERS: dict[tuple[str, ...], Callable[[Cursor], dict[str, Argument]]] = {
     ("TRACK", "HISTORY", "ON"): lambda cursor: _selected(
         cursor, "track_history_column_list", "track_history_except_column_list"
     ),
+}
+_READERS_OF_SNAPSHOTS: dict[Keywords, _Reader] = {
+    words: _READERS[words] for words in (("KEYS",), ("STORED", "AS"), ("TRACK", "HISTORY", "ON"))
 }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from framework.declare.sql.cursor import PARAMETER, Cursor
 from framework.declare.sql.datasets import dataset_calls
-from framework.declare.sql.flows import change_call, flow_call
-from framework.declare.sql.statements import SqlCall
+from framework.declare.sql.flows import change_calls, flow_calls
+from framework.declare.sql.namespaces import OF_PIPELINE
+from framework.declare.sql.statements import SqlCall, SqlScope
 from framework.declare.sql.tokens import UnclosedTextError, statements, tokens
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
@@ -20,29 +20,26 @@ _SHOWN = re.compile(r"SET\s+[\w.\-]+\.[\w.\-]+", re.IGNORECASE)
 
 _ADVICE = {
     "SET": "Write SET key = value, or `configuration` or `spark_conf` in the pipeline spec.",
-    "USE": "Write `catalog` and `schema` in the pipeline spec, and full names for tables of others.",
     "SELECT": "Declare a dataset with the query.",
     "INSERT": "Write CREATE FLOW … AS INSERT INTO a streaming table.",
 }
 _OF_SPARK = "spark."
-_OTHER = "A SQL file has only CREATE STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW and FLOW, and SET."
+_OTHER = "A SQL file has only CREATE STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW and FLOW, SET and USE."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SqlScript:
-    """A SQL text whose statements are read one by one.
+    """A SQL file whose statements are read one by one.
 
     Args:
-        file: the file with the text.
+        file: the file.
         value_of: returns the value of a parameter of the pipeline; None if it has none.
-        settings: what the statements SET so far.
-        faults: the faults of statements so far.
     """
 
-    file: str
-    value_of: Callable[[str], str | None]
-    settings: dict[str, str] = field(default_factory=dict)
-    faults: list[UserError] = field(default_factory=list)
+    def __init__(self, *, file: str, value_of: Callable[[str], str | None]) -> None:
+        self.file, self.value_of = file, value_of
+        self.settings: dict[str, str] = {}
+        self.namespace = OF_PIPELINE
+        self.faults: list[UserError] = []
 
     def calls(self, text: str, line: int) -> Iterator[SqlCall]:
         """Yield the calls for a text; faulty statements are left out.
@@ -83,12 +80,18 @@ class SqlScript:
             raise self._unclosed(text, line, error.start, error.kind) from None
         cursor.check_parameters()
         settings = tuple((key, value) for key, value in self.settings.items() if key.startswith(_OF_SPARK))
+        scope = SqlScope(settings=settings, namespace=self.namespace)
         if cursor.accept("CREATE", "FLOW"):
-            yield flow_call(cursor, settings)
+            yield from flow_calls(cursor, scope)
         elif cursor.accept("CREATE"):
-            yield from dataset_calls(cursor, settings)
+            yield from dataset_calls(cursor, scope)
         elif cursor.accept("APPLY", "CHANGES") or cursor.accept("AUTO", "CDC"):
-            yield change_call(cursor, line, {"spark_conf": dict(settings)} if settings else {})
+            yield from change_calls(cursor, line, scope.spark_conf(), scope)
+        elif cursor.accept("USE", "CATALOG") or cursor.accept("SET", "CATALOG"):
+            self.namespace = self.namespace.using_catalog(cursor.identifier())
+        elif cursor.accept("USE"):
+            any(cursor.accept(word) for word in ("SCHEMA", "DATABASE", "NAMESPACE"))
+            self.namespace = self.namespace.using(cursor.parts())
         else:
             word = text.split(maxsplit=1)[0].upper()
             cursor.refuse(word, _ADVICE.get(word, _OTHER))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from framework.declare.specs import ViolationAction
+from framework.declare.sql.namespaces import OF_PIPELINE
 from framework.declare.sql.script import SqlScript
 from framework.declare.sql.statements import SqlCall, SqlQuery
 from framework.foundation.errors import GraphErrors
@@ -17,7 +18,10 @@ SUFFIX = ".sql"
 
 ValueOf = Callable[[str], str | None]
 
-_IMPORTS = "from framework import pipelines as dp; from framework.declare.sql.labels import expecting, labelled; "
+_IMPORTS = (
+    "from framework import pipelines as dp; from framework.declare.sql.labels import expecting, labelled; "
+    "from framework.declare.sql.namespaces import rows; "
+)
 _DECORATORS = {
     ViolationAction.WARN: "expect",
     ViolationAction.DROP: "expect_or_drop",
@@ -81,5 +85,7 @@ def _write(code: _Code, call: SqlCall) -> None:
 
 
 def _rows(query: SqlQuery) -> str:
-    rows = f"spark.sql({query.text!r})"
+    rows, used = f"spark.sql({query.text!r})", query.namespace
+    if used != OF_PIPELINE:
+        rows = f"rows(spark, {query.text!r}, {used.catalog!r}, {used.schema!r})"
     return f"labelled({rows}, {query.labels!r})" if query.labels else rows

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framework.declare.specs import ViolationAction
+from framework.declare.specs import Pairs, ViolationAction
+from framework.declare.sql.namespaces import OF_PIPELINE, Namespace
 
 Argument = str | bool | list[str] | dict[str, str] | None
 
@@ -17,11 +18,13 @@ class SqlQuery:
         text: its text.
         line: the line of the file where it begins.
         labels: the names and comments of its columns; () for its own.
+        namespace: where its names are looked up.
     """
 
     text: str
     line: int
     labels: tuple[tuple[str, str | None], ...] = ()
+    namespace: Namespace = OF_PIPELINE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +54,20 @@ class SqlCall:
     arguments: tuple[tuple[str, Argument], ...]
     expectations: tuple[SqlExpectation, ...] = ()
     query: SqlQuery | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlScope:
+    """What earlier statements of a file set for a statement.
+
+    Args:
+        settings: settings of Spark for its flows.
+        namespace: where its names are looked up.
+    """
+
+    settings: Pairs = ()
+    namespace: Namespace = OF_PIPELINE
+
+    def spark_conf(self) -> dict[str, Argument]:
+        """The argument of a declaration with the settings; empty if there are none."""
+        return {"spark_conf": dict(self.settings)} if self.settings else {}

@@ -29,6 +29,12 @@ CONDITIONS: dict[str, Condition] = {
         "The replication slot {slot} is in use by the server process {pid}.",
         "Stop the other reader of this slot, or end its server process: SELECT pg_terminate_backend({pid}).",
     ),
+    "DATABASE_SLOT_OF_OTHER_STORAGE": Condition(
+        "The replication slot {slot} is read by another storage, {other}, which would miss the changes that are read "
+        "here.",
+        "Use that storage. Or give the ingestion another `name` in the code that uses this one, and another `slot` if "
+        "it has that option. Or, if the other storage is not used any more, run at the source: {statement}.",
+    ),
     "DATABASE_SLOT_NOT_OURS": Condition(
         "The replication slot {slot} cannot be used: its plugin is {plugin} and its database is {database}.",
         SLOT_OF_ANOTHER,

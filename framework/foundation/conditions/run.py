@@ -23,10 +23,10 @@ CONDITIONS: dict[str, Condition] = {
         "{statement}",
     ),
     "TABLE_REPLACED": Condition(
-        "Another table was put in the place of the table of {dataset} at {path} while flow {flow} wrote to it. The "
-        "flow wrote nothing to the new one.",
-        "Put the table back, and run the update again. Or move the new table away: the next update makes the table "
-        "of {dataset} anew, with all rows that its sources still have.",
+        "Another table was put in the place of the table at {path} while a flow wrote to it. The flow wrote nothing to "
+        "the new one.",
+        "Put the table back, and run the update again. Or move the new table away: the next update makes the flow's "
+        "table anew, with all rows that its sources still have.",
     ),
     "TABLE_WITHOUT_LATEST_ROWS": Condition(
         "The table of {dataset} at {path} lacks the rows that its flows have written to another table since, at "

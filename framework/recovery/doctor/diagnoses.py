@@ -168,6 +168,7 @@ DIAGNOSES = (
         faults=(
             Fault(condition="DATABASE_SLOT_FOREIGN"),
             Fault(condition="DATABASE_SLOT_NOT_OURS"),
+            Fault(condition="DATABASE_SLOT_OF_OTHER_STORAGE"),
             Fault(condition="DATABASE_PUBLICATION_NOT_OURS"),
             Fault(condition="DATABASE_POSITION_LOST.SLOT_REPLACED"),
         ),

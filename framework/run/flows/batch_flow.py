@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from delta import DeltaTable
 
+from framework.cdc.delta.table_version import TableVersion, can_open
 from framework.declare.specs import DatasetKind
 from framework.graph.relations import moved
 from framework.run.flows.expectations import counted
@@ -49,7 +51,8 @@ def _quarantined(run: FlowRun, frame: DataFrame) -> FlowOutcome:
     batches = QuarantinedBatches(run)
     if run.dataset.cdc is None:
         return batches.append_once(frame)
-    return batches.apply(frame, 0, run.writer_of(run.dataset.cdc).apply, is_stream=False)
+    with closing(batches):
+        return batches.apply(frame, 0, run.writer_of(run.dataset.cdc).apply, is_stream=False)
 
 
 def _append(run: FlowRun, frame: DataFrame) -> None:
@@ -62,5 +65,7 @@ def _append(run: FlowRun, frame: DataFrame) -> None:
         frame.write.format(spec.format or "").mode("append").options(**dict(spec.options)).save()
         return
     DeltaTable.forPath(frame.sparkSession, run.path)  # Delta's writer would create a table that others have deleted
+    if can_open(run.table):
+        TableVersion(frame.sparkSession, run.table)  # raises if it is another table
     writer = frame.write.format("delta").mode("append")
     writer.option("txnAppId", run.application_id).option("txnVersion", run.step.generation).save(run.path)

@@ -15,6 +15,7 @@ from framework.declare.registry import Registry
 from framework.foundation.clock import Clock
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage
+from framework.foundation.table_address import TableAddress
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.steps import RunFlow
 from framework.run.flows.application import application_id
@@ -23,8 +24,10 @@ from framework.run.flows.reads import FlowQuery, TableQueries
 from framework.run.flows.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import Progress, session_for
+from framework.run.flows.written_tables import WrittenTables
 from framework.run.quarantine.setting import has_quarantine, quarantine_by_default
 from framework.run.tables.table_store import TableStore
+from framework.sources.delta.first_read import FirstRead
 from framework.sources.delta.log import latest_version
 from framework.sources.starts import SourceStart
 
@@ -81,6 +84,7 @@ class FlowContext:
         clock: the source of snapshot versions.
         holds: the flows that an operator has paused: their queries end.
         update_id: the update, as quarantined rows record it.
+        tables: the ids of the tables that the flows write to.
     """
 
     pipeline: str
@@ -95,6 +99,7 @@ class FlowContext:
     clock: Clock
     update_id: str
     holds: Container[QualifiedName] = frozenset()
+    tables: WrittenTables = field(default_factory=WrittenTables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -153,6 +158,12 @@ class FlowRun:
         return str(self.context.store.address(self.dataset.spec, self.step.rebuild).path)
 
     @property
+    def table(self) -> TableAddress:
+        """The table that the flow writes to, with the id that it had when the update first wrote to it."""
+        table_id = self.context.tables.id_of(self.storage, self.path) if self.dataset.is_table else None
+        return TableAddress(path=self.path, table_id=table_id)
+
+    @property
     def checkpoint(self) -> str:
         """The path of the generation's checkpoint."""
         return GenerationStore(self.storage).path(self.dataset.name, self.flow.spec.name, self.step.generation)
@@ -175,7 +186,10 @@ class FlowRun:
 
     def query(self) -> FlowQuery:
         """Return the flow's query over the current tables."""
-        return self.context.queries.flow_query(self.flow.spec, self.settings, self.starts, quarantines=self.quarantines)
+        first = FirstRead(storage=self.storage, checkpoint=self.checkpoint)
+        return self.context.queries.flow_query(
+            self.flow.spec, self.settings, self.starts, first=first, quarantines=self.quarantines
+        )
 
     def session(self) -> SparkSession:
         """Return a session with the flow's settings."""
@@ -200,7 +214,7 @@ class FlowRun:
             target=target,
             flow=self.flow.spec.name,
             spec=self.flow.spec.cdc,
-            table=store.address(self.dataset.spec, self.step.rebuild),
+            table=self.table,
             auxiliary=store.auxiliary(self.dataset.spec, self.step.rebuild),
             application_id=self.application_id,
         )

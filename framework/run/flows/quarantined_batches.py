@@ -31,7 +31,7 @@ from framework.foundation.table_address import TableAddress
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
 from framework.run.quarantine.append_once import append_once, has_taken
-from framework.run.quarantine.open_events import without_open
+from framework.run.quarantine.open_events import OpenEvents
 from framework.run.quarantine.position import batch_position
 from framework.run.quarantine.states import RowStates
 from framework.run.quarantine.table import FILE, REASONS, QuarantinedBatch, QuarantineTable
@@ -88,8 +88,13 @@ class QuarantinedBatches:
 
     def __init__(self, run: FlowRun) -> None:
         self._run = run
-        self._table = TableAddress(path=run.path)
+        self._table = run.table
+        self._open = OpenEvents()
         self._last: int | None = None  # the last batch that may have quarantined rows of an earlier attempt
+
+    def close(self) -> None:
+        """Free what the run has looked up."""
+        self._open.close()
 
     def append(self, rows: DataFrame, number: int) -> FlowOutcome:
         """Append a micro-batch of a stream."""
@@ -155,7 +160,7 @@ class QuarantinedBatches:
                 faulty = kept.where(is_faulty)
                 if counts["faulty"] and self._run.dataset.cdc is not None and self._run.step.rebuild is None:
                     # A full refresh supersedes the rows of earlier generations when it is published.
-                    faulty = without_open(faulty, origin, table, self._states())
+                    faulty = self._open.without(faulty, origin, table, self._states)
                 table.write_batch(faulty, origin, count=counts["faulty"], is_new=number > last)
                 failpoint("quarantine.after_rows")
             yield kept.where(~is_faulty).drop(REASONS, FILE), counts["valid"], counts["faulty"]

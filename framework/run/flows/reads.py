@@ -31,6 +31,7 @@ from framework.run.quarantine.source_file import with_file
 from framework.run.quarantine.table import OWN_COLUMNS
 from framework.run.tables.table_store import TableStore
 from framework.sources.cloud_files.schemas import SchemaStore
+from framework.sources.delta.first_read import FirstRead
 from framework.sources.delta.source import KIND as DELTA
 from framework.sources.kinds import recognized
 from framework.sources.port import StreamingRelation
@@ -75,6 +76,7 @@ class TableQueries:
         settings: Mapping[str, str],
         starts: Mapping[str, SourceStart] | None = None,
         *,
+        first: FirstRead | None = None,
         quarantines: bool = False,
     ) -> FlowQuery:
         """Return the flow's query with its target's expectations applied.
@@ -83,6 +85,7 @@ class TableQueries:
             flow: the flow of the query function.
             settings: Spark settings during the analysis.
             starts: where sources start by their names, in place of what the code says.
+            first: the first read of the sources of the flow's stream.
             quarantines: whether rows that expectations drop are marked in place of being dropped.
 
         Raises:
@@ -90,7 +93,7 @@ class TableQueries:
         """
         target = self.graph.dataset(flow.target)
         is_view = target is not None and target.kind is DatasetKind.MATERIALIZED_VIEW
-        reads = _Reads(queries=self, starts=starts or {}, now=is_view)
+        reads = _Reads(queries=self, starts=starts or {}, first=first, now=is_view)
         with self._lock, SessionSettings(self.spark).applied(settings), reading(reads), starting(reads.start_of):
             frame = call_query(self._function(flow, reads), flow.name, flow.location)
             self._check_columns(flow, frame)
@@ -178,12 +181,14 @@ class _Reads:
     """The reads of one query; collects the expectations of the views in between.
 
     Args:
+        first: the first read of Delta tables; None if nothing is streamed.
         now: whether the query runs at once, and once: a batch join of a stream reads a table again in each batch.
     """
 
     queries: TableQueries
     more: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
     starts: Mapping[str, SourceStart] = field(default_factory=dict)
+    first: FirstRead | None = None
     now: bool = False
     expectations: dict[QualifiedName, tuple[ExpectationSpec, ...]] = field(default_factory=dict)
     view_reads: Counter[QualifiedName] = field(default_factory=Counter)
@@ -205,6 +210,10 @@ class _Reads:
             return named(self._view(dataset), dataset.name)
         return named(self._table(spark, dataset, options, streaming=streaming), dataset.name)
 
+    def is_view(self, name: str) -> bool:
+        dataset = self._dataset(name)
+        return dataset is not None and dataset.kind is DatasetKind.TEMPORARY_VIEW
+
     def schemas(self) -> SchemaStore:
         return self.queries.tables.schemas()
 
@@ -222,12 +231,19 @@ class _Reads:
             source = recognized(relation)
             kind, name = source.kind, source.location or source.kind
         start = start_of(self.starts, name)
+        if start is None and kind == DELTA:
+            options = self._first(name, relation.options)
+            return ReaderStart(options=options) if options else None
         return None if start is None else self._reader_start(kind, start, name)
 
     def _started(self, name: str, options: Mapping[str, str]) -> Mapping[str, str]:
         """Return a table's read options with its start."""
         start = self.starts.get(name)
         return options if start is None else self._reader_start(DELTA, start, name).applied(options)
+
+    def _first(self, path: str, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the options of the first read of a Delta table that the code does not start elsewhere."""
+        return {} if self.first is None else self.first.options(path, options)
 
     def _reader_start(self, kind: str, start: SourceStart, name: str) -> ReaderStart:
         zone = self.queries.spark.conf.get("spark.sql.session.timeZone") or "UTC"
@@ -250,7 +266,9 @@ class _Reads:
     ) -> DataFrame:
         store = self.queries.store
         store.check_readable(dataset.spec)
-        options = self._started(str(dataset.name), options) if streaming else options
+        if streaming:
+            started = self._started(str(dataset.name), options)
+            options = {**started, **self._first(store.path(dataset.spec), started)}
         frame = (
             read_small_table(spark, store.address(dataset.spec)) if self.now and not (streaming or options) else None
         )
@@ -273,6 +291,9 @@ class _BatchReads:
             return self.reads.read(spark, name, options, streaming=streaming)
         with not_reading():
             return (session.readStream if streaming else session.read).options(**options).table(name)
+
+    def is_view(self, name: str) -> bool:
+        return self.reads.is_view(name)
 
     def schemas(self) -> SchemaStore:
         return self.reads.schemas()

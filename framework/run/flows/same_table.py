@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from framework.foundation.errors import OperationError
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.streaming_query import BatchFunction, StreamTarget
-from framework.sources.delta.log import read_tip
+from framework.run.flows.written_tables import found_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 def to_same_table(run: FlowRun, write: BatchFunction) -> StreamTarget:
-    """Return the target whose batches are written only while the table has the id that it has now.
+    """Return the target whose batches are written only while the table has the id that the update found first.
 
-    One that is put in place after the batch has begun its transaction is a conflict of Delta: the definition changed.
+    The writer compares the id again when it begins its transaction, and the log before it commits.
 
     Args:
         run: the flow's run.
@@ -24,21 +24,12 @@ def to_same_table(run: FlowRun, write: BatchFunction) -> StreamTarget:
     """
     if not run.dataset.is_table:
         return StreamTarget(batch_function=write)
-    began_with = _table_id(run)
+    began_with = run.table.table_id
 
     def checked(rows: DataFrame, number: int) -> None:
-        present = _table_id(run)
+        present = found_id(run.storage, run.path)
         if None not in {present, began_with} and present != began_with:
-            raise OperationError(
-                "TABLE_REPLACED", location=run.dataset.spec.location, dataset=run.dataset.name, path=run.path,
-                flow=run.flow.spec.name,
-            )  # fmt: skip
+            raise OperationError("TABLE_REPLACED", location=run.dataset.spec.location, path=run.path)
         write(rows, number)
 
     return StreamTarget(batch_function=checked)
-
-
-def _table_id(run: FlowRun) -> str | None:
-    """Return Delta's id of the table; None if there is none, which the write itself reports, or if it is unknown."""
-    tip = read_tip(run.storage, run.path)
-    return None if tip is None else tip.table_id

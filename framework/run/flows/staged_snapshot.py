@@ -89,7 +89,7 @@ class StagedSnapshot:
         self._query = query
         self._rows = rows
         self._in_table = in_table
-        self._table = TableAddress(path=run.path)
+        self._table = run.table
         self._leftovers = StagedLeftovers(run, session, query)
         self._taken: set[str] = set()
         self._unclear: set[str] = set()

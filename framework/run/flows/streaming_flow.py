@@ -113,7 +113,7 @@ def _append(run: FlowRun, batches: _Batches, rows: DataFrame, number: int) -> No
     """
     query_id = batches.query_id()
     assert query_id is not None  # the checkpoint has it before the first batch
-    transaction = TableAppend.begin(rows.sparkSession, TableAddress(path=run.path), query_id, number)
+    transaction = TableAppend.begin(rows.sparkSession, run.table, query_id, number)
     if not transaction.has_applied():
         transaction.append_rows(rows)
         failpoint("appends.after_commit")
@@ -122,7 +122,7 @@ def _append(run: FlowRun, batches: _Batches, rows: DataFrame, number: int) -> No
 
 
 def _quarantining(run: FlowRun, batches: _Batches) -> BatchFunction:
-    quarantined = QuarantinedBatches(run)
+    quarantined = batches.quarantined = QuarantinedBatches(run)
     if run.dataset.cdc is None:
         return lambda rows, number: batches.written(quarantined.append(rows, number), number)
     write = run.writer_of(run.dataset.cdc).apply
@@ -162,6 +162,7 @@ class _Batches:
         self._commits_all = run.dataset.cdc is None and not run.quarantines
         self._committed: int | None = None
         self._has_confirmed = False
+        self.quarantined: QuarantinedBatches | None = None
         self.total = FlowOutcome(written=None if commits is None else 0)
 
     def begin(self) -> None:
@@ -208,6 +209,8 @@ class _Batches:
 
     def ended(self) -> None:
         """Add the rows of a last batch whose progress was not reported, because the query was stopped."""
+        if self.quarantined is not None:
+            self.quarantined.close()
         if self._compaction is not None:
             self._compaction.end()
         if written := self._written():

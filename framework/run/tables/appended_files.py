@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
-from delta import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql.types import NullType, StructType
 
@@ -62,8 +61,7 @@ class TableAppend:
                 the rows that it had.
         """
         version = TableVersion(session, table)
-        if version.snapshot.version() < 0:
-            DeltaTable.forPath(session, str(table.path))  # raises Delta's error
+        version.check_exists()
         return cls(version, query_id, number)
 
     def has_applied(self) -> bool:

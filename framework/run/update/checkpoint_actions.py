@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.checkpoints.generations import Generation, GenerationStore, Manifest
+from framework.checkpoints.generations import Generation, GenerationState, GenerationStore, Manifest
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.checkpoints.reset_requests import ResetRequest, ResetRequests
 from framework.checkpoints.rewinds import RewindStore
 from framework.checkpoints.roll_back import kept_generations, last_kept, written_since
+from framework.checkpoints.table_marks import read_mark
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.names import QualifiedName
@@ -65,7 +66,9 @@ def reset_checkpoint(
         manifest = find_flow(storage, flow, target, pipeline=pipeline)
         RebuildStore(storage).check_finished(manifest.dataset)
         start = starts(manifest.flow)
-        return manifest, ResetRequest(dataset=manifest.dataset, flow=manifest.flow, start=start)
+        current = manifest.in_state(GenerationState.CURRENT)
+        ends = None if current is None else current.number
+        return manifest, ResetRequest(dataset=manifest.dataset, flow=manifest.flow, start=start, ends=ends)
 
     resets = ResetRequests(storage, SystemClock())
     try:
@@ -88,7 +91,9 @@ def reset_checkpoint(
 def begin_reset(resets: ResetRequests, storage: Storage, request: ResetRequest) -> Generation:
     """Reset a flow that does not run, under the lock; it goes on in its table as it is now, and in no older copy."""
     generation = resets.begin(request)
-    mark_recorded_table(storage, request.dataset, request.flow, generation.number)
+    mark = read_mark(storage, request.dataset, request.flow)
+    if mark is None or mark.generation != generation.number:  # the generation is new, or a crash left it without one
+        mark_recorded_table(storage, request.dataset, request.flow, generation.number)
     return generation
 
 

@@ -50,3 +50,19 @@ def test_a_reset_that_dies_before_its_request_is_gone_is_done_again(tmp_path: Pa
         (GenerationState.KEPT, "startingVersion=2"), (GenerationState.CURRENT, "startingVersion=2")
     ]  # fmt: skip
     assert resets.pending() == ()
+
+
+def test_a_reset_is_done_once_although_its_request_comes_back(tmp_path: Path) -> None:
+    """From an older copy of the storage's folder, or by a kill: an append flow would have all its rows twice."""
+    storage, clock = LocalStorage(str(tmp_path)), ManualClock()
+    resets, generations = ResetRequests(storage, clock), GenerationStore(storage)
+    first = generations.begin(FLOW, FLOW, reason="first run")
+    asked = ResetRequest(dataset=FLOW, flow=FLOW, start=None, ends=first.number)
+    resets.ask(asked)
+    (read,) = resets.pending()
+    assert resets.begin(read).number == 2
+    resets.ask(asked)  # the older copy
+    assert resets.begin(asked).number == 2
+    assert (resets.pending(), len(generations.read(FLOW, FLOW))) == ((), 2)
+    resets.ask(ResetRequest(dataset=FLOW, flow=FLOW, start=None, ends=2))
+    assert resets.begin(*resets.pending()).number == 3

@@ -162,6 +162,7 @@ def test_nothing_is_changed_while_an_update_runs(
         assert (result.exit_code, "The update that runs resets main.shop.load" in result.stdout) == (0, True)
         assert sluice("checkpoints", "rollback", "load").exit_code == 1
     (asked,) = ResetRequests(pipeline.storage, SystemClock()).pending()
+    assert asked.ends == 2
     assert (asked.dataset, asked.flow) == (name("orders"), name("load"))
     assert store.list_all() == before
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +13,7 @@ from framework.cli.main import cli
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.names import QualifiedName
 from framework.ingest.declared import refreshed
+from framework.ingest.generations import begin_generations
 from framework.ingest.state import GatewayStore, Mode, Request
 from framework.testing.manual_clock import ManualClock
 from tests.support.fake_pipeline import FakePipeline
@@ -75,6 +77,23 @@ def test_wrong_calls_are_named(sluice: Sluice, pipeline: FakePipeline) -> None:
         ["--all", "--where", ""],
     ):
         assert "[INGESTION_RESYNC_OPTIONS]" in sluice("ingest", "resync", *words).stderr
+
+
+def test_an_ingestion_has_the_name_that_the_last_update_had(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """The record of the earlier name stays, but it is not listed, and the new one is the only one that can be meant."""
+    store = recorded(pipeline)
+    before = store.read("bank")
+    assert before is not None
+    renamed = replace(before.gateway, name="shop")
+    assert begin_generations([renamed], pipeline.storage, ManualClock()) == ()
+    status = json.loads(sluice("ingest", "status", "-o", "json").stdout)
+    assert [gateway["gateway"] for gateway in status] == ["shop"]
+    assert sluice("ingest", "pause").stdout.startswith("shop is paused.")
+    assert sluice("ingest", "pause", "orders").stdout.startswith("public.orders is paused.")
+    assert begin_generations([before.gateway], pipeline.storage, ManualClock()) == ()
+    assert store.read("bank") == replace(before, copies=())
+    status = json.loads(sluice("ingest", "status", "-o", "json").stdout)
+    assert [gateway["gateway"] for gateway in status] == ["bank"]
 
 
 def test_status_prints_the_tables(sluice: Sluice, pipeline: FakePipeline) -> None:

@@ -136,6 +136,8 @@ CREATE MATERIALIZED VIEW y (a INT AS SELECT 1;
 CREATE TEMPORARY VIEW y (a INT) AS SELECT 1;
 CREATE MATERIALIZED VIEW y (CONSTRAINT a EXPECT (x), CONSTRAINT a EXPECT (y)) AS SELECT 1;
 CREATE STREAMING TABLE z (a) CLUSTER BY ();
+CREATE TEMPORARY VIEW y PARTITIONED BY (a) AS SELECT 1;
+CREATE STREAMING TABLE y (a) FLOW AUTO CDC FROM x KEYS (a) SEQUENCE BY a;
 CREATE MATERIALIZED VIEW AS SELECT 1;
 CREATE MATERIALIZED VIEW z AS SELECT 'abc
 """
@@ -163,8 +165,10 @@ CREATE MATERIALIZED VIEW z AS SELECT 'abc
         (syntax, 18, f"{begin} `AS`: expected columns without types in a view."),
         ("DUPLICATE_EXPECTATION", 19, "The dataset has two expectations named a; the other one is at line 19."),
         (syntax, 20, f"{begin} `)`: expected a list."),
-        (syntax, 21, f"{begin} `AS`: expected a name."),
-        (syntax, 22, f"{begin} a string: expected its end."),
+        (syntax, 21, f"{begin} `PARTITIONED`: expected a clause of the dataset, or AS and a query."),
+        (syntax, 22, f"{begin} `AUTO`: expected AS, because the columns have no types."),
+        (syntax, 23, f"{begin} `AS`: expected a name."),
+        (syntax, 24, f"{begin} a string: expected its end."),
     ]
 
 
@@ -180,7 +184,8 @@ CREATE MATERIALIZED VIEW z AS SELECT 'abc
         "CREATE STREAMING TABLE t FLOW REPLACE WHERE a BY NAME SELECT 1",
         "CREATE FLOW f AS AUTO CDC INTO t FROM s KEYS (id) SEQUENCE BY a STORED AS BITEMPORAL",
         "CREATE FLOW f AS AUTO CDC INTO t FROM s KEYS (id) SEQUENCE BY a SYSTEM SEQUENCE BY b",
-        "USE CATALOG c",
+        "CREATE FLOW f AS INSERT INTO t BY NAME REPLACE USING (id) SEQUENCE BY a SELECT 1",
+        "CREATE FLOW f AS AUTO CDC INTO t FROM SNAPSHOT (SELECT 1) WITH VERSION (SELECT 2) KEYS (id)",
         "INSERT INTO t SELECT 1",
         "SET TIME ZONE 'UTC'",
         "DROP TABLE t",

@@ -96,7 +96,7 @@ def test_a_missed_table_without_a_snapshot_gets_one(tmp_path: Path, swap: pytest
     store, operations = GatewayStore(storage), Operations(storage=storage)
     swap.setattr(session, "Session", lambda *_, **__: nullcontext())
     swap.setattr(position, "settled_position", lambda *_: 42)
-    swap.setattr(position, "ensure_position", lambda *_: None)
+    swap.setattr(position, "ensure_position", lambda *_, **__: None)
     swap.setattr(
         membership, "read_membership", lambda *_: membership.Membership(has_slot=True, tables={}, is_owned=True)
     )

@@ -126,8 +126,8 @@ def test_a_new_slot_begins_a_generation_of_every_table(storage: LocalStorage, sw
     A table with a fault is read again from the new slot when it can be copied.
     """
     calls: list[str] = []
-    swap.setattr(position, "drop_position", lambda *_: calls.append("drop"))
-    swap.setattr(position, "ensure_position", lambda *_: calls.append("create"))
+    swap.setattr(position, "drop_position", lambda *_, **__: calls.append("drop"))
+    swap.setattr(position, "ensure_position", lambda *_, **__: calls.append("create"))
     Operations(storage=storage).replace_slot(BANK)
     wanted = SnapshotGeneration(number=1, slot_generation=1, lsn=0, checkpoint=2, relation=7)
     assert begun(storage, "public.orders", found(7)) == (wanted,)
@@ -183,7 +183,9 @@ def test_a_table_without_a_snapshot_is_published_once(storage: LocalStorage, swa
         return membership.Membership(has_slot=has_slot, tables=dict.fromkeys(published, 90), is_owned=True)
 
     swap.setattr(membership, "read_membership", read)
-    swap.setattr(position, "ensure_position", lambda _session, _slot, _publication, tables: published.extend(tables))
+    swap.setattr(
+        position, "ensure_position", lambda _session, _slot, _publication, tables, **_: published.extend(tables)
+    )
     has_slot = False
     GatewayStore(storage).ask(Request(mode=Mode.SKIPPED), "bank", "public.orders")
     assert begin_generations([found(7)], storage, ManualClock()) == ()

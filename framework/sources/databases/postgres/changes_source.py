@@ -45,7 +45,7 @@ OPTIONS = (
     "connection", "connectionsFolder", "slot", "publication", "tables", "textColumns", "maxRowsPerTrigger",
     "maxBytesPerTrigger", "generation", "spoolFolder",
     "advanceTo", "unreadableRows", "relations", "partitions", "emptyPartitions", "partitionsSince", "notAfter",
-    "historyTables", "keys",
+    "historyTables", "keys", "reader",
 )  # fmt: skip
 _ROWS_PER_TRIGGER = 1_000_000
 _BYTES_PER_TRIGGER = 256 << 20
@@ -78,6 +78,7 @@ class ChangesRequest:
     not_after: int
     histories: tuple[TableName, ...]
     keys: dict[TableName, tuple[str, ...]]
+    slot_reader: str
 
     @classmethod
     def of(cls, options: Options) -> ChangesRequest:
@@ -108,6 +109,7 @@ class ChangesRequest:
             not_after=options.number("notAfter", 0, least=0),
             histories=options.tables("historyTables") if options.optional("historyTables") else (),
             keys=options.columns_of_tables("keys"),
+            slot_reader=options.text("reader", ""),
         )
 
     @property
@@ -165,7 +167,9 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with Session(request.connection, read_only=False) as session:
             if request.not_after:
                 self._require_log(session, request.not_after)
-            found = ensure_position(session, request.slot, request.publication, request.tables)
+            found = ensure_position(
+                session, request.slot, request.publication, request.tables, reader=request.slot_reader
+            )
         return _as_dict(found.stored())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:

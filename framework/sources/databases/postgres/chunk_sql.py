@@ -72,6 +72,23 @@ def search_path_sql(operator_schemas: Iterable[str | None] = ()) -> str:
     return f"SELECT set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog', {given}{appended}), true)"
 
 
+def operator_sql(operator: str, operator_schemas: Iterable[str | None]) -> str:
+    """Return the operator that compares values of some types as the indexes of keys do.
+
+    An operator of the role's path for exactly these types would precede that of pg_catalog, which for varchar is that
+    of text, for a domain that of its base type. The operators of a type outside of pg_catalog may be in either schema.
+
+    Args:
+        operator: the operator.
+        operator_schemas: of the types of the columns, as for `search_path_sql`.
+
+    Examples:
+        >>> operator_sql(">", [None]), operator_sql(">", [None, "ext"])
+        ('OPERATOR(pg_catalog.>)', '>')
+    """
+    return operator if any(operator_schemas) else f"OPERATOR(pg_catalog.{operator})"
+
+
 def lock_sql(name: TableName) -> str:
     """Return a statement that reads nothing, but locks the table against rewrites until the transaction ends.
 
@@ -177,17 +194,18 @@ def _range_parts(chunk: Chunk, key: Sequence[KeyColumn]) -> list[str]:
 
 
 def _key_range(lower: Bound | None, upper: Bound | None, key: Sequence[KeyColumn]) -> list[str]:
+    schemas = [column.operator_schema for column in key]
     parts = [
         f"{_row([_comparable(column) for column in key])} {operator} {_row(_values(bound, key))}"
-        for operator, bound in ((">", lower), ("<=", upper))
+        for operator, bound in ((operator_sql(">", schemas), lower), (operator_sql("<=", schemas), upper))
         if bound is not None
     ]
     if len(key) > 1 and lower is not None and upper is not None:
         # Implied by the two above. PostgreSQL estimates two row comparisons as if they were independent, a quarter of
         # the table in its middle, and would scan most of it for each chunk; a range of one column it estimates well.
         first = _comparable(key[0])
-        parts.append(f"{first} >= {_values(lower, key)[0]}")
-        parts.append(f"{first} <= {_values(upper, key)[0]}")
+        parts.append(f"{first} {operator_sql('>=', schemas[:1])} {_values(lower, key)[0]}")
+        parts.append(f"{first} {operator_sql('<=', schemas[:1])} {_values(upper, key)[0]}")
     return parts
 
 

@@ -18,7 +18,7 @@ process that is killed between 1 and 3 leaves the publication marked as unsettle
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,7 @@ PLUGIN = "pgoutput"
 _LOCK = 0x536C75696365  # an advisory lock of the database, taken by whoever makes or drops positions
 _MARK = "Sluice: tables of the replication slot "
 _UNSETTLED = " (unsettled)"
+_OF = " of the storage "
 _POLL_SECONDS = 0.02
 _WAIT_SECONDS = 60.0
 
@@ -92,6 +93,7 @@ def ensure_position(
     publication: str,
     tables: Sequence[TableName],
     *,
+    reader: str = "",
     wait_seconds: float = _WAIT_SECONDS,
     clock: Clock | None = None,
 ) -> StartPosition:
@@ -104,17 +106,18 @@ def ensure_position(
         slot: name of the slot.
         publication: name of the publication.
         tables: the tables to publish.
+        reader: the root of the storage that reads the slot, `#`, and an id; empty for a reader without a storage.
         wait_seconds: how long to wait for other transactions, at each step.
         clock: for waiting.
 
     Raises:
-        UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS.
+        UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS, DATABASE_SLOT_OF_OTHER_STORAGE.
         SourceError: DATABASE_POSITION_BUSY, DATABASE_TRANSACTIONS_OPEN, DATABASE_TRANSACTIONS_OPEN.PREPARED,
             DATABASE_POSITION_LOST.PUBLICATION, DATABASE_POSITION_LOST.TWO_PHASE, DATABASE_SLOTS_EXHAUSTED,
             DATABASE_WAL_LEVEL, DATABASE_STANDBY, and what a statement may raise, such as DATABASE_REPLICATION_ROLE.
     """
     assert session.raw.autocommit, "slot creation must not share a transaction with writes"
-    work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock())
+    work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock(), reader)
     with work.cursor, named_errors(session.connection), _lock(work):
         if _query(work, "SELECT pg_is_in_recovery()"):
             raise SourceError("DATABASE_STANDBY")
@@ -166,16 +169,17 @@ def drop_position(
     slot: str,
     publication: str,
     *,
+    reader: str = "",
     wait_seconds: float = _WAIT_SECONDS,
     clock: Clock | None = None,
 ) -> None:
-    """Drop the slot and our publication, as far as they exist.
+    """Drop the slot and our publication, as far as they exist; `reader` is that of `ensure_position`.
 
     Raises:
-        UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS.
+        UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS, DATABASE_SLOT_OF_OTHER_STORAGE.
         SourceError: DATABASE_SLOT_IN_USE, DATABASE_POSITION_BUSY.
     """
-    work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock())
+    work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock(), reader)
     with work.cursor, named_errors(session.connection), _lock(work):
         comment = _publication_comment(work)
         if comment is not None:
@@ -199,6 +203,7 @@ class _Work:
     publication: str
     wait_seconds: float
     clock: Clock
+    reader: str = ""
 
 
 @contextmanager
@@ -234,7 +239,11 @@ def _ensure_publication(
         _require_ours(work, comment)
     missing = tuple(sorted(set(tables) - _published(work)))
     if comment is not None and not missing:
-        return (), not comment.endswith(_UNSETTLED)
+        settled = not comment.endswith(_UNSETTLED)
+        if work.reader not in {"", _reader_of(work, comment)}:
+            with suppress(errors.InsufficientPrivilege):  # that of a person, whose slots nothing tells apart
+                _mark(work, settled=settled)
+        return (), settled
     # Without ONLY, tables that inherit from it are published, too: the database refuses to update one without a key.
     names = sql.SQL(", ").join(sql.SQL("ONLY {}").format(sql.Identifier(name.schema, name.table)) for name in missing)
     publication = sql.Identifier(work.publication)
@@ -256,7 +265,8 @@ def _ensure_publication(
 
 
 def _mark(work: _Work, *, settled: bool) -> None:
-    comment = f"{_MARK}{work.slot}{'' if settled else _UNSETTLED}"
+    reader = f"{_OF}{work.reader}" if work.reader else ""
+    comment = f"{_MARK}{work.slot}{reader}{'' if settled else _UNSETTLED}"
     work.cursor.execute(
         sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(sql.Identifier(work.publication), sql.Literal(comment))
     )
@@ -269,7 +279,7 @@ def mark_sql(slot: str, publication: str) -> str:
 
 def is_marked(comment: str, slot: str) -> bool:
     """Return whether the comment of a publication says that it is that of a slot of ours."""
-    return comment.removesuffix(_UNSETTLED) == f"{_MARK}{slot}"
+    return comment.removesuffix(_UNSETTLED).partition(_OF)[0] == f"{_MARK}{slot}"
 
 
 def _publication_comment(work: _Work) -> str | None:
@@ -288,6 +298,26 @@ def _require_ours(work: _Work, comment: str) -> None:
         raise UserError(
             "DATABASE_PUBLICATION_NOT_OURS", publication=work.publication, slot=work.slot, statement=statement
         )
+    _require_own_storage(work, _reader_of(work, comment))
+
+
+def _reader_of(work: _Work, comment: str) -> str:
+    """The reader in the comment of our publication; empty for one of an earlier release, or of a person."""
+    return comment.removesuffix(_UNSETTLED).removeprefix(f"{_MARK}{work.slot}").removeprefix(_OF)
+
+
+def _require_own_storage(work: _Work, other: str) -> None:
+    """Refuse the slot of another storage, which would miss the changes that are read here.
+
+    A storage that was moved has its id at another root, and one that was made anew has another id at its root.
+    """
+    (own_root, _, own_id), (root, _, id_) = work.reader.rpartition("#"), other.rpartition("#")
+    if own_id and id_ and own_id != id_ and own_root != root:
+        statement = (
+            f"SELECT pg_drop_replication_slot({quote_literal(work.slot).strip()}); "
+            f"DROP PUBLICATION {quote_identifier(work.publication)}"
+        )
+        raise UserError("DATABASE_SLOT_OF_OTHER_STORAGE", slot=work.slot, other=root, statement=statement)
 
 
 def _published(work: _Work) -> set[TableName]:

@@ -30,7 +30,7 @@ from psycopg2 import errors
 from framework.foundation.clock import Clock
 from framework.foundation.errors import SourceError
 from framework.sources.databases.postgres.changes import PendingRow
-from framework.sources.databases.postgres.chunk_sql import search_path_sql
+from framework.sources.databases.postgres.chunk_sql import operator_sql, search_path_sql
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.pgoutput import OMITTED, Relation, Row, Value
 from framework.sources.databases.postgres.session import FLUSH_LOG, Session
@@ -265,7 +265,9 @@ def _query(table: _Table, key: Sequence[str], wanted: Sequence[str]) -> str:
         for index, column in enumerate(map(quote_identifier, wanted))
     )
     conditions = " AND ".join(
-        f"t.{quote_identifier(column)} = wanted.k{index}::{table.types[column]}" for index, column in enumerate(key)
+        f"t.{quote_identifier(column)} {operator_sql('=', [table.operators[column]])} "
+        f"wanted.k{index}::{table.types[column]}"
+        for index, column in enumerate(key)
     )
     source = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
     found = f"SELECT t.xmin::text::bigint AS xmin, {outputs} FROM {source} AS t WHERE {conditions} LIMIT 1"

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 OPTIONS = (
     "connection", "connectionsFolder", "table", "columns", "textColumns", "rowFilter", "chunkBytes",
     "maxChunksPerTrigger", "generation", "slot", "publication", "relation",
+    "reader",
 )  # fmt: skip
 _ALL_CHUNKS = 1_000_000
 
@@ -62,6 +63,7 @@ class SnapshotRequest:
     slot: str | None
     publication: str | None
     relation: int
+    slot_reader: str
 
     @classmethod
     def of(cls, options: Options) -> SnapshotRequest:
@@ -84,6 +86,7 @@ class SnapshotRequest:
             slot=options.optional("slot"),
             publication=options.optional("publication") or options.optional("slot"),
             relation=options.number("relation", 0, least=0),
+            slot_reader=options.text("reader", ""),
         )
 
     def schema(self) -> str:
@@ -136,7 +139,9 @@ class SnapshotRequest:
                 with Session(self.connection) as session:
                     self._walker(session).check_table()
             with Session(self.connection, read_only=False) as session:
-                position = ensure_position(session, self.slot, self.publication, (self.table,)).lsn
+                position = ensure_position(
+                    session, self.slot, self.publication, (self.table,), reader=self.slot_reader
+                ).lsn
                 # A table that leaves the publication after this has another one when it comes back.
                 members = read_membership(session, self.slot, self.publication)
                 refuse_filtered(members, self.publication, [self.table])

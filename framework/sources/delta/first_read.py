@@ -1,0 +1,112 @@
+"""Where the first read of a Delta table begins: at its first commit, if the commits hold the table's files.
+
+Delta begins with the files that the table has, which it computes by several queries (ADR 57). If all commits of the
+table only add files, those from version 0 on are the same files, and Delta reads them without a query.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from framework.checkpoints.offsets import read_progress
+from framework.foundation.read_once import fresh
+from framework.foundation.storage_port import Storage
+from framework.sources.delta.log import commit_path, read_commit
+from framework.sources.delta.source import NextVersion
+
+FIRST_VERSION = {"startingVersion": "0"}
+"""The options of a read that begins at the first commit."""
+
+_MOST_COMMITS = 20
+# A commit may add a million files: Delta reads them in tasks, and this process would read all of them in vain.
+_MOST_BYTES = 1 << 20
+# The files of a micro-batch, if the read does not limit them. Delta can't read a batch again that ends in version 0.
+_MOST_FILES = 1_000
+# Any other option may choose rows, a start, an order or the size of a micro-batch.
+_NEUTRAL = frozenset({"path"})
+_HARMLESS = frozenset({"commitInfo", "txn", "domainMetadata"})
+# Version 0 creates the table.
+_CREATION = _HARMLESS | {"protocol", "metaData"}
+_ROWS, _NONE, _OTHER = "rows", "none", "other"
+_COMMIT = re.compile(r"\d{20}\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstRead:
+    """The first read of a stream's sources.
+
+    Args:
+        storage: the storage of the checkpoint; it also reads the logs of tables.
+        checkpoint: the checkpoint of the stream.
+    """
+
+    storage: Storage
+    checkpoint: str
+
+    def options(self, path: str, given: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the options of a read that begins at the first commit; {} if it must begin as Delta does.
+
+        Spark asks for the first batch again when a stream starts that has had no other one, and drops its rows. A first
+        batch that was planned and not committed is left to Delta, which reads the files that the table had at its end.
+
+        Args:
+            path: the folder of the table.
+            given: the options that the read has.
+        """
+        if not {name.lower() for name in given} <= _NEUTRAL:
+            return {}
+        storage = fresh(self.storage)
+        progress = read_progress(storage, self.checkpoint)
+        is_new = progress.last_offset_batch is None
+        if not is_new and not (progress.is_settled and progress.last_offset_batch == 0):
+            return {}
+        commits = _first_commits(storage, path)
+        if not is_new and not _has_read(progress.sources, storage, commits):
+            return {}
+        return FIRST_VERSION if _only_add(storage, commits) else {}
+
+
+def _has_read(offsets: Sequence[str], storage: Storage, commits: Sequence[str]) -> bool:
+    """Whether a stream has read whole commits of a table that the table still has."""
+    first = read_commit(storage, commits[0]) if commits else []
+    created = [action["metaData"].get("id") for action in first if "metaData" in action]
+    found = [place for offset in offsets if (place := NextVersion.of(offset)) is not None and place.table_id in created]
+    return bool(found) and all(place.version is not None and place.version <= len(commits) for place in found)
+
+
+def _only_add(storage: Storage, commits: Sequence[str]) -> bool:
+    """Whether commits only add rows, in some files and no more than a micro-batch has."""
+    kinds = [kind for version, file in enumerate(commits) for kind in _kinds(storage, file, is_first=version == 0)]
+    return 0 < kinds.count(_ROWS) <= _MOST_FILES and _OTHER not in kinds
+
+
+def _first_commits(storage: Storage, path: str) -> list[str]:
+    """Return the files of all commits from version 0 on; [] if they are not all there, or too many or too large."""
+    if not path.startswith("/") and ":/" not in path:  # relative to the folder of the process, not to the storage
+        return []
+    log = f"{path}/_delta_log"
+    names = storage.list_names(log)
+    versions = sorted(int(name[:20]) for name in names if _COMMIT.fullmatch(name))
+    if versions != [*range(len(versions))] or len(versions) > _MOST_COMMITS:
+        return []
+    is_small = sum(each.size for each in storage.list_files(log)) <= _MOST_BYTES
+    is_staged = "_staged_commits" in names and bool(storage.list_names(f"{log}/_staged_commits"))  # of a catalog
+    return [commit_path(path, version) for version in versions] if is_small and not is_staged else []
+
+
+def _kinds(storage: Storage, file: str, *, is_first: bool) -> Iterator[str]:
+    """Yield for each action of a commit whether it adds rows, changes none, or is of another kind."""
+    allowed = _CREATION if is_first else _HARMLESS
+    for action in read_commit(storage, file) or [{}]:
+        if action.keys() == {"add"} and _adds_rows(action["add"]):
+            yield _ROWS
+        else:
+            yield _NONE if len(action) == 1 and action.keys() <= allowed else _OTHER
+
+
+def _adds_rows(add: Mapping[str, Any]) -> bool:
+    """Whether a file is new, and all of its rows are rows of the table."""
+    return add.get("dataChange") is True and not add.get("deletionVector")

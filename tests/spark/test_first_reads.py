@@ -1,0 +1,72 @@
+"""The first batch of a flow has the rows of its Delta sources, whether Delta reads their commits or their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from delta import DeltaTable
+
+from framework import pipelines as dp
+from framework.foundation.failpoints import arm, disarm
+from framework.run.update.results import UpdateState
+from tests.support.engine_world import EngineWorld
+from tests.support.interruption import stop
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LISTENERS_MILLISECONDS = 60_000
+ROWS = [(1, "a"), (2, "b"), (3, "c")]
+# The names are those of no other test: all workers have one list of jobs.
+GROWN, CUT, AFTER, STOPPED = "first_read_grown", "first_read_cut", "first_read_after", "first_read_stopped"
+
+
+def jobs_of_flow(spark: SparkSession, flow: str) -> int:
+    """How many jobs the stream of a flow has started; Spark describes each by the name of its query."""
+    context: Any = spark._jsparkSession.sparkContext()
+    context.listenerBus().waitUntilEmpty(_LISTENERS_MILLISECONDS)
+    jobs = context.statusStore().jobsList(None)
+    texts = [jobs.apply(number).description() for number in range(jobs.size())]
+    return sum(text.isDefined() and text.get().startswith(f"main.s.{flow}\n") for text in texts)
+
+
+def test_the_first_batch_of_a_table_that_only_grew_takes_no_query_of_its_log(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """One job reads and writes the rows, also those of a table that the same update made, and one those of the next.
+
+    Each row arrives once. Delta looks for the files of a table whose rows were removed, and reads a first batch again
+    that was planned.
+    """
+    world = EngineWorld(interpreting, tmp_path)
+
+    def declare() -> None:
+        def read(source: str) -> DataFrame:
+            return interpreting.readStream.format("delta").load(world.source(source))
+
+        dp.table(name=GROWN)(lambda: read("grown"))
+        dp.table(name=AFTER)(lambda: interpreting.readStream.table(GROWN))
+        dp.table(name=CUT)(lambda: read("cut"))
+        dp.table(name=STOPPED)(lambda: read("grown"))
+
+    for source in ("grown", "cut"):
+        world.feed(ROWS[:2], "id INT, name STRING", source)
+        world.feed(ROWS[2:], "id INT, name STRING", source)
+    DeltaTable.forPath(interpreting, world.source("cut")).delete("id = 1")
+    arm("appends.after_commit", action=stop)
+    try:
+        assert world.run(declare, refresh=[STOPPED]).state is UpdateState.FAILED
+    finally:
+        disarm()
+    world.feed([(4, "d")], "id INT, name STRING", "grown")
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert [jobs_of_flow(interpreting, name) for name in (GROWN, AFTER)] == [1, 1]
+    assert jobs_of_flow(interpreting, CUT) > 1, "the jobs of a stream are seen"
+    world.feed([(5, "e")], "id INT, name STRING", "grown")
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert [jobs_of_flow(interpreting, name) for name in (GROWN, AFTER)] == [2, 2]
+    assert {name: world.rows(name) for name in (GROWN, AFTER, CUT, STOPPED)} == {
+        **{name: [*ROWS, (4, "d"), (5, "e")] for name in (GROWN, AFTER, STOPPED)}, CUT: ROWS[1:]
+    }  # fmt: skip
+    assert world.run(declare).is_idle
