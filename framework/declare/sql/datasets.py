@@ -18,7 +18,8 @@ _CLAUSES = (
     ("REFRESH", "POLICY"), ("WITH",), ("FLOW",), ("AS",),
 )  # fmt: skip
 _QUERIES = ("SELECT", "FROM", "WITH", "VALUES")
-_NO_COLUMN = (("CONSTRAINT",), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"))
+_KEYS = (("PRIMARY", "KEY"), ("FOREIGN", "KEY"))
+"""Keys, which tell readers about the rows: Unity Catalog checks none either."""
 _GROUPS = {
     ViolationAction.WARN: "expect_all",
     ViolationAction.DROP: "expect_all_or_drop",
@@ -165,19 +166,23 @@ def _columns(cursor: Cursor) -> _Columns:
     for item in cursor.items():
         if item.is_at("CONSTRAINT"):
             _read_constraint(item, found)
-        elif any(item.is_at(*words) for words in _NO_COLUMN):
-            found.schema.append(item.until())
-        else:
+        elif not _is_key(item):
             _read_column(item, found)
     if found.schema and found.labels:
         cursor.fail("either a type for each column, or for none")
     return found
 
 
+def _is_key(item: Cursor) -> bool:
+    return any(item.is_at(*words) for words in _KEYS)
+
+
 def _read_constraint(item: Cursor, found: _Columns) -> None:
     line, location = item.line, item.location
     item.accept("CONSTRAINT")
     name = item.identifier()
+    if _is_key(item):
+        return
     if not item.accept("EXPECT"):
         item.refuse(
             f"CONSTRAINT without EXPECT ({name})", "Delete it: it is not checked. CONSTRAINT … EXPECT checks each row."
