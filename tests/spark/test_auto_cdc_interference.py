@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -118,6 +118,35 @@ def test_a_batch_is_decided_anew_after_a_change_of_the_definition(interpreting: 
     finally:
         disarm()
     assert [(1, "toolong", None), (3, "c", None)] == world.rows("id", "name", "own")
+
+
+def test_recorded_deletes_have_the_keys_of_a_full_refresh(interpreting: SparkSession, tmp_path: Path) -> None:
+    """The refresh has no delete, so that the table of the deletes of before is emptied, and gets the keys of now."""
+    world = EngineWorld(interpreting, tmp_path)
+
+    def declaring(*keys: str, deletes: str) -> Callable[[], None]:
+        def declare() -> None:
+            dp.create_streaming_table("t")
+
+            @dp.auto_cdc_flow(
+                target="t", name="changes", keys=[*keys], sequence_by="seq", apply_as_deletes=f"op = '{deletes}'",
+                except_column_list=["op", "seq"],
+            )  # fmt: skip
+            def changes() -> DataFrame:
+                return world.spark.readStream.format("delta").load(world.source())
+
+        return declare
+
+    ddl = "id INT, part STRING, op STRING, seq INT"
+    world.feed([(1, "a", "U", 1), (2, "a", "U", 1), (2, "a", "D", 2)], ddl)
+    assert world.run(declaring("id", deletes="D")).state is UpdateState.COMPLETED
+    assert world.rows("t") == [(1, "a")]
+    declare = declaring("id", "part", deletes="X")
+    assert world.run(declare, full_refresh=["t"]).state is UpdateState.COMPLETED
+    world.feed([(1, "b", "U", 3), (2, "a", "X", 3)], ddl)
+    result = world.run(declare)
+    assert [flow.error for flow in result.flows if flow.error is not None] == []
+    assert world.rows("t") == [(1, "a"), (1, "b")]
 
 
 REPLACED: dict[str, tuple[dict[str, str], Sequence[Sequence[object]]]] = {

@@ -155,7 +155,7 @@ class TableVersion:
         if read.isEmpty():  # nothing but a checkpoint was read, or the table is a new one
             return
         status = read.get()
-        files = status.getPath().getFileSystem(self.log.newDeltaHadoopConf())
+        files = status.getPath().getFileSystem(self.session.sparkContext._jsc.hadoopConfiguration())
         with suppress(Py4JJavaError):  # there is no such file
             found = files.getFileStatus(status.getPath())
             if (found.getLen(), found.getModificationTime()) == (status.getLen(), status.getModificationTime()):

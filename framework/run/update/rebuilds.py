@@ -30,13 +30,16 @@ From 1 to 7 resets, roll-backs, rewinds and replays are refused: the end of the 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container
 from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql.types import StructType
 
+from framework.cdc.delta.auxiliary_table import create_auxiliary_table
 from framework.cdc.delta.table_overwrite import overwrite_table
 from framework.cdc.delta.table_version import read_table
 from framework.cdc.delta.transaction_identifiers import Batch
@@ -249,6 +252,7 @@ class Rebuilds:
         self._check_takes_rows(dataset, copy, address)  # before the auxiliary table is replaced
         if dataset.cdc is not None or self.store.exists(auxiliary):
             kept = self.store.auxiliary(dataset.spec)
+            self._make_fitting(dataset, auxiliary, kept)
             if self.store.exists(auxiliary):
                 self._replace(dataset, auxiliary, kept, mark)
             elif self.store.exists(kept):  # the refresh had no event that needs one
@@ -258,6 +262,19 @@ class Rebuilds:
             failpoint("rebuilds.after_auxiliary")
         self._replace(dataset, copy, address, mark)
         failpoint("rebuilds.after_publish")
+
+    def _make_fitting(self, dataset: GraphDataset, auxiliary: TableAddress, kept: TableAddress) -> None:
+        """Make an auxiliary table without rows if the refresh needed none and the one of before has other columns.
+
+        After a change of keys or of the sequence's type, deletes could not be recorded beside columns of before.
+        """
+        schema = self.store.schema(kept)
+        if dataset.cdc is None or schema is None or self.store.exists(auxiliary):
+            return
+        stored = {field.name: field for field in StructType.fromJson(json.loads(schema)).fields}
+        wanted = dataset.cdc.auxiliary_schema.fields
+        if any(field.name not in stored or stored[field.name].dataType != field.dataType for field in wanted):
+            create_auxiliary_table(session_for(self.store.spark, {}), auxiliary, dataset.cdc)
 
     def _published(self, dataset: GraphDataset, mark: Rebuild) -> Rebuild:
         if mark.backup is not None:
