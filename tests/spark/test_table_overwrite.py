@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,13 @@ import pytest
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
-from framework.cdc.delta import table_version
+from framework.cdc.delta import table_overwrite, table_version
 from framework.cdc.delta.table_overwrite import overwrite_table
 from framework.cdc.delta.table_version import TableVersion
 from framework.cdc.delta.transaction_identifiers import Batch
 from framework.foundation.table_address import TableAddress
 from framework.run.update.results import UpdateState
+from tests.support.delta_commits import checksum_of, commit_of
 from tests.support.engine_world import EngineWorld
 from tests.support.plain_tables import table_rows
 
@@ -171,6 +173,21 @@ def test_all_partitions_are_replaced_and_a_table_with_partitions_is_not_clustere
         assert detail(interpreting, target, "partitionColumns", "clusteringColumns") == {
             "partitionColumns": ["name"], "clusteringColumns": [],
         }  # fmt: skip
+
+
+def test_the_commit_is_that_of_deltas_command(spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
+    """Other columns, a NOT NULL constraint, other partitions, and a file of which rows were deleted."""
+    source = table(spark, tmp_path / "source", f"{ROW}, day INT NOT NULL| PARTITIONED BY (day)", "(1, 2, 'a', 3)")
+    vectors = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    ours = table(spark, tmp_path / "ours", f"id BIGINT COMMENT 'kept', day INT| {vectors}", "(1, 1), (2, 2)", "(3, 3)")
+    spark.sql(f"DELETE FROM {ours.sql} WHERE id = 2")
+    expected = TableAddress(path=shutil.copytree(str(ours.path), tmp_path / "expected").as_posix())
+    overwrite_table(spark, source, ours, FIRST)
+    swap.setattr(table_overwrite, "is_plain", lambda _: False)
+    overwrite_table(spark, source, expected, FIRST)
+    assert commit_of(expected, 4) == commit_of(ours, 4)
+    assert checksum_of(expected, 4) == checksum_of(ours, 4)
+    assert rows(spark, ours) == rows(spark, expected) == [(1, 2, "a", 3)]
 
 
 def test_a_target_that_does_not_exist_is_created(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
 
 _OF_ONE_COMMIT = {"timestamp", "txnId", "path", "modificationTime", "deletionTimestamp", "id", "createdTime", "size",
-    "executionTimeMs", "numOutputBytes", "numRemovedBytes", "baseRowId"}  # fmt: skip
+    "executionTimeMs", "lastUpdated", "numOutputBytes", "numRemovedBytes", "baseRowId"}  # fmt: skip
 
 
 def commit_of(table: TableAddress, version: int) -> list[Any]:
@@ -26,7 +26,7 @@ def commit_of(table: TableAddress, version: int) -> list[Any]:
 def checksum_of(table: TableAddress, version: int) -> Any:
     """Return the checksum of a version."""
     checksum = json.loads((Path(str(table.path)) / "_delta_log" / f"{version:020d}.crc").read_text("utf-8"))
-    checksum["allFiles"] = sorted((_plain(file) for file in checksum["allFiles"]), key=json.dumps)
+    checksum["allFiles"] = sorted((_plain(file) for file in checksum.get("allFiles", ())), key=json.dumps)
     del checksum["tableSizeBytes"], checksum["fileSizeHistogram"]
     return _plain(checksum)
 
