@@ -5,21 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from delta import DeltaTable
 
 from framework import pipelines as dp
 from framework.foundation.failpoints import arm, disarm
 from framework.run.update.results import UpdateState
+from framework.sources.delta.first_read import FIRST_VERSION, FirstRead
 from tests.support.engine_world import EngineWorld
 from tests.support.interruption import stop
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
 _LISTENERS_MILLISECONDS = 60_000
 ROWS = [(1, "a"), (2, "b"), (3, "c")]
 # The names are those of no other test: all workers have one list of jobs.
 GROWN, CUT, AFTER, STOPPED = "first_read_grown", "first_read_cut", "first_read_after", "first_read_stopped"
+BOTH, RACED = "first_read_both", "first_read_raced"
+OPTIONS = FirstRead.options
 
 
 def jobs_of_flow(spark: SparkSession, flow: str) -> int:
@@ -36,8 +42,8 @@ def test_the_first_batch_of_a_table_that_only_grew_takes_no_query_of_its_log(
 ) -> None:
     """One job reads and writes the rows, also those of a table that the same update made, and one those of the next.
 
-    Each row arrives once. Delta looks for the files of a table whose rows were removed, and reads a first batch again
-    that was planned.
+    Each row arrives once. Delta looks for the files of a table whose rows were removed, also if the code loads it with
+    the reader of another one, and reads a first batch again that was planned.
     """
     world = EngineWorld(interpreting, tmp_path)
 
@@ -49,6 +55,11 @@ def test_the_first_batch_of_a_table_that_only_grew_takes_no_query_of_its_log(
         dp.table(name=AFTER)(lambda: interpreting.readStream.table(GROWN))
         dp.table(name=CUT)(lambda: read("cut"))
         dp.table(name=STOPPED)(lambda: read("grown"))
+
+        @dp.table(name=BOTH)
+        def both() -> DataFrame:
+            reader = interpreting.readStream.format("delta")
+            return reader.load(world.source("grown")).union(reader.load(world.source("cut")))
 
     for source in ("grown", "cut"):
         world.feed(ROWS[:2], "id INT, name STRING", source)
@@ -66,7 +77,32 @@ def test_the_first_batch_of_a_table_that_only_grew_takes_no_query_of_its_log(
     world.feed([(5, "e")], "id INT, name STRING", "grown")
     assert world.run(declare).state is UpdateState.COMPLETED
     assert [jobs_of_flow(interpreting, name) for name in (GROWN, AFTER)] == [2, 2]
-    assert {name: world.rows(name) for name in (GROWN, AFTER, CUT, STOPPED)} == {
-        **{name: [*ROWS, (4, "d"), (5, "e")] for name in (GROWN, AFTER, STOPPED)}, CUT: ROWS[1:]
+    assert {name: world.rows(name) for name in (GROWN, AFTER, CUT, STOPPED, BOTH)} == {
+        **{name: [*ROWS, (4, "d"), (5, "e")] for name in (GROWN, AFTER, STOPPED)}, CUT: ROWS[1:],
+        BOTH: sorted([*ROWS, (4, "d"), (5, "e"), *ROWS[1:]], key=repr),
     }  # fmt: skip
     assert world.run(declare).is_idle
+
+
+def test_rows_that_are_deleted_while_a_stream_starts_do_not_fail_its_flow(
+    interpreting: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream begins again, with the files that are left: it has planned no batch of the commits."""
+    world = EngineWorld(interpreting, tmp_path)
+    for row in ROWS:
+        world.feed([row], "id INT, name STRING")
+    looked = []
+
+    def look(first: FirstRead, path: str, given: Mapping[str, str]) -> Mapping[str, str]:
+        looked.append(OPTIONS(first, path, given))
+        if len(looked) == 1:
+            DeltaTable.forPath(interpreting, path).delete("id = 1")
+        return looked[-1]
+
+    monkeypatch.setattr(FirstRead, "options", look)
+
+    def declare() -> None:
+        dp.table(name=RACED)(lambda: interpreting.readStream.format("delta").load(world.source()))
+
+    assert world.run(declare).state is UpdateState.COMPLETED
+    assert (looked, world.rows(RACED)) == ([FIRST_VERSION, {}], ROWS[1:])
