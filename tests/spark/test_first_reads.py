@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from delta import DeltaTable
 
 from framework import pipelines as dp
 from framework.foundation.failpoints import arm, disarm
 from framework.run.update.results import UpdateState
-from framework.sources.delta.first_read import FIRST_VERSION, FirstRead
 from tests.support.engine_world import EngineWorld
 from tests.support.interruption import stop
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame, SparkSession
 
 _LISTENERS_MILLISECONDS = 60_000
@@ -25,7 +22,6 @@ ROWS = [(1, "a"), (2, "b"), (3, "c")]
 # The names are those of no other test: all workers have one list of jobs.
 GROWN, CUT, AFTER, STOPPED = "first_read_grown", "first_read_cut", "first_read_after", "first_read_stopped"
 BOTH, RACED = "first_read_both", "first_read_raced"
-OPTIONS = FirstRead.options
 
 
 def jobs_of_flow(spark: SparkSession, flow: str) -> int:
@@ -84,25 +80,31 @@ def test_the_first_batch_of_a_table_that_only_grew_takes_no_query_of_its_log(
     assert world.run(declare).is_idle
 
 
+def remove_first_file(table: Path) -> None:
+    """Commit the removal of the file that the first commit of a table added, without a job."""
+    log = table / "_delta_log"
+    first = [json.loads(line) for line in (log / f"{0:020d}.json").read_text("utf-8").splitlines()]
+    (path,) = [action["add"]["path"] for action in first if "add" in action]
+    removed = {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}}
+    (log / f"{len([*log.glob('*.json')]):020d}.json").write_text(json.dumps(removed), "utf-8")
+
+
 def test_rows_that_are_deleted_while_a_stream_starts_do_not_fail_its_flow(
-    interpreting: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    interpreting: SparkSession, tmp_path: Path
 ) -> None:
     """The stream begins again, with the files that are left: it has planned no batch of the commits."""
     world = EngineWorld(interpreting, tmp_path)
     for row in ROWS:
         world.feed([row], "id INT, name STRING")
-    looked = []
+    starts: list[int] = []
 
-    def look(first: FirstRead, path: str, given: Mapping[str, str]) -> Mapping[str, str]:
-        looked.append(OPTIONS(first, path, given))
-        if len(looked) == 1:
-            DeltaTable.forPath(interpreting, path).delete("id = 1")
-        return looked[-1]
+    def read() -> DataFrame:
+        rows = interpreting.readStream.format("delta").load(world.source())
+        if Path(world.path(RACED)).exists():  # the flow runs
+            starts.append(len(starts))
+            if starts == [0]:
+                remove_first_file(Path(world.source()))
+        return rows
 
-    monkeypatch.setattr(FirstRead, "options", look)
-
-    def declare() -> None:
-        dp.table(name=RACED)(lambda: interpreting.readStream.format("delta").load(world.source()))
-
-    assert world.run(declare).state is UpdateState.COMPLETED
-    assert (looked, world.rows(RACED)) == ([FIRST_VERSION, {}], ROWS[1:])
+    assert world.run(lambda: dp.table(name=RACED)(read)).state is UpdateState.COMPLETED
+    assert (starts, world.rows(RACED)) == ([0, 1], ROWS[1:])
