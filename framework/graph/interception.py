@@ -162,18 +162,17 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
         if schema is not None:
             self.schema(schema)
         self.options(**options)
-        if start_of is not None:
-            _apply_start(self, path, start_of)
         format_name, given = getattr(self, "_sluice_format", None), getattr(self, "_sluice_schema", None)
-        if reads is None or format_name != CLOUD_FILES:
-            if given is None:
-                _set_database_schema(self, path, format_name)
-            return original(self, path)
-        try:
-            with unguarded():  # columns are inferred by jobs, which query functions must not start
-                return stand_in(self._spark, path, _options(self), given, reads.schemas())
-        except UserError as error:
-            raise error.at(caller_location()) from error
+        with _started(self, path, start_of):
+            if reads is None or format_name != CLOUD_FILES:
+                if given is None:
+                    _set_database_schema(self, path, format_name)
+                return original(self, path)
+            try:
+                with unguarded():  # columns are inferred by jobs, which query functions must not start
+                    return stand_in(self._spark, path, _options(self), given, reads.schemas())
+            except UserError as error:
+                raise error.at(caller_location()) from error
 
     return load
 
@@ -189,15 +188,30 @@ def _set_database_schema(reader: Any, path: str | None, format_name: str | None)
         reader.schema(schema)
 
 
-def _apply_start(reader: Any, path: str | None, start_of: StartOf) -> None:
-    """Replace the options that set where the source of a reader starts, if it has a start."""
-    options = _options(reader)
-    relation = StreamingRelation(
-        format=str(reader._jreader.source()).lower(), path=path or options.get("path"), options=options  # noqa: SLF001 - PySpark has them in the JVM only
-    )  # fmt: skip
-    start = start_of(relation)
+@contextmanager
+def _started(reader: Any, path: str | None, start_of: StartOf | None) -> Iterator[None]:
+    """Set the start of a reader's source in the block, in place of the options that contradict it, if there is one.
+
+    The reader gets its own options back: the code may load another table with it, or the same one in a later call.
+    """
+    java = reader._jreader  # noqa: SLF001 - PySpark can't remove an option
+    own = java.extraOptions()
+    start = None if start_of is None else start_of(_relation(reader, path))
     if start is not None:
         _replace_options(reader, start)
+    try:
+        yield
+    finally:
+        if start is not None:
+            _set_options(java, own)
+
+
+def _relation(reader: Any, path: str | None) -> StreamingRelation:
+    """Return the source that a reader loads."""
+    options = _options(reader)
+    return StreamingRelation(
+        format=str(reader._jreader.source()).lower(), path=path or options.get("path"), options=options  # noqa: SLF001 - PySpark has them in the JVM only
+    )  # fmt: skip
 
 
 def _replace_options(reader: Any, start: ReaderStart) -> None:
@@ -206,8 +220,13 @@ def _replace_options(reader: Any, start: ReaderStart) -> None:
     options = java.extraOptions()
     for name in start.removed | set(start.options):
         options = options.removed(name)
-    getattr(java, "extraOptions_$eq")(options)
+    _set_options(java, options)
     reader.options(**start.options)
+
+
+def _set_options(java: Any, options: Any) -> None:
+    """Replace all options of a reader of the JVM."""
+    getattr(java, "extraOptions_$eq")(options)
 
 
 _PATCHES = Patches(_patches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ _LISTENERS_MILLISECONDS = 60_000
 ROWS = [(1, "a"), (2, "b"), (3, "c")]
 # The names are those of no other test: all workers have one list of jobs.
 GROWN, CUT, AFTER, STOPPED = "first_read_grown", "first_read_cut", "first_read_after", "first_read_stopped"
+BOTH, RACED = "first_read_both", "first_read_raced"
 
 
 def jobs_of_flow(spark: SparkSession, flow: str) -> int:
@@ -36,8 +38,8 @@ def test_the_first_batch_of_a_table_that_only_grew_takes_no_query_of_its_log(
 ) -> None:
     """One job reads and writes the rows, also those of a table that the same update made, and one those of the next.
 
-    Each row arrives once. Delta looks for the files of a table whose rows were removed, and reads a first batch again
-    that was planned.
+    Each row arrives once. Delta looks for the files of a table whose rows were removed, also if the code loads it with
+    the reader of another one, and reads a first batch again that was planned.
     """
     world = EngineWorld(interpreting, tmp_path)
 
@@ -49,6 +51,11 @@ def test_the_first_batch_of_a_table_that_only_grew_takes_no_query_of_its_log(
         dp.table(name=AFTER)(lambda: interpreting.readStream.table(GROWN))
         dp.table(name=CUT)(lambda: read("cut"))
         dp.table(name=STOPPED)(lambda: read("grown"))
+
+        @dp.table(name=BOTH)
+        def both() -> DataFrame:
+            reader = interpreting.readStream.format("delta")
+            return reader.load(world.source("grown")).union(reader.load(world.source("cut")))
 
     for source in ("grown", "cut"):
         world.feed(ROWS[:2], "id INT, name STRING", source)
@@ -66,7 +73,38 @@ def test_the_first_batch_of_a_table_that_only_grew_takes_no_query_of_its_log(
     world.feed([(5, "e")], "id INT, name STRING", "grown")
     assert world.run(declare).state is UpdateState.COMPLETED
     assert [jobs_of_flow(interpreting, name) for name in (GROWN, AFTER)] == [2, 2]
-    assert {name: world.rows(name) for name in (GROWN, AFTER, CUT, STOPPED)} == {
-        **{name: [*ROWS, (4, "d"), (5, "e")] for name in (GROWN, AFTER, STOPPED)}, CUT: ROWS[1:]
+    assert {name: world.rows(name) for name in (GROWN, AFTER, CUT, STOPPED, BOTH)} == {
+        **{name: [*ROWS, (4, "d"), (5, "e")] for name in (GROWN, AFTER, STOPPED)}, CUT: ROWS[1:],
+        BOTH: sorted([*ROWS, (4, "d"), (5, "e"), *ROWS[1:]], key=repr),
     }  # fmt: skip
     assert world.run(declare).is_idle
+
+
+def remove_first_file(table: Path) -> None:
+    """Commit the removal of the file that the first commit of a table added, without a job."""
+    log = table / "_delta_log"
+    first = [json.loads(line) for line in (log / f"{0:020d}.json").read_text("utf-8").splitlines()]
+    (path,) = [action["add"]["path"] for action in first if "add" in action]
+    removed = {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}}
+    (log / f"{len([*log.glob('*.json')]):020d}.json").write_text(json.dumps(removed), "utf-8")
+
+
+def test_rows_that_are_deleted_while_a_stream_starts_do_not_fail_its_flow(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """The stream begins again, with the files that are left: it has planned no batch of the commits."""
+    world = EngineWorld(interpreting, tmp_path)
+    for row in ROWS:
+        world.feed([row], "id INT, name STRING")
+    starts: list[int] = []
+
+    def read() -> DataFrame:
+        rows = interpreting.readStream.format("delta").load(world.source())
+        if Path(world.path(RACED)).exists():  # the flow runs
+            starts.append(len(starts))
+            if starts == [0]:
+                remove_first_file(Path(world.source()))
+        return rows
+
+    assert world.run(lambda: dp.table(name=RACED)(read)).state is UpdateState.COMPLETED
+    assert (starts, world.rows(RACED)) == ([0, 1], ROWS[1:])

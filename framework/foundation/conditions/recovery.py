@@ -21,9 +21,10 @@ COLUMNS_REPLACED = (
 )
 """A column was renamed or dropped, or has another type; Delta recommends different options."""
 
-UNREADABLE_COMMITS = frozenset(
-    {SOURCE_FILES_GONE, "DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES", *COLUMNS_REPLACED}
-)
+REMOVED_ROWS = frozenset({"DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES"})
+"""A stream of a Delta table came to a commit that removes or changes rows."""
+
+UNREADABLE_COMMITS = frozenset({SOURCE_FILES_GONE, *REMOVED_ROWS, *COLUMNS_REPLACED})
 """A stream that begins where the checkpoint ends comes to the same commit, and fails again."""
 
 BREAKS = (

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock
-from framework.foundation.conditions.recovery import SOURCE_FILES_GONE
+from framework.foundation.conditions.recovery import REMOVED_ROWS, SOURCE_FILES_GONE
 from framework.foundation.errors import SluiceError
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.ingest.holds import held_flows
@@ -85,7 +86,7 @@ class FlowAttempts:
 
     def _try(self, step: RunFlow | RefreshView, committed: _Committed) -> FlowOutcome:
         """Run the step, and retry it after transient faults as often as the policy allows."""
-        attempt = 0
+        attempt, begins_again = 0, False
         while True:
             self.journal.flow(step.flow, step.dataset, FlowState.STARTING)
             try:
@@ -93,6 +94,9 @@ class FlowAttempts:
             except StoppedError:
                 raise
             except Exception as error:
+                if not begins_again and self._may_begin_again(step, error):
+                    begins_again = True
+                    continue
                 attempt += 1
                 if not can_heal(error) or attempt > self.retries.most_retries:
                     raise
@@ -117,6 +121,15 @@ class FlowAttempts:
             self.journal.progressed(step.flow, step.dataset, outcome, progress)
 
         return self.runner.run(step, committed)
+
+    def _may_begin_again(self, step: RunFlow | RefreshView, error: BaseException) -> bool:
+        """Whether rows of a Delta source were removed while its first read began: the next one is of other files."""
+        found = break_fault(error)
+        if found is None or found.condition not in REMOVED_ROWS or isinstance(step, RefreshView):
+            return False
+        storage = self.runner.context.store.storage
+        checkpoint = GenerationStore(storage).path(step.dataset, step.flow, step.generation)
+        return read_progress(storage, checkpoint).last_offset_batch is None
 
     def _break(self, step: RunFlow | RefreshView, error: BaseException) -> SluiceError | None:
         """Return the error of a checkpoint that the flow can't continue from, with the ways out; None if it can."""

@@ -7,7 +7,7 @@ table only add files, those from version 0 on are the same files, and Delta read
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,6 @@ _NEUTRAL = frozenset({"path"})
 _HARMLESS = frozenset({"commitInfo", "txn", "domainMetadata"})
 # Version 0 creates the table.
 _CREATION = _HARMLESS | {"protocol", "metaData"}
-_ROWS, _NONE, _OTHER = "rows", "none", "other"
 _COMMIT = re.compile(r"\d{20}\.json")
 
 
@@ -78,9 +77,17 @@ def _has_read(offsets: Sequence[str], storage: Storage, commits: Sequence[str]) 
 
 
 def _only_add(storage: Storage, commits: Sequence[str]) -> bool:
-    """Whether commits only add rows, in some files and no more than a micro-batch has."""
-    kinds = [kind for version, file in enumerate(commits) for kind in _kinds(storage, file, is_first=version == 0)]
-    return 0 < kinds.count(_ROWS) <= _MOST_FILES and _OTHER not in kinds
+    """Whether commits only add rows, in some files and no more than a micro-batch has.
+
+    A table has a file once, however many commits add it; a stream of the commits would read it once for each.
+    """
+    files: list[str] = []
+    for version, commit in enumerate(commits):
+        added = _added_files(storage, commit, is_first=version == 0)
+        if added is None:
+            return False
+        files += added
+    return 0 < len(files) <= _MOST_FILES and len({*files}) == len(files)
 
 
 def _first_commits(storage: Storage, path: str) -> list[str]:
@@ -97,14 +104,15 @@ def _first_commits(storage: Storage, path: str) -> list[str]:
     return [commit_path(path, version) for version in versions] if is_small and not is_staged else []
 
 
-def _kinds(storage: Storage, file: str, *, is_first: bool) -> Iterator[str]:
-    """Yield for each action of a commit whether it adds rows, changes none, or is of another kind."""
-    allowed = _CREATION if is_first else _HARMLESS
-    for action in read_commit(storage, file) or [{}]:
+def _added_files(storage: Storage, commit: str, *, is_first: bool) -> list[str] | None:
+    """Return the files that a commit adds; None if it changes the table in any other way, or can't be read."""
+    allowed, files = _CREATION if is_first else _HARMLESS, []
+    for action in read_commit(storage, commit) or [{}]:
         if action.keys() == {"add"} and _adds_rows(action["add"]):
-            yield _ROWS
-        else:
-            yield _NONE if len(action) == 1 and action.keys() <= allowed else _OTHER
+            files.append(str(action["add"].get("path")))
+        elif len(action) != 1 or not action.keys() <= allowed:
+            return None
+    return files
 
 
 def _adds_rows(add: Mapping[str, Any]) -> bool:

@@ -17,8 +17,8 @@ CREATED: list[Action] = [{"protocol": {"minReaderVersion": 1}}, {"metaData": {"i
 
 
 def added(**more: object) -> Action:
-    """A file of new rows."""
-    return {"add": {"path": "f", "dataChange": True, **more}}
+    """A file of new rows; `commit` names it if it has no name."""
+    return {"add": {"dataChange": True, **more}}
 
 
 BATCH: list[Action] = [{"commitInfo": {}}, {"txn": {"appId": "a"}}, {"domainMetadata": {"domain": "d"}}, added()]
@@ -33,6 +33,7 @@ TABLES: dict[str, tuple[Sequence[Sequence[Action]], bool]] = {
     "21 commits": ([CREATED, *[BATCH] * 20], False),
     "1,001 files, more than a micro-batch has": ([CREATED, [added()] * 1_001], False),
     "large commits": ([CREATED, [added(stats="x" * (1 << 20))]], False),
+    "a file that is added again": ([CREATED, [added(path="f")], [added(path="f")]], False),
     "rows removed": ([*GROWN, [{"remove": {"path": "f", "dataChange": True}}]], False),
     "files compacted": ([*GROWN, [{"remove": {"path": "f", "dataChange": False}}, added(dataChange=False)]], False),
     "a deletion vector": ([CREATED, [added(deletionVector={"cardinality": 1})]], False),
@@ -49,7 +50,11 @@ def commit(folder: Path, commits: Sequence[Sequence[Action]], first: int = 0) ->
     log = folder / "table" / "_delta_log"
     (log / "_staged_commits").mkdir(parents=True, exist_ok=True)  # Delta makes the folder with each new table
     for version, actions in enumerate(commits, first):
-        (log / f"{version:020d}.json").write_text("".join(f"{json.dumps(each)}\n" for each in actions), "utf-8")
+        named = [
+            {"add": {"path": f"{version}-{number}", **each["add"]}} if each.keys() == {"add"} else each
+            for number, each in enumerate(actions)
+        ]
+        (log / f"{version:020d}.json").write_text("".join(f"{json.dumps(each)}\n" for each in named), "utf-8")
         (log / f"{version:020d}.crc").write_text("{}", "utf-8")
     return str(folder / "table")
 
