@@ -29,7 +29,7 @@ from framework.sources.databases.postgres.reread import OmittedValues
 from framework.sources.databases.postgres.snapshot_source import SnapshotRequest, SnapshotStreamReader
 from tests.databases.test_postgres_reread import test_rows_that_move_between_chunks_keep_their_large_values
 from tests.databases.test_snapshot_reader import test_rows_beyond_the_last_bound_are_in_the_last_chunk
-from tests.support.postgres_log import execute, query, slot_of
+from tests.support.postgres_log import execute, query, set_server, slot_of
 
 Rows = dict[int, tuple[Any, ...]]
 Mutation = Callable[[pytest.MonkeyPatch], None]
@@ -144,7 +144,7 @@ def test_a_snapshot_row_is_older_than_every_change(database: str, tmp_path: Path
         copy = Copy(uri, tmp_path)
         reader = copy.changes()
         start = reader.initialOffset()
-        execute(uri, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+        set_server(uri, "synchronous_standby_names", "nobody")
         writing = threading.Thread(target=_execute_unless_lost, args=(uri, "UPDATE t SET n = 1 WHERE id = 5"))
         writing.start()
         while not query(uri, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"):

@@ -21,7 +21,7 @@ from framework.sources.databases.postgres.seen_partitions import PartitionWatch,
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.spool import SpooledBatch
 from framework.sources.databases.tables import TableName
-from tests.support.postgres_log import PUBLICATION, execute, position, query, reader, rows_of, slot_of
+from tests.support.postgres_log import PUBLICATION, position, query, reader, rows_of, set_server, slot_of
 
 Run = Callable[..., list[tuple[Any, ...]]]
 SALES = TableName(schema="public", table="sales")
@@ -203,7 +203,7 @@ def test_a_partition_is_looked_for_when_the_commit_that_made_it_is_visible(tmp_p
         uri = server.uri()
         query(uri, CREATE)
         start, source = position(uri, "sales"), Source(uri, tmp_path)
-        execute(uri, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+        set_server(uri, "synchronous_standby_names", "nobody")
         writing = threads.submit(query, uri, f"{_CREATE_P3}; {_FILL_P3}")
         while not query(uri, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"):
             with pytest.raises(TimeoutError):
@@ -211,7 +211,7 @@ def test_a_partition_is_looked_for_when_the_commit_that_made_it_is_visible(tmp_p
         reading = threads.submit(source.read, start)
         with pytest.raises(TimeoutError):
             reading.result(1)
-        execute(uri, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+        set_server(uri, "synchronous_standby_names", "")
         assert [row["operation"] for row in reading.result(30)] == ["INSERT"]
         assert source.lost() is None
 

@@ -16,7 +16,7 @@ from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.postgres.reread import full_transaction_id
 from framework.sources.databases.postgres.spool import SpooledBatch
 from tests.support.database_keys import CITEXT
-from tests.support.postgres_log import Folded, brief, execute, name, position, query, reader, rows_of
+from tests.support.postgres_log import Folded, brief, execute, name, position, query, reader, rows_of, set_server
 
 _BIG = "x" * 10000
 
@@ -189,7 +189,7 @@ def test_a_row_is_not_read_before_its_transaction_is_visible(tmp_path: Path) -> 
         log = reader(uri, start, tmp_path / "spool")
         start_lsn = log.read_transactions(start.lsn).end
         # A commit that waits for a standby is in the log, but not visible.
-        execute(uri, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+        set_server(uri, "synchronous_standby_names", "nobody")
         writing = threading.Thread(
             target=_execute_unless_lost, args=[uri, f"UPDATE t SET big = '{_BIG}'; UPDATE t SET n = 1"], daemon=True
         )
@@ -203,7 +203,7 @@ def test_a_row_is_not_read_before_its_transaction_is_visible(tmp_path: Path) -> 
         reading.join(1.5)
         assert reading.is_alive()
         assert [("old",)] == query(uri, "SELECT big FROM t")
-        execute(uri, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+        set_server(uri, "synchronous_standby_names", "")
         reading.join(20)
         writing.join(20)
         log.close()
@@ -218,7 +218,7 @@ def test_a_transaction_that_never_becomes_visible_is_a_named_fault(tmp_path: Pat
         start = position(uri, "t")
         log = reader(uri, start, tmp_path / "spool")
         log._omitted._wait_seconds = 0.3
-        execute(uri, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+        set_server(uri, "synchronous_standby_names", "nobody")
         writing = threading.Thread(target=_execute_unless_lost, args=[uri, "UPDATE t SET n = 1"], daemon=True)
         writing.start()
         while not query(uri, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"):

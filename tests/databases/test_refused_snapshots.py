@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Run = Callable[..., list[tuple[Any, ...]]]
 
 
-def refuse(*_: object) -> int:
+def refuse(*_: object, **__: object) -> int:
     """Answer as a source in which a transaction does not end."""
     raise SourceError("DATABASE_TRANSACTIONS_OPEN", slot="s", seconds=1, pids="7")
 

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,18 @@ def execute(uri: str, *statements: str) -> None:
     """Run statements, each as a transaction of its own."""
     for statement in statements:
         query(uri, statement)
+
+
+def set_server(uri: str, parameter: str, value: str) -> None:
+    """Set a parameter of the server; returns when sessions that begin now have it."""
+    execute(uri, f"ALTER SYSTEM SET {parameter} = '{value}'", "SELECT pg_reload_conf()")
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:  # the server reads its files a moment later
+        with closing(psycopg2.connect(uri)) as connection, connection.cursor() as cursor:
+            cursor.execute(f"SHOW {parameter}")
+            if cursor.fetchone() == (value,):
+                return
+    raise AssertionError(parameter, value)
 
 
 def query(uri: str, statement: str, *arguments: object) -> list[tuple[Any, ...]]:
