@@ -53,8 +53,7 @@ def python_source(path: Path, content: bytes, value_of: ValueOf) -> bytes:
             error for each faulty statement of SQL.
         UserError: NOTEBOOK_UNREADABLE, SQL_FILE_NOT_UTF8.
     """
-    _check_encoding(path, content)
-    text = content.decode("utf-8-sig", errors="replace")
+    text = _text(path, content)
     if path.suffix != NOTEBOOK_SUFFIX:
         _refuse(_exported_faults(path, text))
         return sql_module(path, _exported_cells(text), value_of) if path.suffix == SQL_SUFFIX else content
@@ -66,14 +65,15 @@ def python_source(path: Path, content: bytes, value_of: ValueOf) -> bytes:
     return code_of(codes).encode()
 
 
-def _check_encoding(path: Path, content: bytes) -> None:
-    """Refuse a SQL file of another encoding, whose texts would be other ones; Python refuses its own files."""
+def _text(path: Path, content: bytes) -> str:
+    """Return the text of a file; refuse SQL of another encoding, which would be other SQL. Python refuses its own."""
     try:
-        content.decode()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if path.suffix == SQL_SUFFIX:
             location = SourceLocation(file=str(path), line=1 + content.count(b"\n", 0, error.start))
             raise UserError("SQL_FILE_NOT_UTF8", location=location, path=path) from None
+        return content.decode("utf-8-sig", errors="replace")
 
 
 def _refuse(faults: Iterable[UserError]) -> None:

@@ -193,7 +193,7 @@ class Cursor:
         )
 
     def _check_string(self, text: str) -> None:
-        """Refuse a string with a parameter: one with a value is replaced before the statement is read."""
+        """Refuse a string with a parameter of the machine (`${env:HOME}`): Spark replaces it in queries only."""
         found = PARAMETER.search(text)
         if found is not None:
             raise UserError("SQL_PARAMETER_UNDEFINED", location=self.location, name=found[1])

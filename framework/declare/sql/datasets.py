@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from framework.declare.specs import ViolationAction
+from framework.declare.sql.clauses import Reader, read_clauses
 from framework.declare.sql.cursor import Cursor, Keywords
 from framework.declare.sql.flows import auto_cdc_calls, refuse_replacement
 from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery, SqlScope
 from framework.foundation.errors import UserError
-
-_Reader = Callable[[Cursor], dict[str, Argument]]
 
 _CLAUSES = (
     ("USING",), ("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("LOCATION",), ("COMMENT",), ("TBLPROPERTIES",),
@@ -40,7 +39,7 @@ _ELSEWHERE = {
     "TABLE": "Write CREATE STREAMING TABLE or CREATE MATERIALIZED VIEW.",
     "FUNCTION": "Write the function in a Python module, and register it with `spark.udf.register`.",
 }
-_NOT_HERE = {
+_NOT_HERE: dict[Keywords, str] = {
     ("SCHEDULE",): "Delete the clause, and schedule `sluice run`.",
     ("TRIGGER",): "Delete the clause, and schedule `sluice run`.",
     ("DEFAULT", "COLLATION"): "Delete the clause.",
@@ -84,7 +83,9 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
         arguments["private"] = True
     if columns.schema:
         arguments["schema"] = ", ".join(columns.schema)
-    arguments.update(_clauses(cursor, _READERS_OF_VIEWS if function == "temporary_view" else _READERS))
+    readers = _READERS_OF_VIEWS if function == "temporary_view" else _READERS
+    expected = "a clause of the dataset, or AS and a query"
+    arguments.update(read_clauses(cursor, readers, refused=_NOT_HERE, expected=expected, is_over=_is_over))
     if function == "create_streaming_table":
         yield from _streaming_table(cursor, line, arguments, columns, scope)
         return
@@ -211,23 +212,9 @@ def _read_column(item: Cursor, found: _Columns) -> None:
         found.schema.append(item.until())
 
 
-def _clauses(cursor: Cursor, readers: Mapping[Keywords, _Reader]) -> dict[str, Argument]:
-    """Read the clauses of a dataset up to its flow or query."""
-    found: dict[str, Argument] = {}
-    while not (cursor.at_end() or cursor.is_at("AS") or cursor.is_at("FLOW") or _is_at_query(cursor)):
-        for words, advice in _NOT_HERE.items():
-            if cursor.is_at(*words):
-                cursor.refuse(" ".join(words), advice)
-        clause = next((words for words in readers if cursor.is_at(*words)), None)
-        if clause is None:
-            cursor.fail("a clause of the dataset, or AS and a query")
-        place = cursor.copy()
-        cursor.accept(*clause)
-        read = readers[clause](cursor)
-        if read.keys() & found.keys():
-            place.fail("each clause once")
-        found.update(read)
-    return found
+def _is_over(cursor: Cursor) -> bool:
+    """Whether the flow or the query of a dataset comes next, or nothing."""
+    return cursor.at_end() or cursor.is_at("AS") or cursor.is_at("FLOW") or _is_at_query(cursor)
 
 
 def _partitions(cursor: Cursor) -> dict[str, Argument]:
@@ -256,7 +243,7 @@ def _policy(cursor: Cursor) -> dict[str, Argument]:
     return {"refresh_policy": cursor.identifier()}
 
 
-_READERS: dict[Keywords, _Reader] = {
+_READERS: dict[Keywords, Reader] = {
     ("USING",): lambda cursor: {"format": cursor.identifier()},
     ("PARTITIONED", "BY"): _partitions,
     ("CLUSTER", "BY"): _clusters,
@@ -266,7 +253,7 @@ _READERS: dict[Keywords, _Reader] = {
     ("REFRESH", "POLICY"): _policy,
     ("WITH",): lambda cursor: {"row_filter": cursor.until(_CLAUSES)},
 }
-_READERS_OF_VIEWS: dict[Keywords, _Reader] = {words: _READERS[words] for words in (("COMMENT",), ("TBLPROPERTIES",))}
+_READERS_OF_VIEWS: dict[Keywords, Reader] = {words: _READERS[words] for words in (("COMMENT",), ("TBLPROPERTIES",))}
 
 
 def _names(cursor: Cursor) -> list[str]:

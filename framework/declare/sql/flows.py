@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
+from framework.declare.sql.clauses import Reader, read_clauses
 from framework.declare.sql.cursor import Cursor, Keywords
 from framework.declare.sql.statements import Argument, SqlCall, SqlQuery, SqlScope
-
-_Reader = Callable[[Cursor], dict[str, Argument]]
 
 _CLAUSES = (
     ("KEYS", "("), ("WHERE",), ("IGNORE", "NULL"), ("APPLY", "AS"), ("SEQUENCE", "BY"), ("SYSTEM", "SEQUENCE"),
     ("COLUMNS",), ("STORED", "AS"), ("TRACK", "HISTORY"),
 )  # fmt: skip
+
+_NOT_HERE: dict[Keywords, str] = {("SYSTEM", "SEQUENCE", "BY"): "Delete the clause, and write SEQUENCE BY only."}
 
 
 def flow_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
@@ -35,11 +36,7 @@ def flow_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
         yield from change_calls(cursor, line, arguments, scope)
         return
     cursor.expect("INSERT")
-    is_once = cursor.accept("ONCE")
-    cursor.expect("INTO")
-    if cursor.accept("ONCE") or is_once:
-        arguments["once"] = True
-    arguments["target"] = ".".join(scope.namespace.full(cursor.parts()))
+    arguments.update(_into(cursor, scope))
     cursor.accept("BY", "NAME")
     refuse_replacement(cursor)
     query = SqlQuery(line=cursor.line, text=cursor.until(), namespace=scope.namespace)
@@ -59,12 +56,17 @@ def refuse_replacement(cursor: Cursor) -> None:
 
 def change_calls(cursor: Cursor, line: int, arguments: Mapping[str, Argument], scope: SqlScope) -> Iterator[SqlCall]:
     """Yield the calls for what follows on AUTO CDC or APPLY CHANGES: `INTO target FROM …`."""
+    into = _into(cursor, scope)
+    yield from auto_cdc_calls(cursor, line, {"name": into["target"], **arguments, **into}, scope)
+
+
+def _into(cursor: Cursor, scope: SqlScope) -> dict[str, Argument]:
+    """Read `[ONCE] INTO target`, or `INTO ONCE target`."""
     is_once = cursor.accept("ONCE")
     cursor.expect("INTO")
     is_once = cursor.accept("ONCE") or is_once
     target = ".".join(scope.namespace.full(cursor.parts()))
-    once: dict[str, Argument] = {"once": True} if is_once else {}
-    yield from auto_cdc_calls(cursor, line, {"name": target, **arguments, "target": target, **once}, scope)
+    return {"target": target, **({"once": True} if is_once else {})}
 
 
 def auto_cdc_calls(cursor: Cursor, line: int, arguments: Mapping[str, Argument], scope: SqlScope) -> Iterator[SqlCall]:
@@ -80,7 +82,7 @@ def auto_cdc_calls(cursor: Cursor, line: int, arguments: Mapping[str, Argument],
     line_of_source = cursor.line
     text = f"SELECT * FROM {cursor.until(_CLAUSES)}"
     query = SqlQuery(line=line_of_source, text=text, namespace=scope.namespace)
-    found = {**arguments, **_read_clauses(cursor, _READERS)}
+    found = {**arguments, **_clauses(cursor, _READERS)}
     _check_given(cursor, found, {"keys": "KEYS (…)", "sequence_by": "SEQUENCE BY"})
     yield SqlCall(function="auto_cdc_flow", line=line, arguments=tuple(found.items()), query=query)
 
@@ -93,7 +95,7 @@ def _snapshot_calls(cursor: Cursor, line: int, arguments: Mapping[str, Argument]
     if cursor.is_at("WITH", "VERSION"):
         advice = "Declare the flow in a Python module, with a function of versions as the source."
         cursor.refuse("AUTO CDC … FROM SNAPSHOT … WITH VERSION", advice)
-    found = {**arguments, **_read_clauses(cursor, _READERS_OF_SNAPSHOTS)}
+    found = {**arguments, **_clauses(cursor, _READERS_OF_SNAPSHOTS)}
     _check_given(cursor, found, {"keys": "KEYS (…)"})
     flow = str(found["name"]).rpartition(".")[2]
     source = f"`{flow.strip('`')}_snapshot`"
@@ -104,19 +106,9 @@ def _snapshot_calls(cursor: Cursor, line: int, arguments: Mapping[str, Argument]
     yield SqlCall(function="create_auto_cdc_from_snapshot_flow", line=line, arguments=tuple(found.items()))
 
 
-def _read_clauses(cursor: Cursor, readers: Mapping[Keywords, _Reader]) -> dict[str, Argument]:
-    """Read the clauses after a source to the end, each once."""
-    found: dict[str, Argument] = {}
-    while not cursor.at_end():
-        place = cursor.copy()
-        clause = next((words for words in readers if cursor.accept(*words)), None)
-        if clause is None:
-            cursor.fail("a clause of AUTO CDC")
-        read = readers[clause](cursor)
-        if read.keys() & found.keys():
-            place.fail("each clause once")
-        found.update(read)
-    return found
+def _clauses(cursor: Cursor, readers: Mapping[Keywords, Reader]) -> dict[str, Argument]:
+    """Read the clauses after a source to the end."""
+    return read_clauses(cursor, readers, refused=_NOT_HERE, expected="a clause of AUTO CDC")
 
 
 def _check_given(cursor: Cursor, found: Mapping[str, Argument], needed: Mapping[str, str]) -> None:
@@ -153,18 +145,13 @@ def _type(cursor: Cursor) -> dict[str, Argument]:
     return {"stored_as_scd_type": cursor.identifier()}
 
 
-def _system_sequence(cursor: Cursor) -> dict[str, Argument]:
-    cursor.refuse("SYSTEM SEQUENCE BY", "Delete the clause, and write SEQUENCE BY only.")
-
-
-_READERS: dict[Keywords, _Reader] = {
+_READERS: dict[Keywords, Reader] = {
     ("KEYS",): lambda cursor: {"keys": _texts(cursor.inside())},
     ("WHERE",): lambda cursor: {"where": cursor.until(_CLAUSES)},
     ("IGNORE", "NULL", "UPDATES"): _nulls,
     ("APPLY", "AS", "DELETE", "WHEN"): lambda cursor: {"apply_as_deletes": cursor.until(_CLAUSES)},
     ("APPLY", "AS", "TRUNCATE", "WHEN"): lambda cursor: {"apply_as_truncates": cursor.until(_CLAUSES)},
     ("SEQUENCE", "BY"): lambda cursor: {"sequence_by": cursor.until(_CLAUSES)},
-    ("SYSTEM", "SEQUENCE", "BY"): _system_sequence,
     ("COLUMNS", "TO", "UPDATE"): lambda cursor: {"columns_to_update": cursor.until(_CLAUSES)},
     ("COLUMNS",): lambda cursor: _selected(cursor, "column_list", "except_column_list"),
     ("STORED", "AS"): _type,
@@ -172,6 +159,6 @@ _READERS: dict[Keywords, _Reader] = {
         cursor, "track_history_column_list", "track_history_except_column_list"
     ),
 }
-_READERS_OF_SNAPSHOTS: dict[Keywords, _Reader] = {
+_READERS_OF_SNAPSHOTS: dict[Keywords, Reader] = {
     words: _READERS[words] for words in (("KEYS",), ("STORED", "AS"), ("TRACK", "HISTORY", "ON"))
 }
