@@ -54,7 +54,7 @@ def describe_environment() -> dict[str, str]:
             [
                 f"Python {platform.python_version()}",
                 f"Java {find_java().version}",
-                *(f"{package} {version(package)}" for package in ("pyspark", "delta-spark", "sluice")),
+                *(f"{package} {version(package)}" for package in ("pyspark", "delta-spark", "sluice-spark")),
             ]
         ),
     }

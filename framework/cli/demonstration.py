@@ -88,7 +88,8 @@ class Demonstration:
         """Run the example with a database; None if it is left out."""
         missing = missing_packages()
         if not self.with_database or missing:
-            why = f"not installed: {', '.join(missing)} (pip install 'sluice[demo]')" if missing else "--no-database"
+            install = f"not installed: {', '.join(missing)} (pip install 'sluice-spark[demo]')"
+            why = install if missing else "--no-database"
             click.echo(f"\nThe example with a database is left out: {why}.", err=True)
             return None
         click.echo("", err=True)

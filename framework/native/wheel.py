@@ -44,7 +44,7 @@ def leave_spark_out(wheel: Path) -> tuple[str, ...]:
 
 def main(arguments: Sequence[str]) -> int:
     """Remove the requirements from Sluice's wheels in a folder."""
-    for wheel in sorted(Path(arguments[0] if arguments else "dist").glob("sluice-*.whl")):
+    for wheel in sorted(Path(arguments[0] if arguments else "dist").glob("sluice_spark-*.whl")):
         leave_spark_out(wheel)
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import GenerationState
@@ -11,8 +12,10 @@ from framework.foundation.errors import SourceError
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.run.flows.state_reader import StateReader
 from framework.run.tables.table_store import TableStore
-from framework.sources.databases.postgres.position_check import StoredPosition
 from framework.sources.databases.source import ChangesSource
+
+if TYPE_CHECKING:
+    from framework.sources.databases.postgres.position_check import StoredPosition
 
 _CHANGES = ChangesSource.kind
 
@@ -84,6 +87,9 @@ class CopyPositions:
         progress = None if checkpoint is None else read_progress(self.store.storage, checkpoint)
         if progress is None or not progress.is_settled:
             return None
+        # The drivers of the database are imported only if there is one.
+        from framework.sources.databases.postgres.position_check import StoredPosition
+
         for offset in progress.sources:
             if ChangesSource().owns(offset):
                 try:

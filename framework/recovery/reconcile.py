@@ -26,7 +26,8 @@ from framework.recovery.differences import find_differences
 from framework.recovery.references import DatabaseReference, Reference, TableReference, parse_reference
 from framework.recovery.request import ComparisonRequest
 from framework.recovery.sides import Side, Sides
-from framework.sources.databases.postgres.lsn import format_lsn
+from framework.sources.databases.drivers import require_drivers
+from framework.sources.databases.lsn import format_lsn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,6 +77,7 @@ def _compare_with_source(
     lack lie between both positions, where the log shows them.
     """
     # The drivers of the database are imported only if there is one.
+    require_drivers()
     from framework.recovery.source_copy import SourceTableCopy
 
     texts = (request.first, request.second)

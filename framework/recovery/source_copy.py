@@ -16,11 +16,11 @@ from framework.foundation.errors import SourceError
 from framework.recovery.copy_position import CopyPosition
 from framework.recovery.references import DatabaseReference
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.lsn import format_lsn, parse_lsn
 from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.catalog import read_table
 from framework.sources.databases.postgres.chunk_sql import ALIAS, relation_sql, search_path_sql
 from framework.sources.databases.postgres.faults import named_errors
-from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.session import Session, arrow_connection
 from framework.sources.databases.postgres.slot_status import read_flushed_end

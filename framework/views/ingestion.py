@@ -9,7 +9,7 @@ from framework.foundation.wording import seconds_text
 from framework.ingest.preflight import Preflight
 from framework.ingest.status import NEW_SLOT, SLOT_REPLACED, GatewayStatus, IngestedState, TableStatus
 from framework.sources.databases.findings import Finding, Severity
-from framework.sources.databases.postgres.lsn import format_lsn
+from framework.sources.databases.lsn import format_lsn
 from framework.views.table import Cell, Column, Table, Tone
 
 _STATUS = (

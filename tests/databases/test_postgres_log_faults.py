@@ -10,9 +10,9 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
+from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.changes_source import OPTIONS, ChangesRequest, ChangesStreamReader
-from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.snapshot_source import OPTIONS as SNAPSHOT_OPTIONS
 from framework.sources.databases.postgres.snapshot_source import SnapshotBatchReader, SnapshotRequest
 from tests.support.postgres_log import PUBLICATION, brief, execute, name, position, query, reader, rows_of, slot_of

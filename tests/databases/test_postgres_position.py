@@ -16,9 +16,9 @@ from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.run.update.fault_classification import can_heal
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.postgres.catalog import SourceIdentity
 from framework.sources.databases.postgres.log_reader import LogReader
-from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.position import (
     PLUGIN,
     StartPosition,

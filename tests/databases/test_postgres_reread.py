@@ -11,8 +11,8 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
+from framework.sources.databases.lsn import format_lsn
 from framework.sources.databases.postgres.log_reader import LogReader
-from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.postgres.reread import full_transaction_id
 from framework.sources.databases.postgres.spool import SpooledBatch
 from tests.support.database_keys import CITEXT

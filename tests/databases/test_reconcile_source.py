@@ -21,7 +21,7 @@ from framework.recovery.references import DatabaseReference
 from framework.recovery.source_copy import SourceTableCopy
 from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.lsn import parse_lsn
+from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.postgres.position import ensure_position
 from framework.sources.databases.postgres.session import Session, open_replication
 from framework.sources.databases.tables import TableName

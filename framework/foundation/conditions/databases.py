@@ -166,9 +166,9 @@ CONDITIONS: dict[str, Condition] = {
         "The state of a gateway in {path} is damaged: {problem}.",
         "Restore the file from a backup. Without one, delete it, and refresh the copies of the gateway fully.",
     ),
-    "DATABASE_DRIVER_MISSING": Condition(
-        "The source `{source}` needs the package `{module}`, which is not installed.",
-        "Install the drivers of PostgreSQL: pip install 'sluice[postgres]'.",
+    "DRIVER_NOT_INSTALLED": Condition(
+        "The package `{module}` is not installed; {source} needs it.",
+        "Install the drivers of PostgreSQL: pip install 'sluice-spark[postgres]'.",
     ),
     "DATABASE_OPTION_UNKNOWN": Condition(
         "The source `{source}` has no option `{option}`.{hint}", "Correct its name, or remove it."

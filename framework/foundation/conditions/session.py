@@ -6,7 +6,7 @@ from framework.foundation.conditions.entry import Condition
 
 CONDITIONS: dict[str, Condition] = {
     "SPARK_NOT_INSTALLED": Condition(
-        "Spark is required, but the package {package} is not installed.", "Install it: pip install sluice."
+        "Spark is required, but the package {package} is not installed.", "Install it: pip install sluice-spark."
     ),
     "JAVA_NOT_FOUND": Condition(
         "Java, which Spark needs, was not found: {reason}.",

@@ -54,7 +54,7 @@ class SessionIdentity:
         return cls(
             folder=str(Path.cwd()),
             inode=f"{status.st_dev}:{status.st_ino}",
-            versions=f"{version('sluice')} {version('pyspark')}",
+            versions=f"{version('sluice-spark')} {version('pyspark')}",
             python=f"{sys.executable} {sys.version}",
             java=java,
             jars=tuple(_stamped(jar) for jar in jars),

@@ -7,14 +7,13 @@ pipeline without one neither needs them nor waits for them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.udf import _wrap_function
 
-from framework.foundation.errors import UserError
 from framework.foundation.jvm_cache import java_class
+from framework.sources.databases.drivers import require_drivers
 from framework.sources.databases.options import Options
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from framework.sources.databases.staging import Staging
 
 SNAPSHOT_FORMAT, CHANGES_FORMAT = "postgres_snapshot", "postgres_changes"
-_DRIVERS = ("psycopg2", "adbc_driver_postgresql")
 CHANGES_SCHEMA = (
     "source_table STRING, operation STRING, generation BIGINT, position BIGINT, ordinal BIGINT, "
     "commit_time TIMESTAMP, schema_version BIGINT, payload STRING"
@@ -71,7 +69,7 @@ def schema_of_format(name: str | None, options: Mapping[str, str]) -> str | None
     if name == SNAPSHOT_FORMAT:
         return snapshot_request(options).schema()
     if name == CHANGES_FORMAT:
-        _require_drivers(CHANGES_FORMAT)
+        require_drivers(f"the source `{CHANGES_FORMAT}`")
         return CHANGES_SCHEMA
     return None
 
@@ -143,7 +141,7 @@ class PostgresChanges(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of the log."""
         del schema
-        _require_drivers(CHANGES_FORMAT)
+        require_drivers(f"the source `{CHANGES_FORMAT}`")
         from framework.sources.databases.postgres.changes_source import OPTIONS, ChangesRequest, ChangesStreamReader
 
         return ChangesStreamReader(ChangesRequest.of(Options.of(CHANGES_FORMAT, self.options, OPTIONS)))
@@ -153,10 +151,10 @@ def snapshot_request(options: Mapping[str, str]) -> SnapshotRequest:
     """Return what the options of `postgres_snapshot` ask for.
 
     Raises:
-        UserError: DATABASE_DRIVER_MISSING, DATABASE_OPTION_MISSING, DATABASE_OPTION_INVALID, DATABASE_OPTION_UNKNOWN,
+        UserError: DRIVER_NOT_INSTALLED, DATABASE_OPTION_MISSING, DATABASE_OPTION_INVALID, DATABASE_OPTION_UNKNOWN,
             or an error of the connection.
     """
-    _require_drivers(SNAPSHOT_FORMAT)
+    require_drivers(f"the source `{SNAPSHOT_FORMAT}`")
     from framework.sources.databases.postgres.snapshot_source import OPTIONS, SnapshotRequest
 
     return SnapshotRequest.of(Options.of(SNAPSHOT_FORMAT, options, OPTIONS))
@@ -180,9 +178,3 @@ def staged_stream(
     from framework.sources.databases.postgres.staged_stream import StagedSnapshotStream
 
     return StagedSnapshotStream(spark, request, staging, progress)
-
-
-def _require_drivers(source: str) -> None:
-    for module in _DRIVERS:
-        if find_spec(module) is None:
-            raise UserError("DATABASE_DRIVER_MISSING", source=source, module=module)

@@ -34,7 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_spark_is_installed_with_sluice() -> None:
-    """`pip install sluice` is enough."""
+    """`pip install sluice-spark` is enough."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     names = {entry.partition("==")[0].partition(">=")[0] for entry in project["dependencies"]}
     assert names >= BROUGHT

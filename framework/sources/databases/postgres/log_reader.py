@@ -19,10 +19,10 @@ import psycopg2
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import InternalError, SourceError
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeEncoder, FragmentFactory, RowKey
 from framework.sources.databases.postgres.faults import named_error
 from framework.sources.databases.postgres.log_types import LogTypes
-from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.partitions import is_partition
 from framework.sources.databases.postgres.pgoutput import Commit
 from framework.sources.databases.postgres.position import slot_in_use

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from framework.foundation.clock import Clock
 from framework.foundation.errors import InternalError
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.lsn import format_lsn
 from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeEncoder
-from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.postgres.pgoutput import Begin, Commit, Relation, Truncate, decode
 from framework.sources.databases.postgres.spool import SpoolWriter
 from framework.sources.databases.postgres.stream import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framework.sources.databases.postgres.lsn import parse_lsn
+from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.postgres.session import Session
 
 _SLOT = """
