@@ -19,11 +19,11 @@ ROOT = Path(__file__).parents[3]
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small wheel with Sluice's own requirements, built as pip would lay it out."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    metadata = "Metadata-Version: 2.4\nName: sluice\nVersion: 0.1.0\n"
+    metadata = "Metadata-Version: 2.4\nName: sluice-spark\nVersion: 0.1.0\n"
     metadata += "".join(f"Requires-Dist: {each}\n" for each in project["dependencies"])
     metadata += "Requires-Dist: pyspark[pipelines]==4.2.0; extra == 'bench'\nProvides-Extra: bench\n\nThe readme.\n"
-    path = tmp_path_factory.mktemp("dist") / "sluice-0.1.0-py3-none-any.whl"
-    info = "sluice-0.1.0.dist-info"
+    path = tmp_path_factory.mktemp("dist") / "sluice_spark-0.1.0-py3-none-any.whl"
+    info = "sluice_spark-0.1.0.dist-info"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("framework_of_a_test.py", "ANSWER = 42\n")
         archive.writestr(f"{info}/METADATA", metadata)
@@ -45,7 +45,7 @@ def test_the_wheel_for_databricks_asks_for_all_but_spark(wheel: Path, tmp_path: 
     assert main([str(wheel.parent)]) == 0
     assert leave_spark_out(wheel) == ()
     with zipfile.ZipFile(wheel) as archive:
-        metadata = archive.read("sluice-0.1.0.dist-info/METADATA").decode()
+        metadata = archive.read("sluice_spark-0.1.0.dist-info/METADATA").decode()
     required = [line.split()[1] for line in metadata.splitlines() if line.startswith("Requires-Dist:")]
     assert required == [
         "pyyaml>=6",
