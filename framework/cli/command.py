@@ -12,11 +12,11 @@ import click
 
 from framework.cli.output import colours_wanted
 from framework.cli.signals import signal_exit_code
+from framework.cli.verbosity import is_verbose
 from framework.foundation.errors import InternalError, OperationError, SluiceError, UserError
 from framework.foundation.wording import exception_text
 
 RESULTS = "sluice.results"
-VERBOSE = "sluice.verbose"
 ORDER = "sluice.order"
 
 # Packages that a wheel for Databricks does not include.
@@ -88,7 +88,7 @@ def _unless_interrupted(ctx: click.Context, result: object) -> object:
 
 
 def _report(ctx: click.Context, error: SluiceError) -> NoReturn:
-    if ctx.meta.get(VERBOSE):
+    if is_verbose(ctx):
         click.echo("".join(traceback.format_exception(error)), err=True)
     click.echo(styled(error.render()), err=True, color=colours_wanted(sys.stderr))
     raise click.exceptions.Exit(signal_exit_code(ctx) or error.exit_code)

@@ -16,6 +16,7 @@ from framework.diagrams.svg import svg
 from framework.foundation.errors import OperationError, UserError
 from framework.plan.explainer import plan_json, plan_text
 from framework.run.update.results import UpdateState
+from tests.support.commands import every_command
 from tests.support.fake_pipeline import IDLE, LOADED, PLAN, FakePipeline, FakeRows, failed, graph
 
 Sluice = Callable[..., Result]
@@ -310,6 +311,19 @@ def test_an_unexpected_error_is_reported_as_internal(sluice: Sluice, pipeline: F
     verbose = sluice("show", "orders", "-v")
     assert "Traceback (most recent call last)" in verbose.stderr
     assert "ZeroDivisionError: division by zero" in verbose.stderr
+
+
+def test_verbose_means_the_same_before_and_after_the_name_of_a_command(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """Each group and each command takes -v, so that it can be added anywhere to a command that failed."""
+    pipeline.fault = ZeroDivisionError("division by zero")
+    for arguments in (("-v", "show", "orders"), ("show", "-v", "orders"), ("show", "orders", "-v")):
+        assert "ZeroDivisionError: division by zero\n" in sluice(*arguments).stderr
+    pipeline.fault = None
+    for arguments in (("-v", "checkpoints", "list"), ("checkpoints", "-v", "list"), ("checkpoints", "list", "-v")):
+        sluice(*arguments)
+        assert pipeline.calls[-1][1][1]["verbose"] is True
+    options = {words: [text for each in command.params for text in each.opts] for words, command in every_command()}
+    assert [words for words, texts in options.items() if "-v" not in texts] == []
 
 
 @pytest.mark.parametrize(
