@@ -73,8 +73,12 @@ def _unexpected(error: Exception) -> SluiceError:
 def _outside(error: Exception) -> SluiceError | None:
     """Convert an error of Spark or of the operating system, which is not an internal error; None for any other."""
     if type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
+        from framework.foundation.java_causes import session_fault
         from framework.graph.calls import first_words
 
+        fault = session_fault(error)
+        if fault is not None:
+            return OperationError(fault.condition, subject="The command", **fault.fields)
         return OperationError("SPARK_FAILED", cause=first_words(error))
     return OperationError("SYSTEM_CALL_FAILED", cause=error) if isinstance(error, OSError) else None
 
