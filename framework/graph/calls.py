@@ -22,7 +22,7 @@ from framework.foundation.java_causes import session_fault, with_last_cause
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import plain_path
-from framework.foundation.wording import exception_text, one_line
+from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.graph import GraphFlow, Read
 from framework.graph.relations import catalog_names
 
@@ -166,7 +166,7 @@ def is_of_columns(error: BaseException) -> bool:
 def first_words(error: BaseException) -> str:
     """Return an exception's message without the plan or the Java stack that Spark adds."""
     if isinstance(error, PySparkException):
-        return str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].strip()
+        return without_internal_names(str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].strip())
     if isinstance(error, Py4JError):
         java = getattr(error, "java_exception", None)
         words = one_line(str(java.toString()) if java is not None else str(error).split("\n", maxsplit=1)[0])

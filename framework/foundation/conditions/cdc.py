@@ -139,7 +139,8 @@ CONDITIONS: dict[str, Condition] = {
     "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY": Condition(
         "Micro-batch {batch_id} of AUTO CDC flow {flow} has {null_count} of {row_count} rows with a null key "
         "({counts}). The micro-batch was not written.",
-        "Filter these rows with `where` or with an expectation on the source, and run again.",
+        "Leave these rows out in the query or the snapshots that the flow reads, or drop them with `expect_or_drop` on "
+        "the dataset that it reads, or correct them at the source. Then run again.",
     ),
     "AUTOCDC_MICROBATCH_VALIDATION.PARTITION_KEY": Condition(
         "Micro-batch {batch_id} of AUTO CDC flow {flow} has {null_count} of {row_count} rows with a key that cannot be "
@@ -161,7 +162,8 @@ CONDITIONS: dict[str, Condition] = {
     "AUTOCDC_CONSTRAINT_VIOLATED": Condition(
         "Micro-batch {batch_id} of AUTO CDC flow {flow} has a row that violates a constraint of {target}: {violation} "
         "The micro-batch was not written.",
-        "Filter these rows with `where`, correct them in the source, or change the constraint. Then run again.",
+        "Leave these rows out in the query or the snapshots that the flow reads, correct them in the source, or change "
+        "the constraint. Then run again.",
     ),
     "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.DUPLICATE_KEY_VIOLATION": Condition(
         "A snapshot of flow {flow} has {count} rows with the key {key}. The snapshot was not written.",

@@ -20,7 +20,7 @@ from framework.foundation.errors import OperationError, SluiceError, remote_erro
 from framework.foundation.java_causes import python_of_tasks, session_fault, with_last_cause
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
-from framework.foundation.wording import exception_text, one_line
+from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.calls import first_words
 from framework.run.flows.expectations import VIOLATION_MARK
 
@@ -202,6 +202,7 @@ def innermost_condition(text: str) -> tuple[str, str] | None:
 
 def _cause(error: BaseException, text: str) -> str:
     """Return the innermost condition with its first line; without one, the first line of what ended the query."""
+    text = without_internal_names(text)
     found = innermost_condition(text)
     if found is not None:
         words = _with_expression(f"[{found[0]}] {found[1]}".strip(), text)

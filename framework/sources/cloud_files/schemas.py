@@ -27,7 +27,7 @@ from framework.foundation.errors import OperationError, UserError
 from framework.foundation.java_causes import session_fault
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.storage_port import Storage, read_stored_json
-from framework.foundation.wording import one_line
+from framework.foundation.wording import one_line, without_internal_names
 from framework.sources.cloud_files.fields import merged, plain_type, widest, widest_columns
 from framework.sources.cloud_files.folders import folder_columns
 from framework.sources.cloud_files.headers import header_groups
@@ -316,7 +316,7 @@ def columns_of_files(spark: SparkSession, options: CloudFilesOptions, files: Seq
         unfit = _not_of_files(error, options)
         if unfit is not None:
             raise unfit from error
-        cause = one_line(str(error).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0])
+        cause = one_line(without_internal_names(str(error)).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0])
         raise UserError(
             "CLOUD_FILES_SCHEMA_UNREADABLE", path=options.path, format=options.format, count=len(full), cause=cause
         ) from error

@@ -16,11 +16,8 @@ def test_a_table_that_waits_says_for_what() -> None:
     """The cause is in the step of the table that is left out, and in no other one."""
     steps = [SkipStep(dataset=each, flow=None, reason="it could not begin", excluded=True) for each in (ORDERS, USERS)]
     plan = with_causes(Plan(pipeline="shop", steps=tuple(steps)), {ORDERS: OPEN})
-    assert [step.reason for step in plan.steps if isinstance(step, SkipStep)] == [
-        "it could not begin: Transactions that were open when the replication slot shop was made did not end within 100 "
-        "seconds. Server processes with open transactions: 4711.",
-        "it could not begin",
-    ]
+    reasons = [step.reason for step in plan.steps if isinstance(step, SkipStep)]
+    assert reasons == [f"it could not begin: {OPEN.what}", "it could not begin"]
 
 
 def test_the_reason_why_tables_wait_is_told_once() -> None:
