@@ -67,7 +67,7 @@ class SessionFault:
     """A fault of the session: the condition that says so, and the fields of its texts but for the subject."""
 
     condition: str
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_of_read(self) -> bool:

@@ -103,12 +103,11 @@ def test_a_storage_that_its_connector_cannot_reach_is_named_as_such(spark: Spark
         ("java.io.IOException", "STORAGE_CONNECTOR_FAILED"),
         ("java.io.FileNotFoundException", "FLOW_FAILED"),
     ):
-        thrown: Any = getattr(spark._jvm, kind)("no SSL factory")
+        jvm: Any = spark._jvm
+        thrown = getattr(jvm, kind)("no SSL factory")
         gateway: Any = spark.sparkContext._gateway
-        frames = gateway.new_array(spark._jvm.java.lang.StackTraceElement, 1)
-        frames[0] = spark._jvm.java.lang.StackTraceElement(
-            "org.apache.hadoop.fs.s3a.S3AFileSystem", "open", "S3A.java", 1
-        )
+        frames = gateway.new_array(jvm.java.lang.StackTraceElement, 1)
+        frames[0] = jvm.java.lang.StackTraceElement("org.apache.hadoop.fs.s3a.S3AFileSystem", "open", "S3A.java", 1)
         thrown.setStackTrace(frames)
         fault = flow_fault(StreamingQueryException(origin=thrown), FLOW, DECLARED)
         assert (fault.condition, "no SSL factory" in str(fault.fields["cause"])) == (condition, True)

@@ -255,7 +255,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_SCHEMA_MISSING": Condition(
         "The database has no schema `{schema}`.{hint}",
-        "Correct `source_schema` in the code, in the database's letter case.",
+        "Correct `source_schema` of the ingestion, in the database's letter case.",
     ),
     "DATABASE_NOT_A_TABLE": Condition(
         "{table} is {kind}: it has no rows of its own in the log.", "Read the tables that it is made of."
