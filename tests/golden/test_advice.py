@@ -85,7 +85,7 @@ def problem_of(command: str) -> str:
     plain = _PLACEHOLDER.sub("X", command.replace("{{", "").replace("}}", ""))
     words = shlex.split(_NUMBERS.sub("1", _GLUED.sub("", plain)))[1:]
     found: click.Command = cli
-    context = click.Context(cli, info_name="sluice")
+    context = click.Context(cli, info_name="sluice", **cli.context_settings)
     while isinstance(found, click.Group) and words and not words[0].isupper():
         name, *words = words
         inner = found.get_command(context, name)
