@@ -391,8 +391,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "SNAPSHOT_OFFSET_INVALID": Condition(
         "An offset of a database snapshot in the checkpoint is invalid: {problem}.",
-        "Restore the checkpoint. Or read the table again: `sluice ingest resync TABLE`. Without `ingest_database`, reset "
-        "its snapshot flow: `sluice run --reset-checkpoint FLOW`.",
+        "Restore the checkpoint. Or read the table again: `sluice ingest resync TABLE`. Without `ingest_database`, "
+        "reset its snapshot flow: `sluice run --reset-checkpoint FLOW`.",
     ),
     "SNAPSHOT_PLAN_INVALID": Condition(
         "The chunks that were planned for the table {table} are no longer valid: {reason}.",
