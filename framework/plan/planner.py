@@ -17,6 +17,7 @@ from framework.plan.request import UpdateRequest
 from framework.plan.selection import Selection, select
 from framework.plan.state import FlowState, StoredState, TableKind, TableState
 from framework.plan.steps import (
+    NOT_SELECTED,
     AvailableNow,
     BeginGeneration,
     Continuous,
@@ -78,7 +79,7 @@ class _Planning:
             return
         table = self.state.table(name)
         if name not in self.selection.selected:
-            reason = _WITHHELD if name in self.request.withheld else "not selected"
+            reason = _WITHHELD if name in self.request.withheld else NOT_SELECTED
             yield SkipStep(dataset=name, flow=None, reason=reason, excluded=True)
             return
         refused = self._refusal(dataset, table)

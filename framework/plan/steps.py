@@ -128,6 +128,10 @@ class RefreshView:
     check: bool = False
 
 
+NOT_SELECTED = "not selected"
+"""The reason of a dataset that the request leaves out."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipStep:
     """Skip a flow or a dataset, with the reason."""

@@ -36,6 +36,11 @@ CONDITIONS: dict[str, Condition] = {
     "CLOUD_FILES_SCHEMA_UNREADABLE": Condition(
         "The columns of {count} {format} files below {path} can't be read: {cause}", "Remove or repair the files."
     ),
+    "CLOUD_FILES_ENCODING_UNKNOWN": Condition(
+        "Spark does not read files below {path} in this encoding: {cause}",
+        "Correct the option `encoding`. Or set `spark.sql.legacy.javaCharsets` to `true` in `spark_conf` of the "
+        "pipeline spec: Spark then reads every encoding that Java knows.",
+    ),
     "CLOUD_FILES_HINTS_INVALID": Condition(
         "The option `cloudFiles.schemaHints` is `{hints}`: {cause}",
         "Write columns with types, such as `id BIGINT, address.zip STRING`.",

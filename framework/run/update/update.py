@@ -49,7 +49,7 @@ from framework.run.update.ingestion_reports import ingestion_reports
 from framework.run.update.journal import Journal
 from framework.run.update.lock import update_lock
 from framework.run.update.rebuilds import Rebuilds
-from framework.run.update.refused_refreshes import lost_slots, refused_copies, with_faults
+from framework.run.update.refused_refreshes import lost_slots, refused_copies, waiting, with_causes, with_faults
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.run.update.rewind_obstacles import check_no_rewind
 from framework.run.update.rewinds import Rewinds
@@ -97,21 +97,22 @@ class Update:
             OperationError: REWIND_UNFINISHED, REWIND_NOT_FINISHABLE.
         """
         check_no_rewind(self.store)
-        return self._keeping()._planned(frozenset())  # noqa: SLF001 - the same class
+        return self._keeping()._planned({})  # noqa: SLF001 - the same class
 
     def _keeping(self) -> Update:
         """Return the update whose full refreshes leave the changes that copies have not applied."""
         kept = kept_changes(self.registry.gateways, self.store.storage, refreshes=self.request.refreshes)
         return replace(self, request=replace(self.request, kept=kept))
 
-    def _planned(self, refused: Container[QualifiedName]) -> Plan:
+    def _planned(self, refused: Mapping[QualifiedName, SluiceError]) -> Plan:
         """Return the plan without the copies whose rows must all be read again, and can't: their source has refused it.
 
         Rows of two definitions would be in them.
         """
         rebuilt = frozenset(self.registry.rebuilt)
         withheld = frozenset(name for name in rebuilt | self.registry.replaced if name in refused)
-        return self._plan_for(replace(self.request, outdated=rebuilt - withheld, withheld=withheld))
+        plan = self._plan_for(replace(self.request, outdated=rebuilt - withheld, withheld=withheld))
+        return with_causes(plan, {name: error for name, error in refused.items() if name in withheld})
 
     def _without_refused(
         self, refused: Mapping[QualifiedName, SluiceError], slots: Mapping[QualifiedName, SluiceError]
@@ -173,7 +174,9 @@ class Update:
             with self._log(update_id) as log, self._reports(log):
                 journal = Journal(log, continuous=self.request.continuous)
                 journal.refused(refusals)
-                return ready._recorded(plan, journal, update_id, started, unsettled)  # noqa: SLF001 - as above
+                result = ready._recorded(plan, journal, update_id, started, unsettled)  # noqa: SLF001 - as above
+                failed = {str(flow.error.fields.get("cause")) for flow in result.flows if flow.error is not None}
+                return replace(result, refused=waiting(refusals, failed))
 
     def _begin_resets(self) -> None:
         """Do the resets that a continuous update has not done before it ended; a full refresh reads all data anyway."""

@@ -24,9 +24,10 @@ from pyspark.sql.types import (
 )
 
 from framework.foundation.errors import OperationError, UserError
+from framework.foundation.java_causes import session_fault
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.storage_port import Storage, read_stored_json
-from framework.foundation.wording import one_line
+from framework.foundation.wording import one_line, without_internal_names
 from framework.sources.cloud_files.fields import merged, plain_type, widest, widest_columns
 from framework.sources.cloud_files.folders import folder_columns
 from framework.sources.cloud_files.headers import header_groups
@@ -300,7 +301,8 @@ def columns_of_files(spark: SparkSession, options: CloudFilesOptions, files: Seq
     The driver alone reads the list of the files, so that a temporary folder of its machine can have it.
 
     Raises:
-        UserError: CLOUD_FILES_SCHEMA_UNREADABLE, CLOUD_FILES_FORMAT_MISSING.
+        UserError: CLOUD_FILES_SCHEMA_UNREADABLE, CLOUD_FILES_FORMAT_MISSING, CLOUD_FILES_ENCODING_UNKNOWN, or a
+            condition of the session.
     """
     full = [file for file in files if file.size > 0]
     if not full:
@@ -311,13 +313,26 @@ def columns_of_files(spark: SparkSession, options: CloudFilesOptions, files: Seq
     except (PySparkException, Py4JError) as error:
         if options.format == "avro" and "AVRO" in str(error).upper() and "AVRO_NOT_LOADED" in _condition(error):
             raise UserError("CLOUD_FILES_FORMAT_MISSING", format="Avro", version=spark.version) from error
-        cause = one_line(str(error).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0])
+        unfit = _not_of_files(error, options)
+        if unfit is not None:
+            raise unfit from error
+        cause = one_line(without_internal_names(str(error)).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0])
         raise UserError(
             "CLOUD_FILES_SCHEMA_UNREADABLE", path=options.path, format=options.format, count=len(full), cause=cause
         ) from error
     return StructType(
         [StructField(each.name, plain_type(each.dataType)) for each in found.fields if each.name != _CORRUPT]
     )
+
+
+def _not_of_files(error: PySparkException | Py4JError, options: CloudFilesOptions) -> UserError | None:
+    """Return the error of an encoding, or of the session, that no repair of the files mends; None for any other."""
+    fault = session_fault(error)
+    if fault is not None:
+        return UserError(fault.condition, subject=f"The source cloudFiles of {options.path}", **fault.fields)
+    if not isinstance(error, PySparkException) or error.getCondition() != "INVALID_PARAMETER_VALUE.CHARSET":
+        return None
+    return UserError("CLOUD_FILES_ENCODING_UNKNOWN", path=options.path, cause=one_line(str(error)))
 
 
 def _condition(error: Exception) -> str:
