@@ -17,7 +17,7 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import arm, disarm
 from framework.foundation.storage import LocalStorage
 from framework.run.update.results import UpdateState
-from framework.sources.cloud_files.options import parse_options
+from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.schemas import FileSchema, schemas_of
 from tests.support.engine_world import EngineWorld
 from tests.support.landing import Landing

@@ -23,6 +23,9 @@ CONDITIONS: dict[str, Condition] = {
     "CLOUD_FILES_OPTION_UNSUPPORTED": Condition(
         "The option `{option}` of cloudFiles can't be `{value}`: {why}.", "Remove the option."
     ),
+    "CLOUD_FILES_OPTION_WITHOUT_EFFECT": Condition(
+        "The option `{option}` of cloudFiles has no effect: {why}.", "You may leave it as it is, or remove it."
+    ),
     "CLOUD_FILES_OPTION_CONFLICT": Condition(
         "`{first}` of cloudFiles contradicts `{second}`: {why}.", "Remove one of them."
     ),
@@ -35,6 +38,14 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "CLOUD_FILES_SCHEMA_UNREADABLE": Condition(
         "The columns of {count} {format} files below {path} can't be read: {cause}", "Remove or repair the files."
+    ),
+    "CLOUD_FILES_HEADER_UNREADABLE": Condition(
+        "The header of the file {file} can't be read: {cause}",
+        "Correct the options of the format, or remove or repair the file.",
+    ),
+    "CLOUD_FILES_SKIPPED_ROWS": Condition(
+        "The first {count} lines of the file {file} are not whole records.",
+        "Correct `skipRows`, or set `multiLine` to false if no value contains a line break.",
     ),
     "CLOUD_FILES_HINTS_INVALID": Condition(
         "The option `cloudFiles.schemaHints` is `{hints}`: {cause}",

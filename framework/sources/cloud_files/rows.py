@@ -28,6 +28,18 @@ _RECORD = "__sluice_record"
 _BAD = "_corrupt_record"
 _PATH = "_file_path"
 _COMPLEX = (StructType, ArrayType, MapType)
+_NOT_OF_LINES = frozenset(
+    {
+        "mode",
+        "header",
+        "encoding",
+        "charset",
+        "maxcharspercolumn",
+        "ignoreleadingwhitespace",
+        "ignoretrailingwhitespace",
+    }
+)
+"""Options of a reader that say nothing of the values of one line, or that are applied to them apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +126,8 @@ class BatchReader:
 
     def _by_header(self, folder: str, group: FileGroup) -> Iterator[DataFrame]:
         """The rows of CSV files by the names in their headers; Spark itself goes by the position of a column."""
-        for number, (header, files) in enumerate(header_groups(self.spark, self.options, folder, group.files)):
-            columns = _named(header, self.schema.data)
+        for number, (header, files) in enumerate(header_groups(self.spark, self.options, group.files)):
+            columns = _named(header.names, self.schema.data)
             place = write_manifest(self.storage, f"{folder}/{number}", files)
             yield self._read(_listed(place), columns, FileGroup(columns=columns, files=tuple(files)))
 
@@ -328,10 +340,27 @@ def _is_kept(column: StructField, raw: Column, replaced: set[str]) -> Column:
 
 
 def _csv_values(record: Column, fields: Sequence[StructField], options: CloudFilesOptions) -> Column:
-    """The values of a line by column; the whole line if it has more values than columns."""
+    """The values of a line by column; NULL for the whole line if it has more values than columns."""
     texts = [*(each.name for each in fields), "__more"]
-    names = ("sep", "delimiter", "quote", "escape", "comment", "nullvalue", "emptyvalue")
-    given = {name: value for name, value in options.reader if name in names}
-    values = F.from_csv(record, ", ".join(f"{_quoted(name)} STRING" for name in texts), given)
-    pairs = F.create_map(*(item for each in fields for item in (F.lit(each.name), values[each.name])))
-    return F.when(values["__more"].isNull(), pairs)
+    given = {name: value for name, value in options.reader if name not in _NOT_OF_LINES}
+    # The parser takes a last value without an end of the line for an empty one, and fails if there are too many.
+    line = F.concat(record, F.lit(given.get("linesep", "\n")))
+    separator = given.get("sep", given.get("delimiter", ",")).replace("\\t", "\t")
+    values = F.from_csv(line, ", ".join(f"{_quoted(name)} STRING" for name in texts), given)
+    pairs = F.create_map(
+        *(item for each in fields for item in (F.lit(each.name), _without_spaces(values[each.name], options)))
+    )
+    separators = F.length(record) - F.length(F.replace(record, F.lit(separator)))
+    most = int(given.get("maxcolumns", "20480"))
+    return F.when((separators < most) & values["__more"].isNull(), pairs)
+
+
+def _without_spaces(text: Column, options: CloudFilesOptions) -> Column:
+    """A value without the spaces that the reader ignores; Spark's function for one line fails with those options."""
+    blank = "[\\x00-\\x20]+"
+    patterns = {"ignoreLeadingWhiteSpace": f"^{blank}", "ignoreTrailingWhiteSpace": f"{blank}$"}
+    used = [pattern for name, pattern in patterns.items() if options.flag(name)]
+    for pattern in used:
+        text = F.regexp_replace(text, pattern, "")
+    null = dict(options.reader).get("nullvalue", "")
+    return F.nullif(F.nullif(text, F.lit("")), F.lit(null)) if used else text

@@ -348,12 +348,12 @@ def _csv_columns(
 ) -> StructType:
     """The columns of CSV files by name; a column that has several types in files of different headers is a string."""
     found: dict[str, DataType] = {}
-    for header, group in header_groups(spark, options, folder, files):
-        types: dict[str, DataType] = dict.fromkeys(header, StringType())
+    for header, group in header_groups(spark, options, files):
+        types: dict[str, DataType] = dict.fromkeys(header.names, StringType())
         if options.infers_types:
             reader = manifest_reader(spark).format("csv").options(**dict(options.reader)).option("inferSchema", "true")
             inferred = reader.load(write_manifest(storage, f"{folder}/group", group)).schema
-            types = dict(zip(header, (each.dataType for each in inferred.fields), strict=False))
+            types = dict(zip(header.names, (each.dataType for each in inferred.fields), strict=False))
         for name, kind in types.items():
             found[name] = widest(found.get(name, kind), kind)
     return StructType([StructField(name, kind) for name, kind in found.items()])

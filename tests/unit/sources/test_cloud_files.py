@@ -16,6 +16,7 @@ from framework.foundation.storage import LocalStorage
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import keep_times
 from framework.sources.cloud_files.folders import folder_columns
+from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.globs import glob_pattern
 from framework.sources.cloud_files.listing import (
     FoundFile,
@@ -27,7 +28,7 @@ from framework.sources.cloud_files.listing import (
     present_files,
 )
 from framework.sources.cloud_files.offsets import log_folder, offset_text
-from framework.sources.cloud_files.options import CloudFilesOptions, EvolutionMode, local_path, parse_options
+from framework.sources.cloud_files.options import CloudFilesOptions, EvolutionMode, local_path
 from framework.sources.cloud_files.source import CloudFilesSource, unread_files
 from framework.sources.kinds import flow_lag, is_drained
 from framework.sources.port import NO_LAG, UNKNOWN_LAG, Lag, SourcePosition, SourceReference, SourceShape
