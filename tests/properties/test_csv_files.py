@@ -85,7 +85,9 @@ class Folder:
             self.options["multiLine"] = "true"
         self.is_typed = self._chance(0.2)
         self.is_uniform = self.is_typed or "header" in chosen
-        self.names = [name for name in _NAMES if self.multi or "\n" not in name]
+        # The parser finds the end of lines by the first one: a line break in a name must not be another one.
+        self.has_breaks = self.multi and "\n" in self.line_end
+        self.names = [name for name in _NAMES if self.has_breaks or "\n" not in name]
 
     def write(self, count: int) -> None:
         """Write files; with types or without a header, the first lines of all of them are the same."""
@@ -123,7 +125,7 @@ class Folder:
         return self.line_end.join([*blank, *comments, f"id{self.sep}{line}" if is_none else line])
 
     def _line(self, cells: Sequence[str], count: int) -> str:
-        fit = [cell for cell in cells if self.multi or "\n" not in cell]
+        fit = [cell for cell in cells if self.has_breaks or "\n" not in cell]
         return self._one("", self._joined([self._one(*fit) for _ in range(count)])) if self._chance(0.2) else (
             self._joined([self._one(*fit) for _ in range(count)])
         )  # fmt: skip

@@ -45,6 +45,9 @@ def read_batch(spark: SparkSession, path: str, given: Mapping[str, str], schema:
             raise UserError("CLOUD_FILES_OPTION_UNSUPPORTED", option=name, value=value, why=why)
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     options = parse_options(path, given, has_schema=schema is not None, zone=zone)
+    if options.skip_rows:
+        why = "a batch reads all files by the position of their columns; read `STREAM read_files(…)`"
+        raise UserError("CLOUD_FILES_OPTION_UNSUPPORTED", option="skipRows", value=str(options.skip_rows), why=why)
     files = list_new(spark, options, NothingKnown())
     columns, groups = batch_schema(spark, options, schema, files)
     in_time = _is_selected(options)

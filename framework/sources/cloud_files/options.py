@@ -14,6 +14,8 @@ FORMATS = ("json", "csv", "parquet", "avro", "orc", "text", "binaryFile", "xml")
 SELF_TYPED = frozenset({"parquet", "orc", "avro"})
 """Formats whose files have the types of their columns."""
 RECORDS_OF_TEXT = frozenset({"json", "csv", "xml"})
+ASKS_IN_TASKS = frozenset({"xml", "avro"})
+"""Formats whose readers look up in their tasks whether names are case-sensitive."""
 FIXED = frozenset({"text", "binaryFile"})
 """Formats that have always the same columns."""
 
@@ -115,6 +117,16 @@ class CloudFilesOptions:
     def keeps_unknown(self) -> bool:
         """Whether fields without a column are kept in the rescued column."""
         return self.rescued is not None and self.format not in FIXED
+
+    @property
+    def needs_names(self) -> bool:
+        """Whether the names of files must be known, because those in another case are read into columns."""
+        return not self.is_case_sensitive and self.format not in FIXED
+
+    @property
+    def loses_variants(self) -> bool:
+        """Whether the values of a field would be lost if its name differs from a column in case only."""
+        return self.is_case_sensitive and self.rescued is None and self.format in {"json", "xml"}
 
     def flag(self, name: str) -> bool:
         """Whether an option of the format is `true`."""
