@@ -6,6 +6,7 @@ Fields inside of structs, arrays and maps are named as in hints: `at.x`, `items.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import reduce
 
 from pyspark.sql.types import (
     ArrayType,
@@ -109,7 +110,7 @@ def without_variants(columns: StructType, spellings: Collection[str] = ()) -> St
             fields[each.name.lower()] = StructField(each.name, kind)
         else:
             name = each.name if each.name in spellings else before.name
-            fields[each.name.lower()] = StructField(name, widest(before.dataType, kind))
+            fields[each.name.lower()] = StructField(name, _type_without_variants(widest(before.dataType, kind)))
     return StructType(list(fields.values()))
 
 
@@ -137,6 +138,21 @@ def with_variants(known: DataType, found: DataType) -> DataType:
     if isinstance(known, MapType) and isinstance(found, MapType):
         return MapType(known.keyType, with_variants(known.valueType, found.valueType))
     return known
+
+
+def with_maps(known: DataType, found: DataType) -> DataType:
+    """The type of files with maps where the stream has them: an inference takes each object for a struct."""
+    if isinstance(known, MapType) and isinstance(found, StructType):
+        values = (with_maps(known.valueType, each.dataType) for each in found.fields)
+        return MapType(known.keyType, reduce(with_variants, values, known.valueType))
+    if isinstance(known, StructType) and isinstance(found, StructType):
+        types = {each.name: each.dataType for each in known.fields}
+        return StructType(
+            [StructField(each.name, with_maps(types.get(each.name, each.dataType), each.dataType)) for each in found]
+        )
+    if isinstance(known, ArrayType) and isinstance(found, ArrayType):
+        return ArrayType(with_maps(known.elementType, found.elementType))
+    return found
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
@@ -198,13 +214,12 @@ def _widest_number(first: DataType, second: DataType) -> DataType | None:
 
 
 def widest_columns(first: StructType, second: StructType) -> StructType:
-    """The columns of both, with types that have all values."""
-    others = {each.name.lower(): each.dataType for each in second.fields}
+    """The columns of both, with types that have all values; names that differ in case are different ones."""
+    others = {each.name: each for each in second.fields}
     both = [
-        StructField(each.name, widest(each.dataType, others.get(each.name.lower(), each.dataType)))
-        for each in first.fields
+        StructField(each.name, widest(each.dataType, others.pop(each.name, each).dataType)) for each in first.fields
     ]
-    return merged(StructType(both), second) if second.fields else StructType(both)
+    return StructType([*both, *others.values()])
 
 
 def _widest_decimal(first: DataType, second: DataType) -> DecimalType | None:

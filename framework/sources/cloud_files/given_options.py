@@ -130,7 +130,9 @@ class _Given:
     def _unknown(self, key: str, hint: str) -> None:
         if self._flag("validateOptions", default=True):
             raise UserError("CLOUD_FILES_OPTION_UNKNOWN", option=self._spelled[key], hint=hint)
-        self._without_effect[self._spelled[key]] = f"it is unknown, and `cloudFiles.validateOptions` is false.{hint}"
+        why = "it is unknown, and `cloudFiles.validateOptions` is false"
+        meant = re.search("Did you mean (`.*`)", hint)
+        self._without_effect[self._spelled[key]] = f"{why}; did you mean {meant[1]}?" if meant else why
         self._reader.pop(key, None)
 
     def parsed(self, path: str | None, *, has_schema: bool, zone: str) -> CloudFilesOptions:

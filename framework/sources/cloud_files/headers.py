@@ -117,7 +117,7 @@ class _HeaderReader:
     @contextmanager
     def _lines(self, file: FoundFile) -> Iterator[Iterator[str]]:
         """The lines of a file as Spark's reader of texts splits and decodes them."""
-        kind = java_class("org.apache.hadoop.mapreduce.lib.input.LineRecordReader")
+        kind = java_class("org.apache.spark.sql.execution.datasources.HadoopLineRecordReader")
         reader = kind(self._separator.get()) if self._separator.isDefined() else kind()
         path = _path(file)
         split = java_class("org.apache.hadoop.mapreduce.lib.input.FileSplit")(path, 0, file.size, None)

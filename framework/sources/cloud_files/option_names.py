@@ -124,7 +124,7 @@ def hint_of_prefixed(name: str) -> str:
     """What an unknown option with the prefix may mean, as a part of its message: another one, or one of a format."""
     if name.lower() == "inferschema":
         return " Did you mean `cloudFiles.inferColumnTypes`?"
-    if name.lower() in OWN or other_formats(name.lower()):
+    if other_formats(name.lower()):
         return f" An option of the format has no prefix: `{name}`."
     near = _nearest(name, (*OPTIONS, *_WITHOUT_EFFECT))
     return f" Did you mean `cloudFiles.{near}`?" if near else ""

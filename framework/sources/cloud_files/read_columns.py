@@ -16,6 +16,7 @@ from framework.sources.cloud_files.fields import (
     distinct_fields,
     distinct_names,
     plain_type,
+    with_maps,
     with_variants,
 )
 from framework.sources.cloud_files.file_columns import Variant
@@ -230,6 +231,8 @@ class _Reading:
         """Add a column that has values of one of the stream; `kind` is its type in the files."""
         read, kind_of = column.dataType, self._options.format
         is_replaced = column.name.lower() in self._replaced
+        if kind_of == "json":
+            kind = with_maps(column.dataType, kind)
         if kind_of == "json" and self._is_exact and has_more(column.dataType, kind):
             self._texts[place] = with_variants(column.dataType, kind)
             read = StringType()
