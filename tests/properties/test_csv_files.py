@@ -122,23 +122,21 @@ class Folder:
         names = [self._one(*self.names) for _ in range(self.random.randint(1, 6))]
         line = self._joined(names)
         is_none = not line.strip() or line.startswith(comment or "\0")
-        return self.line_end.join([*blank, *comments, f"id{self.sep}{line}" if is_none else line])
+        return str(self.line_end).join([*blank, *comments, f"id{self.sep}{line}" if is_none else line])
 
     def _line(self, cells: Sequence[str], count: int) -> str:
         fit = [cell for cell in cells if self.has_breaks or "\n" not in cell]
-        return self._one("", self._joined([self._one(*fit) for _ in range(count)])) if self._chance(0.2) else (
-            self._joined([self._one(*fit) for _ in range(count)])
-        )  # fmt: skip
+        return "" if self._chance(0.1) else self._joined([self._one(*fit) for _ in range(count)])
 
     def _joined(self, cells: Sequence[str]) -> str:
-        return self.sep.join(self._cell(cell) for cell in cells)
+        return str(self.sep).join(self._cell(cell) for cell in cells)
 
     def _cell(self, text: str) -> str:
         """A cell as a careful program writes it, or as a careless one does."""
         needs = any(part in text for part in (self.sep, self.quote, "\n", "\r", "#") if part)
         if self.quote and (self._chance(0.9) if needs else self._chance(0.2)):
             inner = text.replace(self.escape, self.escape * 2) if self.escape != self.quote else text
-            return self.quote + inner.replace(self.quote, self.escape + self.quote) + self.quote
+            return str(self.quote + inner.replace(self.quote, self.escape + self.quote) + self.quote)
         return text.replace("\n", " ")
 
     def _one(self, *choices: Any) -> Any:

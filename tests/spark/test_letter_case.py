@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TYPED = ("parquet", "orc")
-FIRST = ({"id": 1, "value": 1, "at": {"x": 1}}, {})
-RESCUED = [
+Shown = tuple[dict[str, Any], dict[str, Any]]
+"""A row, and its rescued data."""
+
+FIRST: Shown = ({"id": 1, "value": 1, "at": {"x": 1}}, {})
+RESCUED: list[Shown] = [
     FIRST,
     ({"id": 2, "at": {"x": None}}, {"Value": "2", "at": '{"X":2}'}),
     ({"id": 3, "value": 3, "at": {"x": 3}}, {"VALUE": "33", "at": '{"x":3,"X":33}'}),
 ]
 """The rows of all formats with `readerCaseSensitive`: a record that has both keeps the exact one."""
-READ = [
+READ: list[Shown] = [
     FIRST,
     ({"id": 2, "value": 2, "at": {"x": 2}}, {}),
     ({"id": 3, "value": 3, "at": {"x": 3}}, {"VALUE": "33", "at": '{"x":3,"X":33}'}),
@@ -80,7 +83,7 @@ def second_files(landing: Landing) -> None:
         write(landing, kind, "3 AS id, 3 AS value, 33 AS VALUE, named_struct('x', 3, 'X', 33) AS at")
 
 
-def plain(shown: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def plain(shown: list[Shown]) -> list[Shown]:
     """The rows in the order of their keys; formats write the text of a nested value with and without spaces."""
     rows = []
     for row, rest in sorted(shown, key=lambda pair: pair[0]["id"]):

@@ -51,6 +51,7 @@ class ReadColumns:
         own: types in the files, by place, where they differ from those of the stream.
         texts: types with all fields in the files, by the place of columns that are read as JSON text.
         unknown: the names in the files, by place, of columns that are rescued only.
+        names: the names in the files, by place, where they differ.
         is_exact: whether the reader must distinguish names that differ in case.
     """
 
@@ -163,7 +164,7 @@ class _Reading:
         known = set(self._schema.data.fieldNames())
         extra = [] if is_csv else self._extra()
         more = [] if is_csv else self._variants()
-        names = [*data.fieldNames(), *(each.name for each in (*extra, *more))]
+        names = [*data.fieldNames(), *(each.name for each in extra), *(each.name for each in more)]
         places = distinct_names(names)
         for each, place in zip(data.fields, places, strict=False):
             if place in others:
