@@ -94,7 +94,7 @@ class Folder:
         (self.root / self.name).mkdir(parents=True)
         while count > 0:
             head = self._head()
-            for _ in range(count if self.is_uniform else min(count, self.random.randint(5, 25))):
+            for _ in range(count if self.is_uniform else min(count, self.random.randint(10, 40))):
                 self._write(f"{count}.csv", head)
                 count -= 1
 
