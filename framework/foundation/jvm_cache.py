@@ -145,6 +145,12 @@ def text_map(entries: Any) -> dict[str, str]:
     return {key: str(value) for key, value in found.items()}
 
 
+def array_texts(array: Any) -> list[str | None]:
+    """Return a Java array of texts by one call."""
+    found: list[str | None] = json.loads(_json_mapper().writeValueAsString(array))
+    return found
+
+
 @built_once
 def _json_mapper() -> Any:
     return java_class("com.fasterxml.jackson.databind.ObjectMapper")()

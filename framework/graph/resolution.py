@@ -37,6 +37,7 @@ from framework.graph.interception import reading
 from framework.graph.kept_analyses import KeptAnalysis
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
 from framework.graph.known_analyses import KnownAnalyses
+from framework.graph.option_effects import option_warnings
 from framework.graph.partition_times import partition_warnings
 from framework.graph.relations import StandIns, named, stand_in
 from framework.graph.resolved import Resolved, ResolvedFlow
@@ -138,7 +139,7 @@ class Resolution:
             flows=tuple(found.flow for spec in self.registry.flows if (found := resolved.flows[spec.name]) is not None),
             analyses=self._known.used,
         )
-        return replace(graph, warnings=tuple(partition_warnings(graph, self.spark)))
+        return replace(graph, warnings=(*partition_warnings(graph, self.spark), *option_warnings(graph)))
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
         """Return a DataFrame without rows for a dataset, or an external table; record the read as an edge."""

@@ -14,9 +14,10 @@ from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.cleaning import Cleaner, forget_commits, removed_files
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import has_changed
+from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, has_new, list_new
 from framework.sources.cloud_files.offsets import FOLDER, are_numbered, committed_files, log_folder, offset_number
-from framework.sources.cloud_files.options import CloudFilesOptions, local_path, parse_options
+from framework.sources.cloud_files.options import CloudFilesOptions, local_path
 from framework.sources.cloud_files.schemas import FileSchema
 from framework.sources.files.source import FileSource
 from framework.sources.port import (
@@ -143,6 +144,12 @@ class CloudFilesSource:
         """
         for number, offset in _committed(position).items():
             forget_commits(position.storage, position.checkpoint, number, after=offset)
+
+
+def options_without_effect(source: SourceReference) -> list[tuple[str, str]]:
+    """The options of a source that change no row, as the user spells them, each with the reason."""
+    mark = json.loads(source.details) if source.kind == CloudFilesSource.kind and source.details else {}
+    return [(name, why) for name, why in mark.get("without_effect", ())]
 
 
 def widens_types(source: SourceReference) -> bool:

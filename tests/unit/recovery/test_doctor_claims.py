@@ -16,9 +16,9 @@ from framework.declare.specs import FlowSpec
 from framework.graph.graph import DataflowGraph
 from framework.recovery.doctor.findings import Finding
 from framework.sources.cloud_files.file_log import FileLog
+from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.listing import list_new
 from framework.sources.cloud_files.offsets import log_folder, offset_text
-from framework.sources.cloud_files.options import parse_options
 from framework.sources.cloud_files.source import CloudFilesSource
 from framework.sources.delta.source import DeltaSource
 from framework.sources.kafka.source import KafkaSource
