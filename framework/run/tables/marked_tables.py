@@ -73,7 +73,8 @@ def older_copy(storage: Storage, path: str, manifest: Manifest, tip: LogTip | No
     if tip.table_id not in {None, mark.table_id}:
         return "is a table from before it was deleted and created again" if tip.created < mark.created else ""
     now = _version_before(storage, path, mark.version) if tip.version < mark.version else ""
-    now = now or _other_commit(storage, path, mark.version, _commit_of(mark, 0))
+    if tip.table_id is not None:
+        now = now or _other_commit(storage, path, mark.version, _commit_of(mark, 0))
     if now:
         return f"is {now}"
     return _older_companion(storage, mark, manifest.dataset)
