@@ -223,7 +223,7 @@ class Pipeline:
         Raises:
             UserError: FLOW_NOT_FOUND; a start that is invalid, or that its source does not have.
         """
-        return StateReader(graph=self.graph, store=self._store).starts_of(flow, starts) if starts else None
+        return StateReader(graph=self.graph, store=self._store).starts.of(flow, starts) if starts else None
 
     def plan(self, **request: Unpack[RequestOptions]) -> Plan:
         """Return the steps of an update with the same arguments; nothing is written."""

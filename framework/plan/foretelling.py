@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 
 from framework.checkpoints.operators import StatefulOperator
-from framework.foundation.conditions.recovery import SOURCES_CHANGED, UNREADABLE_COMMITS
+from framework.foundation.conditions.recovery import PUT_BACK, SOURCES_CHANGED, UNREADABLE_COMMITS
 from framework.foundation.wording import counted
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.plan.history import why_no_history
@@ -36,6 +36,7 @@ RESTORE = {
     "STATE_STORE_INVALID_CONFIG_AFTER_RESTART": "Restore the setting.",
     _NO_METADATA: "Put the files of the checkpoint back, as they were last.",
     _WENT_BACK: "Put the newer folder back.",
+    PUT_BACK: "Put the newer folder of the source back.",
     _REWOUND: "Go back to the same time once more, with this storage: `sluice rewind --to TIME`.",
     "DELTA_SOURCE_IGNORE_DELETE": "Read the table's change feed, or set the read option `skipChangeCommits`.",
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES": "Read the table's change feed, or set the read option `skipChangeCommits`.",
@@ -67,11 +68,15 @@ def foretell(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> Breaka
 
 def foretell_rebuild(dataset: GraphDataset, state: FlowState) -> Breakage | None:
     """Return why a flow can't go on with an unfinished full refresh; None if it can."""
-    if state.misplaced is None:
-        return None
+    if state.misplaced is not None:
+        condition, problem = SOURCES_CHANGED, _other_order(*state.misplaced)
+    else:
+        found = _of_gaps(state.rebuild_gaps)
+        if found is None:
+            return None
+        condition, problem = found
     again = f"Or: begin the full refresh again: `sluice run --full-refresh {dataset.name}`."
-    ways = f"{RESTORE[SOURCES_CHANGED]}\n  -> {again}"
-    return Breakage(condition=SOURCES_CHANGED, problem=_other_order(*state.misplaced), ways=ways)
+    return Breakage(condition=condition, problem=problem, ways=f"{RESTORE[condition]}\n  -> {again}")
 
 
 def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
@@ -99,6 +104,8 @@ def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: Flow
                 "Rebuild the table, and put back the rows that its sources no longer have: "
                 f"`sluice run --full-refresh {dataset.name} --keep-history{keys}`."
             )
+    if condition == PUT_BACK:  # only a rebuild undoes the rows that the source no longer has
+        lines.append(lines.pop(1))
     return "\n  -> ".join([lines[0], *(f"Or: {line[0].lower()}{line[1:]}" for line in lines[1:])])
 
 

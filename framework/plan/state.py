@@ -27,6 +27,7 @@ class FlowState:
         misplaced: a source and the one at whose position its query now reads it, in the unpublished rebuild if there is
             one; None if each has its place.
         gaps: the sources that no longer hold the checkpoint's position.
+        rebuild_gaps: those in which something else is in the place of what the unpublished rebuild has read.
         resume: for each source, the start that continues where the checkpoint ends; () if one is unknown.
         removed: what its sources have deleted after it was read, as a clause; empty if nothing is gone.
         former: flows that no longer write to the target of a flow that appends, where rows of them are: one of them may
@@ -59,6 +60,7 @@ class FlowState:
     query: StoredQuery | None = None
     misplaced: tuple[str, str] | None = None
     gaps: tuple[Gap, ...] = ()
+    rebuild_gaps: tuple[Gap, ...] = ()
     resume: tuple[str, ...] = ()
     removed: str = ""
     former: tuple[QualifiedName, ...] = ()

@@ -18,7 +18,8 @@ from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.listing import FoundFile
 from framework.sources.cloud_files.offsets import log_folder, offset_number
 from framework.sources.cloud_files.source import touched_files, unread_files
-from framework.sources.delta.log import commit_files
+from framework.sources.delta.log import commit_files, read_tip
+from framework.sources.delta.read_commits import ReadCommits
 from framework.sources.port import SourcePosition, SourceReference
 
 _DEDUPLICATES = frozenset({"dedupe", "dedupeWithinWatermark"})
@@ -178,6 +179,35 @@ def at_first_kept(case: Case) -> Restart | None:
         starts=(f"startingVersion={first}",),
         lost=unknown(f"the rows of {gone} of {source.location}, which its log lost"),
     )
+
+
+def after_common(case: Case) -> Restart | None:
+    """Return the restart after the last version of the only Delta source that is the commit that the flow has read.
+
+    None if no such version is known, or if a commit after it removes rows, which a stream can't read.
+    """
+    found = _delta_position(case)
+    if found is None:
+        return None
+    source, version = found
+    storage, path = case.states.storage, str(source.location)
+    tip = read_tip(storage, path)
+    known = ReadCommits.load(storage, case.checkpoint or "")
+    common = None if tip is None else known.common(storage, path, tip.table_id or "", version - 1)
+    if tip is None or common is None:
+        return None
+    commits = committed_rows(storage, path, common + 1)
+    if any(commit.changes for commit in commits.values()):
+        return None
+    again = NONE
+    if common + 1 not in known.tables.get(tip.table_id or "", {}):  # the backup may have commits after the common one
+        rows = [commit.added for number, commit in commits.items() if number < version]
+        again = (
+            unknown(f"the rows of versions {common + 1} to {version - 1} that the flow has read")
+            if None in rows
+            else Amount(rows=sum(row or 0 for row in rows), at_most=True)
+        )
+    return Restart(starts=(f"startingVersion={common + 1}",), repeated=again, reread=again)
 
 
 def after_change(case: Case) -> Restart | None:

@@ -38,6 +38,7 @@ from framework.recovery.doctor.quarantining import quarantining
 from framework.recovery.doctor.restarts import (
     Restart,
     after_change,
+    after_common,
     at_first_kept,
     at_lost_partitions,
     at_position,
@@ -135,6 +136,13 @@ def _reset_start(case: Case) -> WayOut | None:
 def _reset_first_kept(case: Case) -> WayOut | None:
     text = "Keep the table, and continue at the first version that the source still has."
     return _reset(case, Way.RESET_FIRST_KEPT, text, at_first_kept(case))
+
+
+def _reset_after_common(case: Case) -> WayOut | None:
+    text = (
+        "Keep the table, with rows that the source no longer has, and continue after the last version that is as read."
+    )
+    return _reset(case, Way.RESET_AFTER_COMMON, text, after_common(case))
 
 
 def _reset_after_change(case: Case) -> WayOut | None:
@@ -347,6 +355,7 @@ _WAYS: Mapping[Way, Callable[[Case], WayOut | None]] = {
     Way.RESET_HERE: _reset_here,
     Way.RESET_PARTITIONS: _reset_partitions,
     Way.RESET_FIRST_KEPT: _reset_first_kept,
+    Way.RESET_AFTER_COMMON: _reset_after_common,
     Way.RESET_AFTER_CHANGE: _reset_after_change,
     Way.RESET_EARLIEST: _reset_earliest,
     Way.RESET_LATEST: _reset_latest,

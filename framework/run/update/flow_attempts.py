@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from framework.checkpoints.generations import GenerationStore
@@ -12,7 +12,7 @@ from framework.foundation.conditions.recovery import REMOVED_ROWS, SOURCE_FILES_
 from framework.foundation.errors import SluiceError
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.ingest.holds import held_flows
-from framework.plan.foretelling import foretell, ways_out
+from framework.plan.foretelling import foretell, foretell_rebuild, ways_out
 from framework.plan.state import FlowState as StoredFlow
 from framework.plan.state import TableState
 from framework.plan.steps import Breakage, RefreshView, RunFlow, breakage_error
@@ -115,12 +115,32 @@ class FlowAttempts:
         self.journal.flow(step.flow, step.dataset, FlowState.RUNNING)
         if isinstance(step, RefreshView):
             return self.refresher.refresh(step)
+        self._check_sources(step)
 
         def committed(outcome: FlowOutcome, progress: dict[str, Any] | None) -> None:
             total.add(outcome)
             self.journal.progressed(step.flow, step.dataset, outcome, progress)
 
         return self.runner.run(step, committed)
+
+    def _check_sources(self, step: RunFlow) -> None:
+        """Raise the condition of a flow whose stored position is not one of its sources any more.
+
+        An earlier step of the update may have written to a table that was put back from a backup.
+        """
+        flow, dataset = self._flow(step), self._dataset(step)
+        if not flow.streaming or flow.spec.from_snapshots:
+            return
+        path = GenerationStore(self.runner.context.store.storage).path(step.dataset, step.flow, step.generation)
+        gap = self.state.put_back(flow, path)
+        if gap is None:
+            return
+        if step.rebuild is None:
+            broken = foretell(dataset, flow, replace(self.state.flow_state(flow), gaps=(gap,)))
+        else:
+            broken = foretell_rebuild(dataset, StoredFlow(rebuild_gaps=(gap,)))
+        assert broken is not None  # it has a gap
+        raise breakage_error(self.graph, step.flow, broken)
 
     def _may_begin_again(self, step: RunFlow | RefreshView, error: BaseException) -> bool:
         """Whether rows of a Delta source were removed while its first read began: the next one is of other files."""

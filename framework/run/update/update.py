@@ -134,7 +134,7 @@ class Update:
         state = self._state
         plan = make_plan(self.graph, request, state.read())
         steps = tuple(
-            replace(step, start=state.pinned_start(step.flow, step.start))
+            replace(step, start=state.starts.pinned(step.flow, step.start))
             if isinstance(step, BeginGeneration)
             else step
             for step in plan.steps

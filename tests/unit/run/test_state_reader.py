@@ -350,7 +350,15 @@ def test_a_flow_that_runs_for_long_marks_its_table_now_and_then(tmp_path: Path) 
     """It may be killed after weeks; then an older copy of its table is not written to."""
     world = World(tmp_path, "t")
     (dataset,), t = world.graph.datasets, name("t")
-    context = cast("FlowContext", SimpleNamespace(store=world.store, clock=world.clock))
+    context = cast(
+        "FlowContext",
+        SimpleNamespace(
+            store=world.store,
+            clock=world.clock,
+            graph=world.graph,
+            state=StateReader(graph=world.graph, store=world.store),
+        ),
+    )
     step = RunFlow(flow=t, dataset=t, generation=1, after=(), reason="")
     committed = FlowRunner(context=context)._marking(step, dataset, lambda *_: None)
     marks = []
