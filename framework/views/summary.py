@@ -16,6 +16,9 @@ from framework.views.table import Cell, Column, Table, Tone
 UPDATE_TONES = {UpdateState.COMPLETED: Tone.GOOD, UpdateState.FAILED: Tone.BAD, UpdateState.CANCELED: Tone.WARNING}
 """The tone of each final state of an update."""
 
+_MOST_TITLES = 5
+"""The most flows that the title of one error names."""
+
 _WITHOUT_WORK = frozenset({FlowState.IDLE, FlowState.EXCLUDED})
 _QUALITY_COLUMNS = (
     Column(name="dataset", wraps=False),
@@ -101,9 +104,18 @@ def result_table(result: UpdateResult) -> Table:
 
 
 def result_errors(result: UpdateResult) -> tuple[tuple[str, SluiceError], ...]:
-    """Return the title and the error of each failed flow."""
+    """Return the title and the error of each failed flow; an error of several flows, such as a database's, once."""
     short = _short_names(result)
-    return tuple((flow_title(flow, short), flow.error) for flow in result.flows if flow.error is not None)
+    found: dict[str, tuple[list[str], SluiceError]] = {}
+    for flow in result.flows:
+        if flow.error is not None:
+            found.setdefault(flow.error.render(), ([], flow.error))[0].append(flow_title(flow, short))
+    return tuple((_listed(titles), error) for titles, error in found.values())
+
+
+def _listed(titles: Sequence[str]) -> str:
+    more = f" and {counted(len(titles) - _MOST_TITLES, 'other flow')}" if len(titles) > _MOST_TITLES else ""
+    return f"{', '.join(titles[:_MOST_TITLES])}{more}"
 
 
 def flows_table(flows: Sequence[FlowResult], short: ShortNames) -> Table:

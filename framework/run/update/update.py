@@ -162,7 +162,7 @@ class Update:
                 delete_old_events(self.store.storage, self.clock.now())
             refusals = begin_generations(
                 self.registry.gateways, self.store.storage, self.clock, is_refreshed=self.request.refreshes,
-                reader=reader,
+                reader=reader, unread=[each.ingestion for each in self.registry.unlisted if each.is_whole],
             )  # fmt: skip
             AnalysisStore(self.store.storage, self.graph.pipeline).write(self.graph.analyses)
             RewindStore(self.store.storage).check_none()

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from framework.foundation.errors import OperationError, UserError
+from framework.foundation.errors import OperationError, SluiceError, SourceError, UserError
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.storage_port import Storage, read_stored_json
 from framework.foundation.wording import one_line
@@ -35,6 +35,7 @@ from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decod
 from framework.sources.cloud_files.manifest import manifest_reader, write_manifest
 from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions
 from framework.sources.cloud_files.widening import widened
+from framework.sources.faults import is_source_fault
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -199,7 +200,8 @@ def resolve_schema(
     """Return the columns of a source: given by the module, recorded before, or inferred now from its files.
 
     Raises:
-        UserError: CLOUD_FILES_SCHEMA_UNKNOWN, CLOUD_FILES_SCHEMA_UNREADABLE, CLOUD_FILES_HINTS_INVALID.
+        SourceError: CLOUD_FILES_SCHEMA_UNKNOWN, CLOUD_FILES_SCHEMA_UNREADABLE.
+        UserError: CLOUD_FILES_HINTS_INVALID.
     """
     if given is not None or options.format in FIXED_SCHEMAS:
         return FileSchema.given(options, given if given is not None else FIXED_SCHEMAS[options.format])
@@ -216,7 +218,7 @@ def batch_schema(
     """Return the columns of a batch of all files, and the files by the columns that they have, as far as needed.
 
     Raises:
-        UserError: as of `resolve_schema`.
+        SluiceError: as of `resolve_schema`.
     """
     is_known = given is not None or options.format in FIXED_SCHEMAS
     groups = [FileGroup(files=tuple(files))]
@@ -227,7 +229,7 @@ def batch_schema(
     else:
         found = all_columns(groups)
         if not found.fields:
-            raise UserError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
+            raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
         inferred = FileSchema(data=found, partitions=folder_columns(options, files), rescued=options.rescued)
         schema = _resolved(options, inferred)
     return schema, [replace(group, columns=as_texts(group.columns, options, schema.data)) for group in groups]
@@ -258,11 +260,11 @@ def _hinted_partitions(recorded: FileSchema, data: StructType) -> StructType:
 def _inferred(spark: SparkSession, options: CloudFilesOptions) -> FileSchema:
     files = [file for file in list_new(spark, options, NothingKnown()) if file.size > 0]
     if not files:
-        raise UserError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
+        raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
     newest = files[-_MOST_FILES:]
     data = all_columns(file_groups(spark, options, newest))
     if not data.fields:
-        raise UserError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
+        raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
     return FileSchema(data=data, partitions=folder_columns(options, newest), rescued=options.rescued)
 
 
@@ -272,11 +274,11 @@ def file_groups(spark: SparkSession, options: CloudFilesOptions, files: Sequence
     Spark has no schema for such files together; they are halved until it has one.
 
     Raises:
-        UserError: as of `columns_of_files`.
+        SluiceError: as of `columns_of_files`.
     """
     try:
         return [FileGroup(columns=columns_of_files(spark, options, files), files=tuple(files))]
-    except UserError as error:
+    except SluiceError as error:
         if options.format not in SELF_TYPED or len(files) < 2 or "CANNOT_MERGE" not in str(error.fields.get("cause")):
             raise
     half = len(files) // 2
@@ -300,7 +302,8 @@ def columns_of_files(spark: SparkSession, options: CloudFilesOptions, files: Seq
     The driver alone reads the list of the files, so that a temporary folder of its machine can have it.
 
     Raises:
-        UserError: CLOUD_FILES_SCHEMA_UNREADABLE, CLOUD_FILES_FORMAT_MISSING.
+        SourceError: CLOUD_FILES_SCHEMA_UNREADABLE, if the files are the cause.
+        UserError: the same, if an option is; CLOUD_FILES_FORMAT_MISSING.
     """
     full = [file for file in files if file.size > 0]
     if not full:
@@ -312,7 +315,8 @@ def columns_of_files(spark: SparkSession, options: CloudFilesOptions, files: Seq
         if options.format == "avro" and "AVRO" in str(error).upper() and "AVRO_NOT_LOADED" in _condition(error):
             raise UserError("CLOUD_FILES_FORMAT_MISSING", format="Avro", version=spark.version) from error
         cause = one_line(str(error).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0])
-        raise UserError(
+        kind = SourceError if is_source_fault(error) else UserError
+        raise kind(
             "CLOUD_FILES_SCHEMA_UNREADABLE", path=options.path, format=options.format, count=len(full), cause=cause
         ) from error
     return StructType(
