@@ -141,7 +141,11 @@ class Shore:
             self.feed("gap_source", number)
         self.feed("sound_source", 1)
         self.write(_MODULE.format(here=folder))
-        spec = {"name": "shore", "storage": str(folder / "storage"), "libraries": [{"file": {"path": "module.py"}}]}
+        spec: dict[str, Any] = {
+            "name": "shore",
+            "storage": str(folder / "storage"),
+            "libraries": [{"file": {"path": "module.py"}}],
+        }
         spec["configuration"] = {"pipelines.numUpdateRetryAttempts": "0", "pipelines.maxFlowRetryAttempts": "0"}
         (folder / "pipeline.yml").write_text(json.dumps(spec), "utf-8")
 
@@ -219,7 +223,7 @@ def test_a_source_that_can_not_be_read_fails_its_dataset_alone(shore: Shore) -> 
 
 
 def test_each_command_works_beside_a_source_that_can_not_be_read(shore: Shore) -> None:
-    """`validate` and `plan` list all faults and end with 1, `run` too; `sql`, `show` and `doctor` work; nothing is pruned."""
+    """`validate`, `plan` and `run` list all faults and end with 1; `sql`, `show`, `doctor` work; nothing is pruned."""
     shore.pipeline().run()
     shore.write(_MODULE.format(here=shore.folder).replace("def sums(", "def totals("))
     shore.break_gap()
@@ -248,7 +252,7 @@ def test_each_command_works_beside_a_source_that_can_not_be_read(shore: Shore) -
 
 
 def test_stored_tables_are_read_whatever_the_code_says(shore: Shore) -> None:
-    """A module that can't be imported refuses an update with 2; `sql`, `show`, `doctor`, `events` and `checkpoints` work."""
+    """A module that can't be imported refuses an update with 2; what looks at the storage works."""
     shore.pipeline().run()
     shore.write("import no_such_module_anywhere\n")
     before = json.loads(shore.sluice("events", "-o", "json").stdout)

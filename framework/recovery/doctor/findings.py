@@ -149,10 +149,17 @@ def _chosen(graph: DataflowGraph, names: Sequence[str]) -> list[GraphFlow]:
     chosen: set[str] = set()
     for text in names:
         meant = meant_names(text, known)
+        if not meant and graph.is_partial:  # it may be one of a source that can't be read: its fault is the answer
+            meant = [str(flow.spec.name) for flow in flows if _has_fault(graph, flow)]
         if not meant:
             raise UserError("FLOW_NOT_FOUND", flow=text, hint=qualified_hint(text, known))
         chosen.update(meant)
     return [flow for flow in flows if str(flow.spec.name) in chosen]
+
+
+def _has_fault(graph: DataflowGraph, flow: GraphFlow) -> bool:
+    dataset = graph.dataset(flow.spec.target)
+    return dataset is not None and dataset.fault is not None
 
 
 def _is_view(graph: DataflowGraph, flow: GraphFlow) -> bool:
