@@ -173,6 +173,11 @@ class DataflowGraph(Displayed):
         return tuple({fault.render(): fault for fault in found}.values())
 
     @property
+    def unresolved(self) -> frozenset[QualifiedName]:
+        """The datasets with a fault, and those that wait for them."""
+        return frozenset(dataset.name for dataset in self.datasets if dataset.is_unresolved)
+
+    @property
     def external(self) -> tuple[str, ...]:
         """The names of all reads outside the pipeline, as written in the modules."""
         reads = (read for flow in self.flows for read in flow.reads if read.dataset is None)

@@ -63,6 +63,8 @@ _EXCEPTIONS = (
 )
 _NO_DRIVER = "No suitable driver"
 """The message of a `java.sql.SQLException` for a package that the session lacks."""
+_NO_FILE_SYSTEM = "org.apache.hadoop.fs.UnsupportedFileSystemException"
+"""An `IOException` for another package that the session lacks, or for a wrong scheme of a path."""
 _MOST_CAUSES = 20
 
 
@@ -79,7 +81,10 @@ def is_source_fault(error: BaseException) -> bool:
     stack = str(getattr(error, "_stackTrace", ""))
     if isinstance(error, PySparkException) and _is_of_data(error.getCondition(), stack):
         return True
-    return any(_is_of_source(each) for each in _throwables(error))
+    throwables = tuple(_throwables(error))
+    if any(_is_named(each.getClass(), _NO_FILE_SYSTEM) for each in throwables):
+        return False
+    return any(_is_of_source(each) for each in throwables)
 
 
 def _is_of_data(condition: str | None, stack: str) -> bool:

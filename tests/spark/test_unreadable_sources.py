@@ -16,8 +16,10 @@ from framework.cli.main import cli
 from framework.foundation.errors import OperationError
 from framework.record.reader import read_events
 from framework.run.update.results import FlowState
+from framework.run.update.units import FlowHealth
 from tests.support.engine_world import forget_tables, states
 from tests.support.plain_tables import append_rows, table_rows
+from tests.support.running_updates import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +148,7 @@ class Shore:
             "storage": str(folder / "storage"),
             "libraries": [{"file": {"path": "module.py"}}],
         }
-        spec["configuration"] = {"pipelines.numUpdateRetryAttempts": "0", "pipelines.maxFlowRetryAttempts": "0"}
+        spec["configuration"] = {"pipelines.trigger.interval": "200 milliseconds"}
         (folder / "pipeline.yml").write_text(json.dumps(spec), "utf-8")
 
     def write(self, module: str) -> None:
@@ -281,3 +283,34 @@ def test_faults_of_the_code_refuse_all_and_are_reported_with_those_of_sources(sh
     assert (refused.exit_code, (shore.folder / "storage").exists()) == (2, False)
     for condition in ("TABLE_OR_VIEW_NOT_FOUND", *_CAUSES.values()):
         assert f"[{condition}]" in refused.output
+
+
+def test_a_continuous_update_takes_a_dataset_up_when_its_source_can_be_read(shore: Shore) -> None:
+    """Meanwhile it is degraded and the others run; afterwards it runs, and its readers, of which none had a table."""
+    put_back = shore.break_gap()
+    head, _, rest = _MODULE.format(here=shore.folder).partition("@dp.table\ndef no_sample")
+    shore.write(head + "@dp.table\ndef gap" + rest.partition("@dp.table\ndef gap")[2])
+    pipeline = shore.pipeline()
+    running = pipeline.start()
+    try:
+        until(lambda: _rows(shore, "sums") == [(1,)], running)
+        shown = {flow.flow.table: (flow.health, flow.reason) for flow in running.flows}
+        assert shown["gap"][0] is FlowHealth.DEGRADED
+        assert "DELTA_VERSIONS_NOT_CONTIGUOUS" in shown["gap"][1]
+        assert set(shown) == {"gap", "sound", "sums"}
+        put_back()
+        until(lambda: (_rows(shore, "gap"), _rows(shore, "last")) == ([(1,), (2,), (3,)], [(1,)]), running)
+        shore.feed("gap_source", 2)
+        until(lambda: _rows(shore, "gap") == [(1,), (2,), (2,), (3,)], running)
+        assert {flow.flow.table for flow in running.flows} == {"gap", "sound", "sums", "reader", "last"}
+    finally:
+        running.stop()
+    result = running.wait()
+    assert [flow.flow.table for flow in result.flows if flow.error is not None] == []
+    assert len(result.flows) == len({flow.flow for flow in result.flows}) == 5
+
+
+def _rows(shore: Shore, table: str) -> list[tuple[Any, ...]]:
+    """The rows of a table; none before its first commit."""
+    log = shore.folder / "storage" / "tables" / "main" / "default" / table / "_delta_log"
+    return shore.rows(table) if list(log.glob("*.json")) else []
