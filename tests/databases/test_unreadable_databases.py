@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework import Pipeline
 from framework.foundation.errors import OperationError, SourceError
 from framework.plan.steps import KeepStored
 from framework.run.update.results import FlowState, UpdateState
@@ -77,21 +78,8 @@ def test_only_what_can_not_be_read_of_a_database_fails(
     connections.write_text(f"bank: {_NO_SERVER}\n", "utf-8")
     state = folder / "storage/ingest/shop/gateway.json"
     before = state.read_bytes()
-    cut = pipeline_of(interpreting, folder, _MODULE)
-    assert [each.condition for each in cut.validate().faults] == ["DATABASE_UNREACHABLE"]
-    result = cut.run()
-    of_changes = {"shop_changes": "DATABASE_UNREACHABLE"}
-    both = of_both_flows(orders="DATABASE_UNREACHABLE", parts="DATABASE_UNREACHABLE")
-    assert failures(result) == of_changes | both
-    assert (states(result)["total"], states(result)["sound"]) == (FlowState.SKIPPED, FlowState.IDLE)
+    _assert_cut_off(pipeline_of(interpreting, folder, _MODULE))
     assert state.read_bytes() == before
-    _assert_nothing_is_left(cut)
-    (finding,) = cut.doctor.examine().findings
-    assert (finding.condition, finding.diagnosis.name) == ("DATABASE_UNREACHABLE", "CONNECTION_LOST")
-    assert "orders_cdc_flow" in finding.evidence[-1]
-    assert cut.sql("SELECT id FROM copies.orders").count() == cut.table("copies.orders").count() == 3
-    with pytest.raises(SourceError, match="DATABASE_UNREACHABLE"):
-        _ = cut.gateways  # `sluice ingest` has to ask the database
 
     connections.write_text(f"bank: {database}\n", "utf-8")
     run("ALTER SCHEMA moved RENAME TO depot; INSERT INTO orders VALUES (4, 4); INSERT INTO depot.parts VALUES (4, 4)")
@@ -103,7 +91,24 @@ def test_only_what_can_not_be_read_of_a_database_fails(
     assert sorted(map(tuple, parts)) == run("SELECT * FROM depot.parts ORDER BY id") == [(2, 2), (3, 3), (4, 4)]
 
 
-def _assert_nothing_is_left(pipeline: Any) -> None:
+def _assert_cut_off(cut: Pipeline) -> None:
+    """All copies of a database that can't be reached fail with the cause, and are readable and known."""
+    assert [each.condition for each in cut.validate().faults] == ["DATABASE_UNREACHABLE"]
+    result = cut.run()
+    of_changes = {"shop_changes": "DATABASE_UNREACHABLE"}
+    both = of_both_flows(orders="DATABASE_UNREACHABLE", parts="DATABASE_UNREACHABLE")
+    assert failures(result) == of_changes | both
+    assert (states(result)["total"], states(result)["sound"]) == (FlowState.SKIPPED, FlowState.IDLE)
+    _assert_nothing_is_left(cut)
+    (finding,) = cut.doctor.examine().findings
+    assert (finding.condition, finding.diagnosis.name) == ("DATABASE_UNREACHABLE", "CONNECTION_LOST")
+    assert "orders_cdc_flow" in finding.evidence[-1]
+    assert cut.sql("SELECT id FROM copies.orders").count() == cut.table("copies.orders").count() == 3
+    with pytest.raises(SourceError, match="DATABASE_UNREACHABLE"):
+        _ = cut.gateways  # `sluice ingest` has to ask the database
+
+
+def _assert_nothing_is_left(pipeline: Pipeline) -> None:
     """No table counts as one that nobody declares, and nothing is pruned."""
     assert [step for step in pipeline.plan().steps if isinstance(step, KeepStored)] == []
     with pytest.raises(OperationError, match="PRUNE_SOURCES_UNREAD"):

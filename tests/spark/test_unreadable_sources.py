@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 from framework import Pipeline
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
-from framework.foundation.errors import OperationError
 from framework.record.reader import read_events
 from framework.run.update.results import FlowState
 from framework.run.update.units import FlowHealth
@@ -229,11 +228,10 @@ def test_each_command_works_beside_a_source_that_can_not_be_read(shore: Shore) -
     shore.pipeline().run()
     shore.write(_MODULE.format(here=shore.folder).replace("def sums(", "def totals("))
     shore.break_gap()
-    validated, planned, ran, doctor = (shore.sluice(name) for name in ("validate", "plan", "run", "doctor"))
-    for done in (validated, planned, ran, doctor):
+    validated, planned, ran = (shore.sluice(name) for name in ("validate", "plan", "run"))
+    for done in (validated, planned, ran):
         assert done.exit_code == 1, done.output
         assert [cause for cause in _CAUSES.values() if f"[{cause}]" not in done.output] == [], done.output
-    assert "9 datasets can't be resolved now" not in planned.output
     assert "10 datasets can't be resolved now" in validated.output  # the view, too
     assert "refuse" in planned.output
     assert "its flows have an error, FLOW_SOURCE_UNREADABLE" in planned.output
@@ -242,14 +240,13 @@ def test_each_command_works_beside_a_source_that_can_not_be_read(shore: Shore) -
         each["flow"].rpartition(".")[2] for each in json.loads(shore.sluice("doctor", "-o", "json").stdout)["findings"]
     }
     assert names == {*_CAUSES}
-    assert "[(1,)]" == str(shore.rows("totals"))
-    assert json.loads(shore.sluice("sql", "SELECT id FROM gap ORDER BY id", "-o", "json").stdout)
-    assert json.loads(shore.sluice("show", "sound", "-o", "json").stdout)
+    assert shore.rows("totals") == [(1,)]
+    kept = json.loads(shore.sluice("sql", "SELECT id FROM gap ORDER BY id", "-o", "json").stdout)
+    assert kept == [{"id": 1}, {"id": 2}, {"id": 3}]
+    assert json.loads(shore.sluice("show", "sound", "-o", "json").stdout) == [{"id": 1}]
     # Which folders the unresolved queries read is unknown, so nothing is dropped.
     pruned = shore.sluice("prune", "--yes")
     assert (pruned.exit_code, "[PRUNE_SOURCES_UNREAD]" in pruned.output) == (1, True), pruned.output
-    with pytest.raises(OperationError):
-        shore.pipeline().left_tables()
     assert shore.rows("sums") == [(1,)]
 
 
@@ -306,6 +303,7 @@ def test_a_continuous_update_takes_a_dataset_up_when_its_source_can_be_read(shor
     finally:
         running.stop()
     result = running.wait()
+    assert result is not None
     assert [flow.flow.table for flow in result.flows if flow.error is not None] == []
     assert len(result.flows) == len({flow.flow for flow in result.flows}) == 5
 
