@@ -171,7 +171,7 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
             try:
                 with unguarded():  # columns are inferred by jobs, which query functions must not start
                     return stand_in(self._spark, path, _spelled_options(self), given, reads.schemas())
-            except UserError as error:
+            except SluiceError as error:
                 raise error.at(caller_location()) from error
 
     return load
@@ -360,7 +360,7 @@ def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, strea
             if streaming:
                 return stand_in(spark, call.path, options, schema, reads.schemas())
             return read_batch(spark, call.path, options, schema)
-    except UserError as error:
+    except SluiceError as error:
         raise error.at(caller_location()) from error
 
 

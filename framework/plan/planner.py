@@ -41,6 +41,7 @@ _COPIED = "a copy of the table is kept, and "
 _REBUILT = "all flows of the rebuild have completed"
 _PUT_BACK = ", and the rows that its sources no longer have are put back"
 _FIRST_RUN = "first run"
+_UNREAD = "waits for {}, whose columns are unknown"
 _NOT_COMPLETE = "its single run is not complete"
 _WITHHELD = "it has to be read anew, and that could not begin"
 _CONTINUOUS = "keeps running until the update is stopped"
@@ -82,6 +83,9 @@ class _Planning:
             reason = _WITHHELD if name in self.request.withheld else NOT_SELECTED
             yield SkipStep(dataset=name, flow=None, reason=reason, excluded=True)
             return
+        if dataset.waits_for:
+            yield from self._waiting_steps(dataset)
+            return
         refused = self._refusal(dataset, table)
         if refused is not None:
             yield refused
@@ -102,6 +106,13 @@ class _Planning:
             yield from self._rebuild_steps(dataset, self._rebuild_reason(dataset))
         else:
             yield from self._table_steps(dataset)
+
+    def _waiting_steps(self, dataset: GraphDataset) -> Iterator[Step]:
+        """Yield a step for each flow of a dataset that can't be analysed, because others have faults."""
+        self.moving.add(dataset.name)  # its readers wait, too
+        reason = _UNREAD.format(_listed(dataset.waits_for))
+        for flow in self.graph.flows_into(dataset.name):
+            yield SkipStep(dataset=dataset.name, flow=flow.spec.name, reason=reason, waits_for=dataset.waits_for)
 
     def _refusal(self, dataset: GraphDataset, table: TableState) -> RefuseTable | None:
         """Return why no step may touch the table; None if one may."""

@@ -17,6 +17,9 @@ from framework.views.table import Cell, Column, Table, Tone
 UPDATE_TONES = {UpdateState.COMPLETED: Tone.GOOD, UpdateState.FAILED: Tone.BAD, UpdateState.CANCELED: Tone.WARNING}
 """The tone of each final state of an update."""
 
+_MOST_TITLES = 5
+"""The most flows that the title of one error names."""
+
 _QUALITY_COLUMNS = (
     Column(name="dataset", wraps=False),
     Column(name="expectation"),
@@ -114,9 +117,12 @@ def result_errors(result: UpdateResult) -> tuple[tuple[str, SluiceError], ...]:
     for flow in result.flows:
         if flow.error is not None:
             found.setdefault(flow.error.render(), ([], flow.error))[0].append(flow_title(flow, short))
-    return tuple(
-        (f"{'Flow' if len(titles) == 1 else 'Flows'} {', '.join(titles)}", error) for titles, error in found.values()
-    )
+    return tuple((_listed(titles), error) for titles, error in found.values())
+
+
+def _listed(titles: Sequence[str]) -> str:
+    more = f" and {counted(len(titles) - _MOST_TITLES, 'other flow')}" if len(titles) > _MOST_TITLES else ""
+    return f"{'Flow' if len(titles) == 1 else 'Flows'} {', '.join(titles[:_MOST_TITLES])}{more}"
 
 
 def flows_table(flows: Sequence[FlowResult], short: ShortNames) -> Table:

@@ -124,6 +124,11 @@ CONDITIONS: dict[str, Condition] = {
         "function itself. Write a subquery in spark.sql or as a join, a version as the option versionAsOf or "
         "timestampAsOf, and table_changes as the option readChangeFeed.",
     ),
+    "FLOW_SOURCE_UNREADABLE": Condition(
+        "{flow} can't read a source: {cause}",
+        "Repair, replace or remove what can't be read, or restore the access to it. Datasets that don't read {flow} "
+        "are updated meanwhile.",
+    ),
     "FLOW_QUERY_FAILED": Condition("The query of {flow} cannot be analyzed: {cause}", "{advice}"),
     "FLOW_QUERY_NOT_A_DATAFRAME": Condition(
         "The query function of {flow} returned {found}; expected a DataFrame.", "Return a DataFrame."

@@ -339,6 +339,19 @@ DIAGNOSES = (
         ways=(Way.QUARANTINE, Way.ALLOW_NULL, Way.FOLLOW, Way.RUN_AGAIN),
     ),
     Diagnosis(
+        name="SOURCE_UNREADABLE",
+        meaning=(
+            "What the dataset reads is missing, damaged or out of reach. Its table, its checkpoints and those of its "
+            "readers are untouched, and an update runs everything else."
+        ),
+        faults=(
+            Fault(condition="FLOW_SOURCE_UNREADABLE"),
+            Fault(condition="DATABASE_SCHEMA_MISSING"),
+            *(Fault(condition=f"CLOUD_FILES_{each}") for each in ("FOLDER_MISSING", "SCHEMA_UN", "NAME_UNREADABLE")),
+        ),
+        ways=(Way.FOLLOW, Way.RUN_AGAIN),
+    ),
+    Diagnosis(
         name="RESOURCES_EXHAUSTED",
         meaning="Disk, memory or executors were gone. The checkpoint is sound, and the next update continues there.",
         faults=(

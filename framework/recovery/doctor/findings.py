@@ -1,8 +1,8 @@
 """The examination of a pipeline: one finding for each flow that is broken, stuck, held or behind.
 
 It reads the event log, checkpoints, folders and Delta logs; the source of a gateway is asked for its slot. No stream
-is started, and no Spark job but the one that counts the rows of a quarantine. If a source can't be read, no update can
-be planned, and the error is the only finding.
+is started, and no Spark job but the one that counts the rows of a quarantine. A source that can't be read is the
+finding of the flows that read it. If the code has errors, no update can be planned, and they are the only findings.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock
-from framework.foundation.errors import OperationError, SluiceError, UserError
+from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import meant_names, qualified_hint
 from framework.foundation.storage_port import Storage
@@ -134,6 +134,7 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
     found = [finding for flow in chosen if (finding := examiner.examine(flow)) is not None]
     if not flows and not found:
         found += examiner.update()
+    found = [*_each_source_once(graph, found)]
     names = {str(flow.spec.name) for flow in chosen}
     waiting = Quarantine(store=store, graph=lambda: graph).waiting()
     quarantined = tuple(each for each in waiting if each.flow in names)
@@ -148,10 +149,17 @@ def _chosen(graph: DataflowGraph, names: Sequence[str]) -> list[GraphFlow]:
     chosen: set[str] = set()
     for text in names:
         meant = meant_names(text, known)
+        if not meant and graph.is_partial:  # it may be one of a source that can't be read: its fault is the answer
+            meant = [str(flow.spec.name) for flow in flows if _has_fault(graph, flow)]
         if not meant:
             raise UserError("FLOW_NOT_FOUND", flow=text, hint=qualified_hint(text, known))
         chosen.update(meant)
     return [flow for flow in flows if str(flow.spec.name) in chosen]
+
+
+def _has_fault(graph: DataflowGraph, flow: GraphFlow) -> bool:
+    dataset = graph.dataset(flow.spec.target)
+    return dataset is not None and dataset.fault is not None
 
 
 def _is_view(graph: DataflowGraph, flow: GraphFlow) -> bool:
@@ -299,19 +307,37 @@ class _Examiner:
             yield f"unread: {lag_text(lag)}"
 
 
-def unplannable(error: OperationError, storage: Storage) -> Examination:
-    """Return the finding of a pipeline whose updates can't be planned, because a source can't be read.
+def unplannable(errors: Sequence[SluiceError], storage: Storage) -> Examination:
+    """Return the findings of a pipeline whose updates can't be planned.
 
     Args:
-        error: why.
+        errors: why.
         storage: the pipeline's storage, with the event log.
     """
+    return Examination(flows=0, findings=tuple(_unplanned(error, storage) for error in errors))
+
+
+def _unplanned(error: SluiceError, storage: Storage) -> Finding:
     failure = read_update_failure(storage)
     seen = parse_error(error.render())
     if failure is not None and failure.condition == seen.condition:
         seen = replace(seen, since=failure.since, updates=failure.updates, update_id=failure.update_id)
-    evidence = (_log_of(storage, seen),) if seen.update_id else ()
-    return Examination(flows=0, findings=(_of_update(seen, evidence),))
+    return _of_update(seen, (_log_of(storage, seen),) if seen.update_id else ())
+
+
+def _each_source_once(graph: DataflowGraph, findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings; of datasets with one fault of a source, such as a database, the first with the others."""
+    faults: dict[str, list[Finding]] = {}
+    for each in findings:
+        dataset = None if each.dataset is None else graph.dataset(each.dataset)
+        of_source = dataset is not None and dataset.fault is not None and dataset.fault.what == each.cause
+        key = f"{each.condition} {each.cause}" if of_source else str(each.flow)
+        faults.setdefault(key, []).append(each)
+    for first, *others in faults.values():
+        names = [str(other.flow) for other in others]
+        more = f", and {len(names) - _MOST_NUMBERS} more" if len(names) > _MOST_NUMBERS else ""
+        also = (f"the same holds {', '.join(names[:_MOST_NUMBERS])}{more}",) if names else ()
+        yield replace(first, evidence=(*first.evidence, *also))
 
 
 def _of_update(failure: Failure, evidence: tuple[str, ...]) -> Finding:

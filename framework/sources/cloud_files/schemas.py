@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from framework.foundation.errors import OperationError, UserError
+from framework.foundation.errors import OperationError, SluiceError, SourceError, UserError
 from framework.foundation.java_causes import session_fault
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.storage_port import Storage, read_stored_json
@@ -38,6 +38,7 @@ from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decod
 from framework.sources.cloud_files.manifest import manifest_reader, write_manifest
 from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions
 from framework.sources.cloud_files.widening import widened
+from framework.sources.faults import is_source_fault
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -205,7 +206,8 @@ def resolve_schema(
     """Return the columns of a source: given by the module, recorded before, or inferred now from its files.
 
     Raises:
-        UserError: CLOUD_FILES_SCHEMA_UNKNOWN, CLOUD_FILES_SCHEMA_UNREADABLE, CLOUD_FILES_HINTS_INVALID.
+        SourceError: CLOUD_FILES_SCHEMA_UNKNOWN, CLOUD_FILES_SCHEMA_UNREADABLE.
+        UserError: CLOUD_FILES_HINTS_INVALID.
     """
     if given is not None or options.format in FIXED_SCHEMAS:
         return FileSchema.given(options, given if given is not None else FIXED_SCHEMAS[options.format])
@@ -222,7 +224,7 @@ def batch_schema(
     """Return the columns of a batch of all files, and the files by the columns that they have, as far as needed.
 
     Raises:
-        UserError: as of `resolve_schema`.
+        SluiceError: as of `resolve_schema`.
     """
     is_known = given is not None or options.format in FIXED_SCHEMAS
     groups = [FileGroup(files=tuple(files))]
@@ -233,7 +235,7 @@ def batch_schema(
     else:
         found = without_variants(all_columns(groups), hinted_names(options))
         if not found.fields:
-            raise UserError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
+            raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
         inferred = FileSchema(data=found, partitions=folder_columns(options, files), rescued=options.rescued)
         schema = _resolved(options, inferred)
     return schema, [replace(group, columns=as_texts(group.columns, options, schema.data)) for group in groups]
@@ -264,11 +266,11 @@ def _hinted_partitions(recorded: FileSchema, data: StructType) -> StructType:
 def _inferred(spark: SparkSession, options: CloudFilesOptions) -> FileSchema:
     files = [file for file in list_new(spark, options, NothingKnown()) if file.size > 0]
     if not files:
-        raise UserError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
+        raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
     newest = files[-_MOST_FILES:]
     data = without_variants(all_columns(file_groups(spark, options, newest)), hinted_names(options))
     if not data.fields:
-        raise UserError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
+        raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
     return FileSchema(data=data, partitions=folder_columns(options, newest), rescued=options.rescued)
 
 
@@ -286,11 +288,11 @@ def file_groups(
         known: the columns of the stream, to which those of CSV headers belong; None if they are not known yet.
 
     Raises:
-        UserError: as of `columns_of_files`.
+        SluiceError: as of `columns_of_files`.
     """
     try:
         return [FileGroup(columns=columns_of_files(spark, options, files, known), files=tuple(files))]
-    except UserError as error:
+    except SluiceError as error:
         if options.format not in SELF_TYPED or len(files) < 2 or "CANNOT_MERGE" not in str(error.fields.get("cause")):
             raise
     half = len(files) // 2
@@ -317,8 +319,9 @@ def columns_of_files(
     differ in case are those of different columns; arguments as of `file_groups`.
 
     Raises:
-        UserError: CLOUD_FILES_SCHEMA_UNREADABLE, CLOUD_FILES_FORMAT_MISSING, CLOUD_FILES_ENCODING_UNKNOWN, or a
-            condition of the session.
+        SourceError: CLOUD_FILES_SCHEMA_UNREADABLE, if the files are the cause.
+        UserError: the same, if an option is; CLOUD_FILES_FORMAT_MISSING, CLOUD_FILES_ENCODING_UNKNOWN, or a condition
+            of the session.
     """
     full = [file for file in files if file.size > 0]
     if not full:
@@ -333,7 +336,8 @@ def columns_of_files(
         if unfit is not None:
             raise unfit from error
         cause = one_line(without_internal_names(str(error)).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0])
-        raise UserError(
+        kind = SourceError if is_source_fault(error) else UserError
+        raise kind(
             "CLOUD_FILES_SCHEMA_UNREADABLE", path=options.path, format=options.format, count=len(full), cause=cause
         ) from error
     return StructType(

@@ -23,10 +23,11 @@ from framework.plan.steps import AvailableNow, Continuous, RefreshView, RunFlow
 from framework.record.events import Event, Origin
 from framework.record.log import EventLog
 from framework.run.flows.stop_signal import StopSignal
+from framework.run.update.intervals import RefreshIntervals
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
-from framework.run.update.supervisor import RefreshIntervals, Supervisor
+from framework.run.update.supervisor import Supervisor
 from framework.run.update.units import FlowHealth, Grow, Successor
 from framework.sources.delta.source import table_source
 from framework.sources.port import ColumnType, ColumnValues, SourceReference, SourceShape

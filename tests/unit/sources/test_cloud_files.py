@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.foundation.errors import UserError
+from framework.foundation.errors import SourceError, UserError
 from framework.foundation.storage import LocalStorage
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import keep_times
@@ -263,7 +263,7 @@ def test_a_listing_has_new_files_by_time_then_name(tmp_path: Path) -> None:
     assert not has_new(str(tmp_path), options(tmp_path), Seen(*found))
     (tmp_path / "\udcff.json").touch()
     for folder, condition in ((tmp_path / "none", "FOLDER_MISSING"), (tmp_path, "NAME_UNREADABLE")):
-        with pytest.raises(UserError) as raised:
+        with pytest.raises(SourceError) as raised:
             list_new(None, options(folder), NothingKnown())
         assert raised.value.condition == f"CLOUD_FILES_{condition}"
 
@@ -374,7 +374,7 @@ def test_what_is_hidden_or_not_selected_can_not_stop_a_listing(tmp_path: Path) -
     (Path(os.fsdecode(odd)) / "_hidden.json").write_text("1")
     assert names(list_new(None, options(tmp_path), NothingKnown())) == ["1.json"]
     (Path(os.fsdecode(odd)) / "2.json").write_text("1")
-    with pytest.raises(UserError) as raised:
+    with pytest.raises(SourceError) as raised:
         list_new(None, options(tmp_path), NothingKnown())
     assert raised.value.condition == "CLOUD_FILES_NAME_UNREADABLE"
 
