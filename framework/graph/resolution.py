@@ -31,6 +31,7 @@ from framework.graph.calls import (
     check_catalog_reads,
     deep_recursion,
 )
+from framework.graph.feed_sequences import sequence_warnings
 from framework.graph.gathered_faults import GatheredFaults
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings, views_read
 from framework.graph.interception import reading
@@ -138,7 +139,8 @@ class Resolution:
             flows=tuple(found.flow for spec in self.registry.flows if (found := resolved.flows[spec.name]) is not None),
             analyses=self._known.used,
         )
-        return replace(graph, warnings=tuple(partition_warnings(graph, self.spark)))
+        warnings = (*partition_warnings(graph, self.spark), *sequence_warnings(resolved.flows.values()))
+        return replace(graph, warnings=warnings)
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
         """Return a DataFrame without rows for a dataset, or an external table; record the read as an edge."""
