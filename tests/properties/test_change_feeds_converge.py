@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -100,10 +101,9 @@ class Shop:
         """A MERGE by hand that deletes and inserts one key."""
         table = DeltaTable.forPath(self.spark, self.shop.path("customers"))
         both = self.spark.createDataFrame([(1, 7, True), (1, 8, False)], "id INT, amount INT, gone BOOLEAN")
+        both = both if self.has(1) else both.where("NOT gone")
         merge = table.alias("t").merge(both.alias("s"), "t.id = s.id AND s.gone").whenMatchedDelete()
-        merge.whenNotMatchedInsert(
-            "NOT s.gone OR s.id IS NULL", values={"id": "s.id", "amount": "s.amount"}
-        ).execute() if self.has(1) else None
+        merge.whenNotMatchedInsert(values={"id": "s.id", "amount": "s.amount"}).execute()
 
     def has(self, key: int) -> bool:
         """Whether the table has a key."""
@@ -120,7 +120,7 @@ class Shop:
         ordered = sorted(found, key=lambda row: (row.id, row["__START_AT"]))
         for row in ordered:
             assert row["__END_AT"] is None or row["__START_AT"] < row["__END_AT"]
-        for before, after in zip(ordered, ordered[1:], strict=False):
+        for before, after in pairwise(ordered):
             assert before.id != after.id or before["__END_AT"] <= after["__START_AT"]
 
 
