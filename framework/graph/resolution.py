@@ -32,6 +32,7 @@ from framework.graph.calls import (
     check_catalog_reads,
     deep_recursion,
 )
+from framework.graph.feed_sequences import sequence_warnings
 from framework.graph.gathered_faults import GatheredFaults
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings, views_read
 from framework.graph.interception import reading
@@ -142,7 +143,10 @@ class Resolution:
             analyses=self._known.used,
             is_partial=bool(self.registry.unlisted) or self._has_unread(),
         )
-        return replace(graph, warnings=(*partition_warnings(graph, self.spark), *option_warnings(graph)))
+        sequences = sequence_warnings(resolved.flows.values())
+        return replace(
+            graph, warnings=(*partition_warnings(graph, self.spark), *option_warnings(graph), *sequences)
+        )
 
     def _has_unread(self) -> bool:
         """Whether a flow may read more than is known. The queries of ingestions read nothing of the pipeline."""

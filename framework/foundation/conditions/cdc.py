@@ -164,6 +164,12 @@ CONDITIONS: dict[str, Condition] = {
         "`sequence_by` of AUTO CDC flow {flow} has type {type}, which is not orderable.",
         "Use a number, a date, a timestamp, a string, or a struct of these types.",
     ),
+    "AUTOCDC_FEED_SEQUENCE": Condition(
+        "Flow {flow} applies the deletes of a change data feed, and its sequence ({sequence}) does not have the "
+        "version of the commit. A full refresh, a RESTORE or an overwrite deletes and inserts a row in one commit. "
+        "Both have the same sequence, so the delete wins and the row is missing.",
+        "Use `sequence_by` = `_commit_version`, or a struct that has it as its last field.",
+    ),
     "AUTOCDC_CONSTRAINT_VIOLATED": Condition(
         "Micro-batch {batch_id} of AUTO CDC flow {flow} has a row that violates a constraint of {target}: {violation} "
         "The micro-batch was not written.",
