@@ -25,6 +25,9 @@ RETRYABLE = frozenset(
 )
 """Conditions that another attempt may heal without any other change."""
 
+REFUSED_LOGINS = frozenset({"DATABASE_LOGIN_REFUSED", "DATABASE_TLS_FAILED"})
+"""Conditions that an administrator mends while a continuous update runs, as when a password rotates."""
+
 CONDITIONS: dict[str, Condition] = {
     "INGESTION_WITHOUT_TABLES": Condition(
         "The ingestion `{name}` has no table: no table of its schemas matches.", "Correct `include` and `exclude`."

@@ -5,8 +5,8 @@ supervisor compares the change tokens of its sources, which needs neither Spark 
 partitions of a table starts only if they have new rows. So 200 flows of which 5 receive rows cost little more than
 5, also if all read one table. A view is refreshed when its inputs changed, at most once per
 trigger interval. A flow that fails is degraded: it restarts with exponential backoff while all other flows
-continue. A failure that a retry can't heal ends the flow as FAILED. A flow that stops for new columns of its files, and
-those that read its table, restart with the columns at once.
+continue, also if a database refuses its login. A failure that a retry can't heal ends the flow as FAILED. A flow that
+stops for new columns of its files, and those that read its table, restart with the columns at once.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Protocol
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.reset_requests import ResetRequests
 from framework.foundation.clock import Clock
+from framework.foundation.conditions.databases import REFUSED_LOGINS
 from framework.foundation.conditions.run import RESOLVED_AGAIN
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
@@ -302,7 +303,7 @@ class Supervisor:
                 self._replace(unit, unit.successor)
             case FlowState.FAILED if self.grow is not None and _has_new_columns(result, unit):
                 self._restart(unit, self.grow)
-            case FlowState.FAILED if result.may_heal and result.error is not None:
+            case FlowState.FAILED if result.error is not None and _may_heal(result, result.error):
                 self._degrade(unit, result, result.error)
             case FlowState.FAILED:
                 self._fail(unit, total)
@@ -421,6 +422,11 @@ class Supervisor:
         flow = self.graph.flow(step.flow)
         assert flow is not None
         return flow
+
+
+def _may_heal(result: FlowResult, error: SluiceError) -> bool:
+    """Whether a later start may succeed; a refused login is mended outside, and no other flow ends for it either."""
+    return result.may_heal or error.condition in REFUSED_LOGINS
 
 
 def _has_new_columns(result: FlowResult, unit: Unit) -> bool:

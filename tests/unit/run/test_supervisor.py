@@ -332,6 +332,20 @@ def test_a_failure_that_may_heal_degrades_one_flow_only(world: World) -> None:
     assert [flow.health for flow in supervisor.flows] == [FlowHealth.IDLE, FlowHealth.IDLE]
 
 
+def test_a_refused_login_degrades_every_flow(world: World) -> None:
+    """A password that is wrong for a while ends no flow, whether it is streaming or runs once."""
+
+    def fails(step: RunFlow | RefreshView) -> FlowResult:
+        error = OperationError("DATABASE_LOGIN_REFUSED", connection="bank", address="db", cause="no", role="r")
+        return replace(failed(step, may_heal=False), error=error)
+
+    steps = [world.flow("changes", fails, completed), world.flow("snapshot", fails, completed, once=True)]
+    supervisor = world.supervise(*steps)
+    states = {flow.dataset.table: (flow.health, flow.failures) for flow in supervisor.flows}
+    assert states == {"changes": (FlowHealth.IDLE, 0), "snapshot": (FlowHealth.DONE, 0)}
+    assert sorted(table for table, _ in world.ran) == ["changes", "changes", "snapshot", "snapshot"]
+
+
 def test_a_failure_after_rows_is_the_first_one(world: World) -> None:
     """A flow that runs until its connection drops restarts as soon each time; one that writes nothing waits longer."""
 
