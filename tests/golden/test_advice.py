@@ -21,7 +21,7 @@ from framework import pipelines as dp
 from framework.cli.main import cli
 from framework.declare import ingestion, pipeline_spec
 from framework.foundation.conditions import CONDITIONS
-from framework.sources.cloud_files import options as cloud_files
+from framework.sources.cloud_files import option_names as cloud_files
 from framework.sources.databases.postgres import changes_source, snapshot_source
 from tests.support.commands import every_command
 
@@ -43,7 +43,7 @@ ARGUMENTS = {name for each in dp.__all__ for name in inspect.signature(getattr(d
 }
 SPEC_KEYS = set(pipeline_spec._KNOWN)
 SOURCE_OPTIONS = {
-    *(f"cloudFiles.{each}" for each in cloud_files._OPTIONS), *snapshot_source.OPTIONS, *changes_source.OPTIONS,
+    *(f"cloudFiles.{each}" for each in cloud_files.OPTIONS), *snapshot_source.OPTIONS, *changes_source.OPTIONS,
     "ignoreMissingFiles", "rescuedDataColumn",
 }  # fmt: skip
 FILES = {"pipeline.yml", "databricks.yml", "connections.yml", "variable-overrides.json", "storage.json"}
