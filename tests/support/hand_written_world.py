@@ -20,6 +20,7 @@ from framework.run.tables.table_record import StorageLayout, TableRecord, write_
 from framework.run.tables.table_store import TableStore
 from framework.testing.manual_clock import ManualClock
 from tests.support.fake_pipeline import name
+from tests.support.no_catalogs import NoCatalogs
 
 TABLE = DatasetKind.STREAMING_TABLE
 DELETE = {"commitInfo": {"operation": "DELETE", "operationMetrics": {}}}
@@ -42,7 +43,7 @@ class HandWrittenWorld:
         self.folder = folder
         self.clock = ManualClock()
         self.storage = LocalStorage(str(folder / "storage"))
-        self.store = TableStore(pipeline="shop", spark=cast("Any", None), storage=self.storage)
+        self.store = TableStore(pipeline="shop", spark=cast("Any", NoCatalogs()), storage=self.storage)
         self.graph = DataflowGraph(
             pipeline="shop",
             datasets=tuple(GraphDataset(spec=DatasetSpec(name=name(each), kind=TABLE), kind=TABLE) for each in names),

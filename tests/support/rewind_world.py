@@ -19,6 +19,7 @@ from framework.recovery.rewind.tables import StoredTable
 from framework.run.tables.table_store import OWNER_PROPERTY, TableStore
 from framework.testing.manual_clock import START, ManualClock
 from tests.support.fake_pipeline import name
+from tests.support.no_catalogs import NoCatalogs
 
 TABLE = DatasetKind.STREAMING_TABLE
 START_MS = int(START.timestamp() * 1000)
@@ -30,7 +31,7 @@ class World:
     def __init__(self, folder: Path, *tables: str, cdc: bool = False) -> None:
         self.clock = ManualClock()
         self.storage = LocalStorage(str(folder))
-        self.store = TableStore(pipeline="shop", spark=cast("Any", None), storage=self.storage)
+        self.store = TableStore(pipeline="shop", spark=cast("Any", NoCatalogs()), storage=self.storage)
         target = cast("CdcTarget", object()) if cdc else None
         self.graph = DataflowGraph(
             pipeline="shop",

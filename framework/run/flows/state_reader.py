@@ -28,6 +28,7 @@ from framework.run.flows.former_flows import former_flows, has_unknown_refresh, 
 from framework.run.flows.generation_numbers import is_older_than_restart, is_older_than_rewind, latest_number
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.source_places import misplaced_in_checkpoint, misplaced_source
+from framework.run.tables.catalog_entries import foreign_entry
 from framework.run.tables.left_columns import left_columns
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.marked_tables import older_copy
@@ -116,10 +117,11 @@ class StateReader:
         computed_from = None
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
             computed_from = view_fingerprint(self.storage, self.store.path(dataset.spec))
+        foreign = foreign_entry(self.store.spark, dataset.spec, self.store.path(dataset.spec))
         return TableState(
             exists=stored is not None,
-            path=self.store.path(dataset.spec),
-            other_owner=stored.other_owner if stored is not None else None,
+            path=foreign.location if foreign is not None else self.store.path(dataset.spec),
+            other_owner=found.other_owner if (found := foreign or stored) is not None else None,
             elsewhere=stored.elsewhere if stored is not None else "",
             other_storage=stored.other_storage if stored is not None else "",
             kind=stored.kind if stored is not None else None,

@@ -19,8 +19,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from framework.checkpoints.generations import dataset_folder
 from framework.foundation.errors import OperationError, UserError
@@ -126,7 +130,10 @@ class LeftTables:
     def _delete(self, table: LeftTable) -> None:
         storage, layout = self.store.storage, self.store.layout
         if table.path:
-            unregister(self.store.spark, table.name, table.path)
+            # A catalog that does not answer must not block updates. The entry is then left, with a location where
+            # nothing is: it holds no rows, and a dataset that is declared again with that name has it.
+            with suppress(PySparkException, Py4JError):
+                unregister(self.store.spark, table.name, table.path)
         storage.delete_tree(layout.record(table.name))
         storage.delete_tree(layout.auxiliary(table.name))
         failpoint("prune.before_table")
