@@ -23,6 +23,7 @@ from framework.foundation.clock import Clock
 from framework.foundation.conditions.run import RESOLVED_AGAIN
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
+from framework.foundation.resource_faults import RESOURCE_CONDITIONS
 from framework.foundation.storage_port import Storage
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.plan.steps import AvailableNow, Continuous, RefreshView, RunFlow
@@ -309,7 +310,7 @@ class Supervisor:
                 self._replace(unit, unit.successor)
             case FlowState.FAILED if self.grow is not None and _has_new_columns(result, unit):
                 self._restart(unit, self.grow)
-            case FlowState.FAILED if result.may_heal and result.error is not None:
+            case FlowState.FAILED if result.error is not None and _may_go_on(result, result.error):
                 self._degrade(unit, result, result.error)
             case FlowState.FAILED:
                 self._fail(unit, total)
@@ -428,6 +429,11 @@ class Supervisor:
 def _has_new_columns(result: FlowResult, unit: Unit) -> bool:
     is_stopped = result.error is not None and result.error.condition in RESOLVED_AGAIN
     return is_stopped and unit.restarts < _MOST_RESTARTS
+
+
+def _may_go_on(result: FlowResult, error: SluiceError) -> bool:
+    """Whether a later run of the flow may succeed: someone may free a full disk while the update runs."""
+    return result.may_heal or error.condition in RESOURCE_CONDITIONS
 
 
 def _not_set_up(step: RunFlow | RefreshView, error: SluiceError) -> FlowResult:
