@@ -442,7 +442,18 @@ def _columns(schema: dict[str, Any], prefix: str = "") -> list[str]:
     found = []
     for field in schema.get("fields", ()):
         path = f"{prefix}{field['name']}"
-        found.append(path)
-        if isinstance(field["type"], dict) and field["type"].get("type") == "struct":
-            found += _columns(field["type"], f"{path}.")
+        found += [path, *_below(field["type"], path)]
     return found
+
+
+def _below(data_type: Any, path: str) -> list[str]:
+    """Return the fields of a column's type by their path, which names the parts of arrays and maps as Delta does."""
+    match data_type:
+        case {"type": "struct"}:
+            return _columns(data_type, f"{path}.")
+        case {"type": "array", "elementType": element}:
+            return _below(element, f"{path}.element")
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return [*_below(key, f"{path}.key"), *_below(value, f"{path}.value")]
+        case _:
+            return []

@@ -260,7 +260,7 @@ def _offsets(start: SourceStart) -> str:
     try:
         found = json.loads(start.value or "")
         valid = bool(found) and all(isinstance(each, int) for topic in found.values() for each in topic.values())
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         valid = False
     if not valid:
         raise UserError("START_INVALID", start=start.text)

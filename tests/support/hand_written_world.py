@@ -81,7 +81,7 @@ class HandWrittenWorld:
         files = {"metadata": '{"id":"q"}', "offsets/0": f"v1\n{{}}\n{offset}", "commits/0": "v1\n{}"}
         if flow == "removed":
             info = {"operatorInfo": {"operatorName": "dedupe"}, "stateStoreInfo": [{"numPartitions": 1}]}
-            files |= {"state/0/_metadata/metadata": f"v1\n{json.dumps(info)}", "state/0/0/1.delta": ""}
+            files |= {"state/0/_metadata/metadata": f"v1\n{json.dumps(info)}", "state/0/0/1.delta": "x"}
         for file, text in files.items():
             self.storage.write_text(str(self.path(flow) / file), text)
 

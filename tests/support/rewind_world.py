@@ -88,6 +88,8 @@ class World:
         ]
         text = "\n".join(["v1", "{}", *(offsets or ['{"logOffset":1}'])])
         self.storage.write_text(f"{path}/offsets/{number}", text)
+        if not offsets:
+            self.storage.write_text(f"{path}/sources/0/1.compact", "v1")
         version = self.commit(table, taken(f"{table} {generation}", number), ADDED)
         self.storage.write_text(f"{path}/commits/{number}", "v1\n{}")
         return version

@@ -72,7 +72,7 @@ CONDITIONS: dict[str, Condition] = {
     "CLOUD_FILES_NAME_UNREADABLE": Condition(
         "The folder {path} contains a name that is not UTF-8: {name}.", "Rename the file or the folder."
     ),
-    "CLOUD_FILES_POSITION_LOST": Condition(
+    "CLOUD_FILES_LIST_TOO_SHORT": Condition(
         "The list of files in {path} ends at {last}, but the checkpoint needs {wanted}.",
         "Restore the checkpoint, or reset it: sluice run --reset-checkpoint FLOW.",
     ),

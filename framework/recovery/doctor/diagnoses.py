@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from framework.foundation.conditions.recovery import SOURCES_CHANGED
+from framework.foundation.resource_faults import RESOURCE_CONDITIONS
 from framework.recovery.doctor.delta_diagnoses import DELTA_DIAGNOSES
 from framework.recovery.doctor.diagnosis import Diagnosis, Fault, Way
 
@@ -357,6 +358,7 @@ DIAGNOSES = (
         faults=(
             Fault(condition="SPARK_LOST"),
             Fault(condition="EVENT_LOG_NOT_WRITABLE"),
+            *(Fault(condition=each) for each in sorted(RESOURCE_CONDITIONS)),
             Fault(condition="CANNOT_WRITE_STATE_STORE", sqlstate="58030"),
             Fault(condition="DATABASE_SLOTS_EXHAUSTED"),
             Fault(condition="DATABASE_SENDERS_EXHAUSTED"),
@@ -366,7 +368,7 @@ DIAGNOSES = (
             r"Python worker (?:failed|exited)", r"EOFException(?=: null|[^:]|$)", r"Broken pipe",
             r"Disk quota exceeded",
         ),
-        ways=(Way.FREE_RESOURCES, Way.RUN_AGAIN),
+        ways=(Way.FREE_RESOURCES, Way.FOLLOW, Way.RUN_AGAIN),
     ),
     Diagnosis(
         name="CONFLICTING_WRITER",

@@ -27,7 +27,6 @@ from framework.record.events import Event, EventType
 from framework.record.log import EVENTS_FOLDER
 from framework.record.reader import read_events
 from framework.recovery.doctor.case import Case, UndoneCommits
-from framework.recovery.doctor.damage import inspect_checkpoint
 from framework.recovery.doctor.diagnoses import (
     CHECKPOINT_DAMAGED,
     HELD,
@@ -37,6 +36,7 @@ from framework.recovery.doctor.diagnoses import (
     sqlstate_of,
 )
 from framework.recovery.doctor.diagnosis import Diagnosis
+from framework.recovery.doctor.disk import disk_fault
 from framework.recovery.doctor.failures import Failure, parse_error, read_failures, read_update_failure
 from framework.recovery.doctor.pace import pace_of
 from framework.recovery.doctor.slots import read_gateways, slot_evidence
@@ -132,7 +132,10 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
     chosen = _chosen(graph, flows)
     examiner = _Examiner.of(graph, store, clock)
     found = [finding for flow in chosen if (finding := examiner.examine(flow)) is not None]
-    if not flows and not found:
+    full = None if flows else disk_fault(store.storage)
+    if full is not None:
+        found.insert(0, of_update_fault(full, store.storage))
+    elif not flows and not found:
         found += examiner.update()
     found = [*_each_source_once(graph, found)]
     names = {str(flow.spec.name) for flow in chosen}
@@ -217,8 +220,7 @@ class _Examiner:
         case = Case(
             graph=self.graph, dataset=dataset, flow=flow, states=self.states, state=self.state.flow(flow.spec.name)
         )
-        if case.checkpoint is not None and flow.streaming:
-            case = replace(case, damages=inspect_checkpoint(self.store.storage, case.checkpoint))
+        case = replace(case, damages=case.state.damages)
         failure = self._failure(case)
         seen = self._seen(case, failure)
         if seen is None:
@@ -254,8 +256,6 @@ class _Examiner:
     def _seen(self, case: Case, failure: Failure | None) -> _Seen | None:
         """Return what is wrong with a flow: the certain first, then what was reported, then what is missing."""
         name = case.flow.spec.name
-        if case.damages:
-            return _Seen(condition=case.damages[0].condition, cause=case.damages[0].problem)
         if name in self.errors:
             return _seen_error(self.errors[name])
         gateway = self.gateways.get(name)
@@ -314,10 +314,16 @@ def unplannable(errors: Sequence[SluiceError], storage: Storage) -> Examination:
         errors: why.
         storage: the pipeline's storage, with the event log.
     """
-    return Examination(flows=0, findings=tuple(_unplanned(error, storage) for error in errors))
+    return Examination(flows=0, findings=tuple(of_update_fault(error, storage) for error in errors))
 
 
-def _unplanned(error: SluiceError, storage: Storage) -> Finding:
+def of_update_fault(error: SluiceError, storage: Storage) -> Finding:
+    """Return the finding of a fault outside of the flows, with what the event log says about it.
+
+    Args:
+        error: the fault.
+        storage: the pipeline's storage, with the event log.
+    """
     failure = read_update_failure(storage)
     seen = parse_error(error.render())
     if failure is not None and failure.condition == seen.condition:
@@ -367,7 +373,7 @@ def _seen_error(error: SluiceError) -> _Seen:
 
 def _diagnosis(case: Case) -> Diagnosis:
     """Return the diagnosis of a fault; a state that is missing is damage only if the flow ever had one."""
-    if case.damages:
+    if case.condition in {damage.condition for damage in case.damages}:
         return CHECKPOINT_DAMAGED
     had_state = case.state_rows() is not None
     if case.condition == _NO_STATE and not had_state:

@@ -85,9 +85,11 @@ def open_batch(case: Case) -> Amount:
     """Return the rows that batches wrote to the target which the checkpoint does not have as committed."""
     if not case.has_open_batch:
         return NONE
+    batches = "the batch that was written and not committed"
     if case.state.deleted:
-        return unknown("rows of batches that the table has and the checkpoint has not")
-    return unknown("rows of the batch that was written and not committed")
+        batches = "batches that the table has and the checkpoint has not"
+    rows = case.rows_of_open_batches()
+    return unknown(f"rows of {batches}") if rows is None else Amount(rows=rows, note=f"including those of {batches}")
 
 
 def _partly_read(case: Case) -> Amount:
@@ -95,7 +97,16 @@ def _partly_read(case: Case) -> Amount:
     assert case.progress is not None
     offsets = [json.loads(offset) for offset in case.progress.sources if offset.startswith('{"')]
     begun = [offset for offset in offsets if int(offset.get("index", -1)) >= 0 and "reservoirVersion" in offset]
-    return unknown(f"the rows of {counted(len(begun), 'commit')} that were read in part") if begun else NONE
+    if not begun:
+        return NONE
+    note = f"the rows of {counted(len(begun), 'commit')} that were read in part"
+    sources = case.states.stream_sources(case.flow) or ()
+    if len(begun) != 1 or len(sources) != 1 or begun[0].get("isStartingVersion"):
+        return unknown(note)
+    version = int(begun[0]["reservoirVersion"])
+    commit = committed_rows(case.states.storage, str(sources[0].location), version).get(version)
+    rows = None if commit is None else commit.added
+    return unknown(note) if rows is None else Amount(rows=rows, at_most=True, note=note)
 
 
 def _open_state(case: Case) -> Amount:

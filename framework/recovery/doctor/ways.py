@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from framework.cdc.model.columns import quote
@@ -74,9 +74,17 @@ class WayOut:
 
 
 def ways_out(case: Case, diagnosis: Diagnosis) -> tuple[WayOut, ...]:
-    """Return the ways out that a diagnosis has for a flow, best first."""
+    """Return the ways out that a diagnosis has for a flow, best first: see `rank`."""
     found = (_WAYS[way](case) for way in diagnosis.ways)
-    return tuple(way for way in found if way is not None)
+    return rank([way for way in found if way is not None])
+
+
+def rank(ways: Sequence[WayOut]) -> tuple[WayOut, ...]:
+    """Return ways out in order: exact ones, then those that repeat rows, then those that lose some.
+
+    Of the same kind, an unknown number comes after a known one; else the order of the diagnosis stays.
+    """
+    return tuple(sorted(ways, key=lambda way: way.cost.severity))
 
 
 def person_ways(remedy: str) -> tuple[WayOut, ...]:

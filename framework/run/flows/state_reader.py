@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from framework.checkpoints.damage import inspect_checkpoint
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
@@ -28,6 +29,7 @@ from framework.run.flows.former_flows import former_flows, has_unknown_refresh, 
 from framework.run.flows.generation_numbers import is_older_than_restart, is_older_than_rewind, latest_number
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.source_places import misplaced_in_checkpoint, misplaced_source
+from framework.run.flows.trusted_positions import trusted_progress
 from framework.run.tables.catalog_entries import foreign_entry
 from framework.run.tables.left_columns import left_columns
 from framework.run.tables.left_tables import LeftTables
@@ -183,6 +185,8 @@ class StateReader:
         progress = self._progress(flow, checkpoint)
         was_stream = progress.query_id is not None
         is_stream = flow.streaming and not flow.spec.from_snapshots
+        damages = inspect_checkpoint(self.storage, checkpoint) if is_stream and not is_over else ()
+        trusted = trusted_progress(self.storage, checkpoint, damages, current.query) if damages else progress
         changed = was_stream if not is_stream else current.completed and not was_stream
         appends, in_target = dataset.cdc is None, batches_in(self.storage, path)
         kept = last_kept(manifest, appends=appends, storage=self.storage)
@@ -195,8 +199,9 @@ class StateReader:
             has_kept=kept is not None,
             repeats=appends and kept is not None and bool(written_since(self.storage, manifest, kept, in_target)),
             query=query,
+            damages=damages,
             gaps=() if query is None else self.gaps(flow, checkpoint),
-            resume=() if query is None else self.resume(flow, checkpoint),
+            resume=() if query is None or trusted is None else self.resume(flow, checkpoint, trusted),
             former=former,
             changed_kind=changed and not is_over,
             deleted=(is_stream or flow.spec.from_snapshots) and not is_over

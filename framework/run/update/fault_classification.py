@@ -20,6 +20,7 @@ from framework.foundation.errors import OperationError, SluiceError, remote_erro
 from framework.foundation.java_causes import python_of_tasks, session_fault, with_last_cause
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
+from framework.foundation.resource_faults import RESOURCE_CONDITIONS, resource_condition
 from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.calls import first_words
 from framework.run.flows.expectations import VIOLATION_MARK
@@ -55,6 +56,9 @@ _OF_PYTHONS_PACKAGES = re.compile(
 
 _READ_FAILED = "FAILED_READ_FILE"
 _FILE_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
+_NO_STATE = "CANNOT_LOAD_STATE_STORE"
+"""Its parts say which file can't be read; if one can't be for now, `can_heal` knows."""
+
 _MOST_CAUSES = 20
 _CALL_FAILED = "An error occurred while calling "
 
@@ -70,7 +74,7 @@ _CAN_HEAL = re.compile(
     r"|Python worker failed to connect back|Python worker exited unexpectedly"
     # The process of a source's reader was killed: the JVM reads to the end of its socket, or can't write to it.
     r"|EOFException(?=: null|[^:]|$)|Broken pipe"
-    r"|No space left on device|Stale file handle|503 Service|429 Too Many|SlowDown"
+    r"|Stale file handle|503 Service|429 Too Many|SlowDown"
 )
 
 
@@ -94,11 +98,9 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
         return error if isinstance(error, SluiceError) else OperationError("SPARK_LOST", location=location)
     user_line = innermost_user_line(error.__traceback__)
     text = "\n".join(_texts(error))
-    violation = _VIOLATION.search(text)
-    if violation is not None:
-        return OperationError(
-            "EXPECTATION_VIOLATION", location=location, flow=flow, expectation=violation["name"], row=violation["row"]
-        )
+    told = _violation(text, flow, location) or _resource_fault(text, flow, location)
+    if told is not None:
+        return told
     if user_line is not None and not isinstance(error, PySparkException | Py4JError):
         return OperationError("PYTHON_EXCEPTION", location=user_line, flow=flow, error=exception_text(error))
     remote = remote_error(text)
@@ -149,6 +151,7 @@ def break_fault(error: BaseException) -> BreakFault | None:
     text = "\n".join(_texts(error))
     for found, words in reversed(_CONDITION.findall(text)):
         condition = SOURCE_FILES_GONE if found == _FILE_GONE else found
+        condition = _NO_STATE if condition.startswith(f"{_NO_STATE}.") else condition
         if condition in BREAKS:
             return BreakFault(condition=condition, words=one_line(_SQLSTATE.sub("", words)))
     counted = _SOURCES_CHANGED.search(text)
@@ -160,8 +163,36 @@ def break_fault(error: BaseException) -> BreakFault | None:
     )
 
 
+def _violation(text: str, flow: QualifiedName, location: SourceLocation | None) -> OperationError | None:
+    found = _VIOLATION.search(text)
+    if found is None:
+        return None
+    fields = {"flow": flow, "expectation": found["name"], "row": found["row"]}
+    return OperationError("EXPECTATION_VIOLATION", location=location, **fields)
+
+
+def _resource_fault(text: str, flow: QualifiedName, location: SourceLocation | None) -> OperationError | None:
+    condition = resource_condition(text)
+    if condition is None:
+        return None
+    # The last line has the first cause.
+    lines = [line for line in text.splitlines() if resource_condition(line) == condition]
+    return OperationError(
+        condition, location=location, place=f"A file of flow {flow}", problem=one_line(lines[-1].strip())
+    )
+
+
+def is_resource_fault(error: BaseException) -> bool:
+    """Whether the machine has run out of something that a retry does not bring back, such as disk space."""
+    if isinstance(error, SluiceError):
+        return error.condition in RESOURCE_CONDITIONS
+    return resource_condition("\n".join(_texts(error))) is not None
+
+
 def can_heal(error: BaseException) -> bool:
     """Whether a retry may succeed without any other change."""
+    if is_resource_fault(error):
+        return False
     if isinstance(error, SluiceError):
         return error.condition in RETRYABLE or error.condition == FILES_GONE
     if is_spark_lost(error):

@@ -23,7 +23,13 @@ from framework.run.flows.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import StoppedError
 from framework.run.flows.view_refresh import ViewRefresher
-from framework.run.update.fault_classification import break_fault, can_heal, flow_fault, is_spark_lost
+from framework.run.update.fault_classification import (
+    break_fault,
+    can_heal,
+    flow_fault,
+    is_resource_fault,
+    is_spark_lost,
+)
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
@@ -153,10 +159,12 @@ class FlowAttempts:
 
     def _break(self, step: RunFlow | RefreshView, error: BaseException) -> SluiceError | None:
         """Return the error of a checkpoint that the flow can't continue from, with the ways out; None if it can."""
-        found = break_fault(error)
-        if found is None or isinstance(step, RefreshView):
+        if isinstance(step, RefreshView) or is_resource_fault(error):
             return None
         dataset, flow = self._dataset(step), self._flow(step)
+        found = break_fault(error)
+        if found is None:
+            return self._damage(step, error)
         if found.condition == SOURCE_FILES_GONE and not self._names_source(flow, found.words):
             return None
         # A rebuild has a checkpoint of its own, and the table keeps the current one.
@@ -168,6 +176,14 @@ class FlowAttempts:
             condition=found.condition, problem=problem, ways=ways_out(found.condition, dataset, flow, state)
         )
         return breakage_error(self.graph, step.flow, broken)
+
+    def _damage(self, step: RunFlow, error: BaseException) -> SluiceError | None:
+        """Return the error of a checkpoint whose files have been damaged since the plan; None if they are sound."""
+        if isinstance(error, SluiceError) or step.rebuild is not None:
+            return None
+        state = self.state.flow_state(self._flow(step))
+        foretold = foretell(self._dataset(step), self._flow(step), state) if state.damages else None
+        return None if foretold is None else breakage_error(self.graph, step.flow, foretold)
 
     def _names_source(self, flow: GraphFlow, text: str) -> bool:
         """Whether a text names a file in the folder of a Delta table that a flow reads as a stream."""

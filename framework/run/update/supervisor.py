@@ -24,6 +24,7 @@ from framework.foundation.conditions.databases import REFUSED_LOGINS
 from framework.foundation.conditions.run import RESOLVED_AGAIN
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
+from framework.foundation.resource_faults import RESOURCE_CONDITIONS
 from framework.foundation.storage_port import Storage
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.plan.steps import AvailableNow, Continuous, RefreshView, RunFlow
@@ -425,8 +426,8 @@ class Supervisor:
 
 
 def _may_heal(result: FlowResult, error: SluiceError) -> bool:
-    """Whether a later start may succeed; a refused login is mended outside, and no other flow ends for it either."""
-    return result.may_heal or error.condition in REFUSED_LOGINS
+    """Whether a later start may succeed: a refused login and a full disk are mended while the update runs."""
+    return result.may_heal or error.condition in REFUSED_LOGINS | RESOURCE_CONDITIONS
 
 
 def _has_new_columns(result: FlowResult, unit: Unit) -> bool:

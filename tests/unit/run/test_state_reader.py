@@ -62,6 +62,7 @@ def test_a_roll_back_repeats_rows_once_the_next_generation_has_put_some_into_the
     assert (stored(world).has_kept, stored(world).repeats) == (True, False)
     path = world.generations.path(name("t"), name("t"), 2)
     world.storage.write_text(f"{path}/offsets/0", 'v1\n{}\n{"logOffset":1}')
+    world.storage.write_text(f"{path}/sources/0/1.compact", "v1")
     assert (stored(world).has_kept, stored(world).repeats) == (True, False)
     world.batch("t", 0, generation=2)
     assert (stored(world).has_kept, stored(world).repeats) == (True, True)
@@ -115,6 +116,7 @@ def test_a_table_has_rows_of_flows_that_no_longer_write_to_it(tmp_path: Path) ->
     world.generations.begin(name("t"), name("t"), reason="")
     path = world.generations.path(name("t"), name("t"), 2)
     world.storage.write_text(f"{path}/offsets/0", 'v1\n{"batchTimestampMs":120000}\n{"logOffset":1}')
+    world.storage.write_text(f"{path}/sources/0/1.compact", "v1")
     assert former() == []
     planned("late", 0, minute=3)
     assert former() == ["late"]
