@@ -72,6 +72,7 @@ PLACES = {
     "sources/databases/postgres/table_checks.py": {Place.INGESTION},
     "sources/databases/": {Place.APPEND, Place.INGESTION},
     "sources/delta/": OF_USERS,
+    "sources/faults.py": FLOWS,
     "sources/starts.py": OF_USERS,
     "testing/": {Place.PYTHON},
     "views/": {Place.COMMAND},
@@ -80,6 +81,7 @@ LOOK_UP = {"diagnoses.py", "delta_diagnoses.py", "quarantining.py"}
 """They look conditions up, and raise none of those that they look up."""
 # Met in fewer places than their modules.
 ONLY_IN = {
+    "AUTOCDC_FEED_SEQUENCE": {Place.AUTO_CDC},
     "AUTOCDC_KEY_NOT_IN_SELECTED_SCHEMA": {Place.AUTO_CDC},  # flows from snapshots select all columns
     "AUTOCDC_MISSING_SEQUENCE_BY": {Place.AUTO_CDC},  # the order of snapshots is that of their versions
     "AUTOCDC_MICROBATCH_VALIDATION.NULL_SEQUENCE": {Place.AUTO_CDC},

@@ -153,6 +153,7 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
 def test_damage_is_foretold_by_the_plan_and_found_by_the_doctor(shop: Shop, file: str) -> None:
     """Both name the same flows with the same condition, each has a way out with a command, and no other is broken."""
     condition, damages = FORETOLD[file]
+    flows: set[str] = set()
     for damage in sorted(damages):
         flows = shop.restored().damage(file, damage)
         steps = [step for step in shop.pipeline.plan().steps if isinstance(step, RunFlow)]

@@ -20,7 +20,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DISK_QUOTA_EXCEEDED": Condition(
         "{place} cannot be written: the quota of the disk is used up ({problem}).",
-        "Delete files of the user that runs `sluice`, or raise the quota, then run again. Every flow continues at its "
+        "Delete files of the user that runs Sluice, or raise the quota, then run again. Every flow continues at its "
         "checkpoint.",
     ),
     "FILE_SYSTEM_READ_ONLY": Condition(
