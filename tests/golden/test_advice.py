@@ -44,7 +44,7 @@ ARGUMENTS = {name for each in dp.__all__ for name in inspect.signature(getattr(d
 SPEC_KEYS = set(pipeline_spec._KNOWN)
 SOURCE_OPTIONS = {
     *(f"cloudFiles.{each}" for each in cloud_files.OPTIONS), *snapshot_source.OPTIONS, *changes_source.OPTIONS,
-    "ignoreMissingFiles", "rescuedDataColumn", "skipRows",
+    "ignoreMissingFiles", "rescuedDataColumn", "skipRows", "multiLine",
 }  # fmt: skip
 FILES = {"pipeline.yml", "databricks.yml", "connections.yml", "variable-overrides.json", "storage.json"}
 OTHER_WORDS = {
@@ -54,8 +54,8 @@ OTHER_WORDS = {
         "sync", "tables", "user_name", "value", "variables", "warehouse_id", "include",
     },
     "Python, SQL and Spark": {
-        "_", "_commit_version", "coalesce", "earliest", "false", "true", "framework", "open_storage", "spark", "withWatermark",
-        "tableName", "encoding", "cloudFiles", "_rescued_data", "auto", "full", "resync", "ingest_database", "bookings",
+        "_", "_commit_version", "coalesce", "earliest", "false", "true", "framework", "open_storage", "spark",
+        "withWatermark", "tableName", "encoding", "cloudFiles", "_rescued_data", "auto", "full", "resync", "ingest_database", "bookings",
     },
     "libpq and connections.yml": {"sslmode", "sslrootcert", "uri"},
 }  # fmt: skip

@@ -61,7 +61,6 @@ PLACES = {
     "graph/": {Place.PYTHON, Place.SQL} | OF_USERS,
     "ingest/": {Place.INGESTION},
     "native/": {Place.DATABRICKS},
-    "pipeline.py": {Place.PYTHON},
     "plan/": FLOWS,
     "record/": FLOWS,
     "recovery/": {Place.COMMAND},
