@@ -183,7 +183,7 @@ def _roll_back(case: Case) -> WayOut | None:
     if kept is None or not case.has_checkpoint or not case.is_sound(kept):
         return None
     path, storage = case.path_of(kept), case.states.storage
-    state = replace(case.state, query=read_query(storage, path), gaps=case.states.gaps(case.flow, path))
+    state = replace(case.state, query=read_query(storage, path), gaps=case.states.gaps(case.flow, path), damages=())
     if foretell(case.dataset, case.flow, state) is not None:
         return None
     before, now = case.extent_of(case.flow, path, read_progress(storage, path)).read, case.extent().read
