@@ -35,7 +35,7 @@ def test_x(interpreting, tmp_path):
         res = []
         for step in range(3):
             try:
-                kw = {"full_refresh": ["append", "cdc"]} if step == 2 else {}
+                kw = {"full_refresh": ["append","cdc"], "refresh": ["chained","cdc2","files","view"]} if step == 2 else {}
                 r = world.pipeline(declare).run(**kw)
                 bad = {f.flow.table: str(f.error)[:300] for f in r.flows if f.error}
                 res.append(r.state.name + (" " + repr(bad) if bad else ""))
