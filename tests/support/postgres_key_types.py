@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 ROWS = 40
@@ -121,7 +121,7 @@ class KeyType:
     value: str
 
 
-def with_domains(types: dict[str, str], create: Callable[[str], object]) -> Iterator[KeyType]:
+def with_domains(types: Mapping[str, str], create: Callable[[str], object]) -> Iterator[KeyType]:
     """Yield each type bare and as a domain over a domain, whose domains are created."""
     for number, (kind, value) in enumerate(types.items()):
         bare, _, collation = kind.partition(" COLLATE ")
