@@ -187,11 +187,11 @@ def test_a_full_disk_ends_a_read_which_gives_the_same_rows_again(database: str, 
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022])
-def test_other_users_can_not_read_a_spool(monkeypatch: pytest.MonkeyPatch, mask: int) -> None:
+def test_other_users_can_not_read_a_spool(swap: pytest.MonkeyPatch, mask: int) -> None:
     """Whatever the umask: as `nobody`, if the test may become another user, and by the modes of the folders."""
     shared = Path(tempfile.mkdtemp())  # pytest's own folders are private
     shared.chmod(0o755)
-    monkeypatch.setattr(tempfile, "tempdir", str(shared))
+    swap.setattr(tempfile, "tempdir", str(shared))
     before = os.umask(mask)
     try:
         left = changes_source._spool_folder(None)

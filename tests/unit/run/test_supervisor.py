@@ -339,11 +339,19 @@ def test_a_refused_login_degrades_every_flow(world: World) -> None:
         error = OperationError("DATABASE_LOGIN_REFUSED", connection="bank", address="db", cause="no", role="r")
         return replace(failed(step, may_heal=False), error=error)
 
-    steps = [world.flow("changes", fails, completed), world.flow("snapshot", fails, completed, once=True)]
-    supervisor = world.supervise(*steps)
+    def passes_time(step: RunFlow | RefreshView) -> FlowResult:
+        world.clock.sleep(20)
+        return completed(step)
+
+    changes, snapshot = (
+        world.flow(name, fails, completed, once=name == "snapshot") for name in ("changes", "snapshot")
+    )
+    sound = world.flow("sound", passes_time, once=True)
+    supervisor = world.supervise(changes, *(replace(each, trigger=AvailableNow()) for each in (snapshot, sound)))
     states = {flow.dataset.table: (flow.health, flow.failures) for flow in supervisor.flows}
-    assert states == {"changes": (FlowHealth.IDLE, 0), "snapshot": (FlowHealth.DONE, 0)}
-    assert sorted(table for table, _ in world.ran) == ["changes", "changes", "snapshot", "snapshot"]
+    healthy = {"changes": (FlowHealth.IDLE, 0), "snapshot": (FlowHealth.DONE, 0), "sound": (FlowHealth.DONE, 0)}
+    assert states == healthy
+    assert [table for table, _ in world.ran] == ["changes", "snapshot", "sound", "changes", "snapshot"]
 
 
 def test_a_failure_after_rows_is_the_first_one(world: World) -> None:
