@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -93,8 +92,7 @@ def _own_tombstone(target: CdcTarget) -> Column:
     if target.is_authored:
         return column(DELETED)
     point = point_of(column(ORDER), target.order_type)
-    undone = is_undone(point, deleted=column(DELETED), floor=None, deletes_first=target.deletes_first)
-    survives = column(ORDER).isNotNull() & ~undone
+    survives = column(ORDER).isNotNull() & ~is_undone(point, deleted=column(DELETED), floor=None)
     return F.when(~survives, column(DELETED))
 
 
@@ -164,12 +162,11 @@ def _cleared(target: CdcTarget, *, by_deletes: bool, by_truncate: bool) -> dict[
     """Return the columns that undone events change; the latest truncate is in the column `_FLOOR`."""
     order, deleted = column(ORDER), column(DELETED) if by_deletes else None
     floor = column(_FLOOR) if by_truncate else None
-    undoing = partial(is_undone, deleted=deleted, floor=floor, deletes_first=target.deletes_first)
-    undone = undoing(point_of(order, target.order_type))
+    undone = is_undone(point_of(order, target.order_type), deleted=deleted, floor=floor)
     changes = {ORDER: F.when(~undone, order)}
     if target.is_authored:
         for value, author in zip(value_names(target), author_names(target), strict=True):
-            is_cleared = undoing(point_of(column(author), target.order_type))
+            is_cleared = is_undone(point_of(column(author), target.order_type), deleted=deleted, floor=floor)
             changes |= {name: F.when(~is_cleared, column(name)) for name in (value, author)}
     return changes
 

@@ -6,11 +6,9 @@ import click
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
-from framework.cli.verbosity import verbose_option
 
 
 @click.group("backups")
-@verbose_option
 def command() -> None:
     """List and drop copies of tables from before a full refresh.
 

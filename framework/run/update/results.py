@@ -96,7 +96,6 @@ class UpdateResult(Displayed):
 
     Args:
         graph: the graph of the update, for its diagram.
-        refused: why tables could not be read anew, which the next update tries again; each reason once.
     """
 
     update_id: str
@@ -104,7 +103,6 @@ class UpdateResult(Displayed):
     flows: tuple[FlowResult, ...]
     duration_seconds: float
     graph: DataflowGraph | None = field(default=None, compare=False)
-    refused: tuple[SluiceError, ...] = ()
 
     @property
     def is_idle(self) -> bool:

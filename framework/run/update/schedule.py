@@ -147,8 +147,7 @@ def _after(step: Work) -> Iterator[QualifiedName]:
 def _skipped(step: SkipStep, flow: QualifiedName, error: SluiceError | None) -> FlowResult:
     if error is not None:
         return FlowResult(flow=flow, dataset=step.dataset, state=FlowState.FAILED, reason=NOT_SET_UP, error=error)
-    waits = FlowState.SKIPPED if step.waits_for else FlowState.IDLE
-    state = FlowState.EXCLUDED if step.excluded else waits
+    state = FlowState.EXCLUDED if step.excluded else FlowState.IDLE
     return FlowResult(flow=flow, dataset=step.dataset, state=state, reason=step.reason)
 
 
