@@ -18,8 +18,8 @@ from bench.results import render_line, save_measures
 from framework.foundation.storage import LocalStorage
 from framework.session.spark_session import start_session, stop_session
 from framework.sources.cloud_files.file_log import FileLog
+from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, list_new
-from framework.sources.cloud_files.options import parse_options
 
 KNOWN = 1_000_000
 _FEW, _MANY_REAL, _NEW = 2_000, 100_000, 10

@@ -8,18 +8,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Self, Unpack
 
-from pyspark.errors import AnalysisException
-
 from framework.declare.loader import check_libraries
 from framework.declare.pipeline_spec import PipelineSpec, default_storage, load_spec
 from framework.declare.specs import DatasetSpec, IngestedGateway, IngestionSpec
 from framework.diagrams.notebook import graph_html
 from framework.diagrams.preview import Preview
 from framework.foundation.clock import SystemClock
-from framework.foundation.errors import OperationError, UserError
+from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage, is_local, open_storage
-from framework.graph.calls import first_words
 from framework.graph.graph import DataflowGraph
 from framework.plan.planner import make_plan
 from framework.plan.request import RequestOptions, UpdateRequest
@@ -223,7 +220,7 @@ class Pipeline:
         Raises:
             UserError: FLOW_NOT_FOUND; a start that is invalid, or that its source does not have.
         """
-        return StateReader(graph=self.graph, store=self._store).starts_of(flow, starts) if starts else None
+        return StateReader(graph=self.graph, store=self._store).starts.of(flow, starts) if starts else None
 
     def plan(self, **request: Unpack[RequestOptions]) -> Plan:
         """Return the steps of an update with the same arguments; nothing is written."""
@@ -293,6 +290,7 @@ class Pipeline:
         Raises:
             GraphErrors: errors of the definitions.
             UserError: PRUNE_NOTHING_DECLARED, PRUNE_LIBRARY_EMPTY: code may be missing.
+            OperationError: PRUNE_SOURCES_UNREAD: tables may be missing.
         """
         return self._left().find()
 
@@ -311,7 +309,7 @@ class Pipeline:
         Raises:
             GraphErrors: errors of the definitions; nothing was dropped.
             UserError: PRUNE_NOTHING_DECLARED, PRUNE_LIBRARY_EMPTY; nothing was dropped.
-            OperationError: an update is running; TABLE_NOT_OWNED.
+            OperationError: PRUNE_SOURCES_UNREAD, nothing was dropped; an update is running; TABLE_NOT_OWNED.
         """
         return prune_tables(self.storage, self.name, self._left, tables)
 
@@ -320,9 +318,7 @@ class Pipeline:
         check_libraries(self._spec)
         self._loaded = self._graph = None
         self._session.renew()
-        if not self.graph.datasets:
-            raise UserError("PRUNE_NOTHING_DECLARED", pipeline=self.name)
-        return LeftTables(graph=self.graph, store=self._store)
+        return LeftTables.of(self.graph, self._store)
 
     def table(self, name: str) -> DataFrame:
         """Return the current rows of one of the pipeline's tables.
@@ -343,15 +339,11 @@ class Pipeline:
         Raises:
             UserError: TABLE_OR_VIEW_NOT_FOUND, UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND, or QUERY_INVALID.
         """
-        update = self._update(UpdateRequest(), ())
-        try:
-            more = {"event_log": self.events}
-            if "quarantine_log" in query.lower():  # the states of its rows take Spark jobs, which no query may start
-                kept = self.quarantine.rows()
-                more["quarantine_log"] = lambda: kept
-            return update.queries.sql(query, more)
-        except AnalysisException as error:
-            raise UserError("QUERY_INVALID", cause=first_words(error)) from error
+        more = {"event_log": self.events}
+        if "quarantine_log" in query.lower():  # the states of its rows take Spark jobs, which no query may start
+            kept = self.quarantine.rows()
+            more["quarantine_log"] = lambda: kept
+        return self._declared.sql(query, self._store, more)
 
     def reconcile(self, first: str, second: str, **options: Unpack[ComparisonOptions]) -> Comparison:
         """Compare two tables row by row; each is read at most twice.
@@ -426,10 +418,16 @@ class Pipeline:
         return TableStore(pipeline=self.name, spark=self.spark, storage=self.storage)
 
     @property
-    def _definitions(self) -> Definitions:
-        if self._loaded is None:
-            self._loaded = Definitions.load(self._spec, self._modules, self._store)
+    def _declared(self) -> Definitions:
+        if self._loaded is None or self._loaded.failure is not None:  # the code may be corrected between two calls
+            self._loaded = Definitions.load(self._spec, self._modules, self.spark)
         return self._loaded
+
+    @property
+    def _definitions(self) -> Definitions:
+        declared = self._declared
+        declared.check(self._store)
+        return declared
 
     def _update(self, request: UpdateRequest, observers: Sequence[Observer], stop: StopSignal | None = None) -> Update:
         # Resolved for each update, because the tables of the storage or of a source database may have changed.
@@ -445,6 +443,6 @@ class Pipeline:
         return QualifiedName.parse(name, catalog=self._spec.catalog, schema=self._spec.schema)
 
     def _table(self, name: str) -> DatasetSpec:
-        table = self._definitions.table(self._complete(name), graph=lambda: self.graph)
+        table = self._declared.table(self._complete(name), self._store, graph=lambda: self.graph)
         self._store.check_readable(table)
         return table

@@ -153,7 +153,8 @@ def _void(target: CdcTarget) -> Column:
     """Return whether a newer row of the key, or a delete, makes an upsert void, so that it need not be applied."""
     ours, theirs = _points(target)
     other = column(_EVENT, of=_RIGHT).getField(OPERATION)
-    is_void = ((other == F.lit(UPSERT)) & (ours < theirs)) | ((other == F.lit(DELETE)) & (ours <= theirs))
+    is_deleted = ours < theirs if target.deletes_first else ours <= theirs
+    is_void = ((other == F.lit(UPSERT)) & (ours < theirs)) | ((other == F.lit(DELETE)) & is_deleted)
     return (column(OPERATION, of=_LEFT) == F.lit(UPSERT)) & is_void
 
 

@@ -10,7 +10,7 @@ is written when a generation begins, when a run of the flow ends, and once a min
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from framework.checkpoints.generations import flow_folder
 from framework.foundation.names import QualifiedName
@@ -31,6 +31,8 @@ class TableMark:
         created: when the table was created, in epoch milliseconds; 0 for a sink, and in a file of an earlier version.
         auxiliary: the newest version of the auxiliary table; None if there is none, or in a file of an earlier version.
         quarantine: that of the quarantine, if it has rows of the flow.
+        commits: what tells the commits of these three versions from others of the same number, as far as they are
+            known; () in a file of an earlier version.
     """
 
     generation: int
@@ -39,6 +41,7 @@ class TableMark:
     created: int = 0
     auxiliary: int | None = None
     quarantine: int | None = None
+    commits: tuple[str | None, ...] = ()
 
 
 def write_mark(storage: Storage, dataset: QualifiedName, flow: QualifiedName, mark: TableMark) -> None:
@@ -51,7 +54,10 @@ def read_mark(storage: Storage, dataset: QualifiedName, flow: QualifiedName) -> 
     """Return the mark of a flow; None if there is none. A damaged one is none: it is only a safeguard."""
     text = storage.read_text(_path(storage, dataset, flow))
     try:
-        return None if text is None else TableMark(**json.loads(text))
+        if text is None:
+            return None
+        found = TableMark(**json.loads(text))
+        return replace(found, commits=tuple(found.commits))
     except (ValueError, TypeError):
         return None
 

@@ -11,7 +11,7 @@ import json
 import re
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from framework.checkpoints.offsets import moved_offsets, read_offsets
 from framework.foundation.storage_port import Storage
@@ -32,17 +32,38 @@ def missing_for(storage: Storage, checkpoint: str, batch: int) -> str | None:
     """
     if not read_offsets(storage, checkpoint, batch):
         return f"the offsets of batch {batch}"
-    versions: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for path in _files(storage, f"{checkpoint}/state"):
-        folder, _, name = path.rpartition("/")
-        found = _STATE_FILE.fullmatch(name)
-        if found is not None:
-            versions[folder][int(found[1])].add(found[2])
+    versions = _versions(_files(storage, f"{checkpoint}/state"))
     if versions and not storage.exists(f"{checkpoint}/commits/{batch}"):
         return f"the watermark after batch {batch}"
     if not all(_has_version(kinds, batch + 1) for kinds in versions.values()):
         return f"the state of its operators after batch {batch}"
     return None
+
+
+def has_state_of(storage: Storage, folder: str, version: int) -> bool:
+    """Return whether a partition of the state has a version of each of its stores, in files that are not empty.
+
+    Of a partition with files of an unknown format only, it is assumed.
+
+    Args:
+        storage: has the checkpoint.
+        folder: the folder of the partition.
+        version: the version; the one after batch `n` is `n + 1`.
+    """
+    files = [path for path in _files(storage, folder, filled=True) if not path.startswith("_metadata/")]
+    versions = _versions(files)
+    return bool(files) and all(_has_version(kinds, version) for kinds in versions.values())
+
+
+def _versions(paths: Iterable[str]) -> dict[str, dict[int, set[str]]]:
+    """Return the kinds of files of each version of each store, by the folder of the store."""
+    versions: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        found = _STATE_FILE.fullmatch(name)
+        if found is not None:
+            versions[folder][int(found[1])].add(found[2])
+    return versions
 
 
 def _has_version(kinds: Mapping[int, set[str]], version: int) -> bool:
@@ -96,11 +117,11 @@ def _belongs(path: str, batch: int) -> bool:
     return plain != "metadata"
 
 
-def _files(storage: Storage, folder: str, below: str = "") -> Iterator[str]:
-    """Yield the paths of all files below a folder, relative to it."""
-    files = {file.name for file in storage.list_files(folder)}
+def _files(storage: Storage, folder: str, below: str = "", *, filled: bool = False) -> Iterator[str]:
+    """Yield the paths of all files below a folder, relative to it; `filled` leaves empty ones out."""
+    files = {file.name: file.size for file in storage.list_files(folder)}
     for name in storage.list_names(folder):
-        if name in files:
+        if name not in files:
+            yield from _files(storage, f"{folder}/{name}", f"{below}{name}/", filled=filled)
+        elif files[name] or not filled:
             yield f"{below}{name}"
-        else:
-            yield from _files(storage, f"{folder}/{name}", f"{below}{name}/")

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 import click
 
 from framework.cli.bundle_surroundings import BundleSurroundings
-from framework.cli.call import Surroundings, output_option, verbose_option
-from framework.cli.command import RESULTS, VERBOSE
+from framework.cli.call import Surroundings, output_option
+from framework.cli.command import RESULTS
 from framework.cli.output import Output
+from framework.cli.verbosity import verbose_option
 from framework.foundation.errors import OperationError, UserError
 
 if TYPE_CHECKING:
@@ -149,7 +150,6 @@ def bundle_options(function: Callable[Concatenate[BundleCall, _Rest], None]) -> 
     @click.pass_context
     @wraps(function)
     def run(context: click.Context, /, **options: Any) -> None:
-        context.meta[VERBOSE] = options.pop("verbose")
         call = BundleCall(
             target=options.pop("target"),
             profile=options.pop("profile"),

@@ -12,9 +12,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from framework.cli.bundle_surroundings import BundleSurroundings
-from framework.cli.command import ORDER, RESULTS, VERBOSE, styled
+from framework.cli.command import ORDER, RESULTS, styled
 from framework.cli.output import Output, colours_wanted
 from framework.cli.pipeline_port import PipelineOpener, PipelinePort, open_pipeline
+from framework.cli.verbosity import is_verbose, verbose_option
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.wording import seconds_text
@@ -123,11 +124,6 @@ def is_first_mention() -> bool:
     return True
 
 
-def verbose_option(command: _Given) -> _Given:
-    """Add -v to a command."""
-    return click.option("-v", "--verbose", is_flag=True, help="Print Spark's log, and tracebacks of errors.")(command)
-
-
 def output_option(command: _Given) -> _Given:
     """Add -o to a command that prints a result."""
     choice = click.Choice(["table", "json"])
@@ -176,14 +172,12 @@ def pipeline_options(
 
 def _call(context: click.Context, options: dict[str, Any]) -> Call:
     """Remove the common options from `options` and return them."""
-    verbose = options.pop("verbose")
-    context.meta[VERBOSE] = verbose
     surroundings = context.find_object(Surroundings) or Surroundings()
     return Call(
         spec=options.pop("spec"),
         master=options.pop("master"),
         parameters=tuple(_parameter(text) for text in options.pop("param", ())),
-        verbose=verbose,
+        verbose=is_verbose(context),
         cold=options.pop("cold"),
         output=Output(stream=context.meta[RESULTS], as_json=options.pop("output", "table") == "json"),
         surroundings=surroundings,

@@ -12,11 +12,11 @@ import click
 
 from framework.cli.output import colours_wanted
 from framework.cli.signals import signal_exit_code
+from framework.cli.verbosity import is_verbose
 from framework.foundation.errors import InternalError, OperationError, SluiceError, UserError
 from framework.foundation.wording import exception_text
 
 RESULTS = "sluice.results"
-VERBOSE = "sluice.verbose"
 ORDER = "sluice.order"
 
 # Packages that a wheel for Databricks does not include.
@@ -73,8 +73,12 @@ def _unexpected(error: Exception) -> SluiceError:
 def _outside(error: Exception) -> SluiceError | None:
     """Convert an error of Spark or of the operating system, which is not an internal error; None for any other."""
     if type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
+        from framework.foundation.java_causes import session_fault
         from framework.graph.calls import first_words
 
+        fault = session_fault(error)
+        if fault is not None:
+            return OperationError(fault.condition, subject="The command", **fault.fields)
         return OperationError("SPARK_FAILED", cause=first_words(error))
     return OperationError("SYSTEM_CALL_FAILED", cause=error) if isinstance(error, OSError) else None
 
@@ -88,7 +92,7 @@ def _unless_interrupted(ctx: click.Context, result: object) -> object:
 
 
 def _report(ctx: click.Context, error: SluiceError) -> NoReturn:
-    if ctx.meta.get(VERBOSE):
+    if is_verbose(ctx):
         click.echo("".join(traceback.format_exception(error)), err=True)
     click.echo(styled(error.render()), err=True, color=colours_wanted(sys.stderr))
     raise click.exceptions.Exit(signal_exit_code(ctx) or error.exit_code)

@@ -17,6 +17,7 @@ import click
 
 from framework import __version__
 from framework.cli.signals import exit_code, unwinding_on_sigterm
+from framework.cli.verbosity import verbose_option
 from framework.foundation.nearest import nearest_name
 
 _COMMANDS = {
@@ -175,6 +176,7 @@ cli = SluiceGroup(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     no_args_is_help=True,
 )
+cli = verbose_option(cli)
 cli = click.option(
     "--version",
     is_flag=True,
@@ -194,6 +196,7 @@ def main() -> None:
     results = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
     os.dup2(2, 1)
     sys.stdout = results
-    if sys.argv[1:2] and sys.argv[1] in _WITHOUT_COLLECTIONS:
+    name = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
+    if name in _WITHOUT_COLLECTIONS:
         gc.disable()
     cli(prog_name="sluice")

@@ -101,9 +101,12 @@ def relative_path(path: str) -> str:
 
 
 def print_errors(result: UpdateResult) -> None:
-    """Print the errors of failed flows on standard error, a paragraph each."""
+    """Print the errors of failed flows on standard error, a paragraph each, and why tables were not read."""
+    for error in result.refused:
+        text = styled(error.render(), colour="yellow")
+        click.echo(f"\nA table waits for the next update:\n{text}", err=True, color=colours_wanted(sys.stderr))
     for title, error in result_errors(result):
-        click.echo(f"\nFlow {title} failed:\n{styled(error.render())}", err=True, color=colours_wanted(sys.stderr))
+        click.echo(f"\n{title} failed:\n{styled(error.render())}", err=True, color=colours_wanted(sys.stderr))
 
 
 def write_graph_page(pipeline: PipelinePort) -> str:

@@ -28,6 +28,18 @@ _NAMES = {
     "sqlContext": "`sqlContext` exists in Databricks' notebooks only. Use `spark`.",
     "getArgument": "`getArgument` exists on Databricks only. Use `spark.conf.get`.",
 }
+_CHARSETS = (
+    "Correct the encoding. Or set `spark.sql.legacy.javaCharsets` to `true` in `spark_conf` of the pipeline spec: "
+    "Spark then reads every encoding that Java knows."
+)
+_BY_CONDITION = {
+    "INVALID_PARAMETER_VALUE.CHARSET": _CHARSETS,
+    "REQUIRES_SINGLE_PART_NAMESPACE": (
+        "The catalog of this name does not exist here. Write a function of a catalog in Python, and register it "
+        "with `spark.udf.register`. A module can't read a dataset of the pipeline while it is loaded: read the "
+        "table in a query function, or by its path."
+    ),
+}
 _WARN = "Use `expect`, which keeps the rows that fail and counts them."
 _FUNCTIONS = re.compile(
     r"ai_\w+|is_member|is_account_group_member|secret|try_secret|event_log|cloud_files_state|http_request"
@@ -111,15 +123,11 @@ def _of_spark(error: PySparkException) -> str | None:
     source = _UNKNOWN_SOURCE.search(str(error))
     if source is not None:
         return _of_source(source[1])
+    if condition in _BY_CONDITION:
+        return _BY_CONDITION[condition]
     if condition == "SQL_CONF_NOT_FOUND":
         key = parameters.get("sqlConf", "").strip('"')
         return f"Set `{key}` in `configuration` of the pipeline, or give `spark.conf.get` a default."
-    if condition == "REQUIRES_SINGLE_PART_NAMESPACE":
-        return (
-            "The catalog of this name does not exist here. Write a function of a catalog in Python, and register it "
-            "with `spark.udf.register`. A module can't read a dataset of the pipeline while it is loaded: read the "
-            "table in a query function, or by its path."
-        )
     name = (parameters.get("routineName") or parameters.get("name") or "").strip("`")
     if condition in {"UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION"} and _FUNCTIONS.fullmatch(name):
         return f"The function `{name}` exists on Databricks only. Compute its result in Python, such as in a UDF."

@@ -48,6 +48,23 @@ class GeneratedQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnlistedTables:
+    """Tables of an ingestion that its source can't list now: those that earlier updates had are known, others may be.
+
+    Args:
+        ingestion: the ingestion's name.
+        schemas: catalog and schema of the copies, as in their full names.
+        error: why.
+        is_whole: whether no table of the ingestion can be listed.
+    """
+
+    ingestion: str
+    schemas: frozenset[tuple[str, str]]
+    error: SluiceError
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
     """The declarations of the modules of one pipeline, in order of declaration.
 
@@ -60,6 +77,7 @@ class Registry:
         waiting_expectations: expectations below a dataset's decorator that has not been applied yet. Those that
             remain when the modules are loaded belong to no dataset; the loader reports them.
         ingestions: the ingestions, which each update expands to datasets and flows.
+        unlisted: the tables of ingestions that their databases can't list now.
         generated: the queries of `queries` that the engine generates, by flow.
         isolated: datasets whose faults fail their own flows only, and not the pipeline.
         rebuilt: datasets that their next update rebuilds, because their rows were made in another way.
@@ -76,6 +94,7 @@ class Registry:
     flows: list[FlowSpec] = field(default_factory=list)
     ingestions: list[IngestionSpec] = field(default_factory=list)
     gateways: list[IngestedGateway] = field(default_factory=list)
+    unlisted: list[UnlistedTables] = field(default_factory=list)
     hooks: list[HookSpec] = field(default_factory=list)
     queries: dict[QualifiedName, QueryFunction] = field(default_factory=dict)
     generated: dict[QualifiedName, GeneratedQuery] = field(default_factory=dict)
@@ -94,6 +113,10 @@ class Registry:
     def name(self, text: str) -> QualifiedName:
         """The full name for a name as written in a module."""
         return QualifiedName.parse(text, catalog=self.catalog, schema=self.schema)
+
+    def may_lack(self, name: QualifiedName) -> bool:
+        """Whether a name may be that of a table of an ingestion that its source can't list now."""
+        return any((name.catalog, name.schema) in each.schemas for each in self.unlisted)
 
     def take_expectations(self, taken: Collection[ExpectationSpec]) -> None:
         """Remove expectations from the waiting ones, because their dataset is declared."""

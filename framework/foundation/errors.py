@@ -3,12 +3,12 @@
 The hierarchy::
 
     SluiceError
-    ├── UserError          the module, the spec or the command line is wrong: exit code 2
+    ├── UserError          the module, the spec or the command line is wrong: exit code 2, nothing is written
     │   └── UserErrors     several of them, reported together
     │       ├── GraphErrors    the faults of one pipeline
     │       └── RequestErrors  the faults of one request
     ├── OperationError     an update or operation failed while it ran: exit code 1
-    │   ├── SourceError    a source failed (connection, permission, position)
+    │   ├── SourceError    a source failed (connection, permission, position, data): its dataset fails alone
     │   └── RemoteError    the same in another process, of which only the text arrived
     └── InternalError      a bug in Sluice: exit code 1, with a request to report it
 
@@ -27,7 +27,7 @@ from framework.foundation.locations import SourceLocation, innermost_user_line
 
 # The last line of a traceback, and the lines of `SluiceError.render`. Spark appends its own text.
 _RENDERED = re.compile(
-    r"^framework\.foundation\.errors\.\w+: \[(?P<condition>[A-Z][A-Z0-9_.]*)\] (?P<what>.*?)"
+    r"^framework\.foundation\.errors\.(?P<kind>\w+): \[(?P<condition>[A-Z][A-Z0-9_.]*)\] (?P<what>.*?)"
     r"(?:\n  at [^\n]*)?(?:\n  -> (?P<remedy>[^\n]*))?\s*(?=\Z|\n\n|\n\s+at |\s*SQLSTATE: |\n\S)",
     re.MULTILINE | re.DOTALL,
 )
@@ -129,12 +129,16 @@ class RemoteError(OperationError):
         location: file and line of the user's source.
         what: the problem, as rendered there.
         remedy: what to do next, as rendered there.
+        is_users: whether it was a UserError there.
     """
 
-    def __init__(self, condition: str, *, location: SourceLocation | None = None, what: str, remedy: str) -> None:
+    def __init__(
+        self, condition: str, *, location: SourceLocation | None = None, what: str, remedy: str, is_users: bool = False
+    ) -> None:
         self.condition = condition
         self.location = location
-        self.fields = {"what": what, "remedy": remedy}
+        self.fields = {"what": what, "remedy": remedy, "is_users": is_users}
+        self.is_users = is_users
         self.what, self.remedy = what, remedy
         Exception.__init__(self, self.render())
 
@@ -145,7 +149,10 @@ def remote_error(text: str) -> RemoteError | None:
     if not found:
         return None
     match = found[-1]
-    return RemoteError(match["condition"], what=match["what"].strip(), remedy=(match["remedy"] or "").strip())
+    return RemoteError(
+        match["condition"], what=match["what"].strip(), remedy=(match["remedy"] or "").strip(),
+        is_users=match["kind"] == UserError.__name__,
+    )  # fmt: skip
 
 
 class InternalError(SluiceError):

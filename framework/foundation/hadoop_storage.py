@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
+from framework.foundation.resource_faults import resource_condition
 from framework.foundation.storage_port import FileStatus
 
 if TYPE_CHECKING:
@@ -222,4 +223,8 @@ def _java_errors(condition: str, path: str) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
-        raise OperationError(condition, path=path, problem=error.java_exception.toString()) from error
+        problem = str(error.java_exception.toString())
+        found = resource_condition(problem)
+        if found is not None:
+            raise OperationError(found, place=path, problem=problem) from error
+        raise OperationError(condition, path=path, problem=problem) from error

@@ -119,13 +119,19 @@ def method(owner: str, name: str, returned: str) -> Any:
     return java_class("java.lang.invoke.MethodHandleProxies").asInterfaceInstance(load("scala.Function1"), found)
 
 
-def private_field(owner: Any, name: str) -> Any:
+def private_field(owner: Any, name: str, of: str = "") -> Any:
     """Return the value of a private field of a Java object.
+
+    Args:
+        owner: the object.
+        name: the name of the field.
+        of: the full name of the class that has the field, if it is not the object's own.
 
     Raises:
         py4j.protocol.Py4JError: its class has no such field.
     """
-    field = owner.getClass().getDeclaredField(name)
+    kind = java_class("java.lang.Class").forName(of) if of else owner.getClass()
+    field = kind.getDeclaredField(name)
     field.setAccessible(True)
     return field.get(owner)
 
@@ -143,6 +149,12 @@ def text_map(entries: Any) -> dict[str, str]:
     """Return a Java map of texts by one call; an iteration ends with an exception in the JVM, which costs dozens."""
     found: dict[str, Any] = json.loads(_json_mapper().writeValueAsString(entries))
     return {key: str(value) for key, value in found.items()}
+
+
+def array_texts(array: Any) -> list[str | None]:
+    """Return a Java array of texts by one call."""
+    found: list[str | None] = json.loads(_json_mapper().writeValueAsString(array))
+    return found
 
 
 @built_once

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
+from framework.foundation.resource_faults import file_fault
 from framework.foundation.storage_port import FileStatus
 
 
@@ -39,11 +39,11 @@ class LocalStorage:
             pathlib.Path(probe).unlink()
 
     def read_text(self, path: str) -> str | None:
-        """The whole file as UTF-8; None if it is absent."""
+        """The whole file as UTF-8; None if it is absent, or a folder."""
         with _reading(path):
             try:
                 return self._locate(path).read_text(encoding="utf-8", errors="replace")
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
 
     def write_text(self, path: str, text: str) -> None:
@@ -199,7 +199,7 @@ def _writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OperationError("STORAGE_NOT_WRITABLE", path=path, problem=error) from error
+        raise file_fault(error, path, "STORAGE_NOT_WRITABLE") from error
 
 
 @contextmanager
@@ -207,4 +207,4 @@ def _reading(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OperationError("STORAGE_NOT_READABLE", path=path, problem=error) from error
+        raise file_fault(error, path, "STORAGE_NOT_READABLE") from error

@@ -116,7 +116,7 @@ def _read(path: Path, text: str) -> dict[str, Any]:
     refusal = partial(UserError, "NOTEBOOK_UNREADABLE", location=SourceLocation(file=str(path), line=1), path=path)
     try:
         notebook: Any = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise refusal(problem=f"it is not valid JSON ({error})") from None
     is_known = isinstance(notebook, dict) and notebook.get("nbformat") == _FORMAT
     if not is_known or not all(isinstance(cell, dict) for cell in notebook.get("cells", ())):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 _LONGEST_MESSAGE = 500
+_RECORD_COLUMN = re.compile(r"`?__sluice_record`?")
 
 
 def rows_text(written: int | None, upserted: int, deleted: int) -> str:
@@ -55,6 +58,16 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
         ('1 flow', '3 flows')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def without_internal_names(text: str) -> str:
+    """A text of Spark about one of our queries, with the record of a file in place of the column that has it.
+
+    Examples:
+        >>> without_internal_names("In `from_json(`__sluice_record`)`")
+        'In `from_json(the record)`'
+    """
+    return _RECORD_COLUMN.sub("the record", text)
 
 
 def exception_text(error: BaseException) -> str:

@@ -20,6 +20,11 @@ from framework.foundation.wording import exception_text
 
 _MAX_NODES = 200_000
 _MAX_DEPTH = 100
+_MAX_DIGITS = 4_300
+_MAX_BYTES = 8_000_000
+_TOO_LARGE = f"it is larger than {_MAX_BYTES // 1_000_000} MB"
+_TOO_DEEP = "it is nested too deeply, or an alias contains itself"
+_TOO_MANY = f"it contains more than {_MAX_NODES:,} values"
 _PREFIX = "tag:yaml.org,2002:"
 _MERGE = f"{_PREFIX}merge"
 _NUMBERS = (f"{_PREFIX}int", f"{_PREFIX}float")
@@ -113,6 +118,8 @@ def read_yaml(path: Path, kind: YamlFormat[_N], *, name: str | None = None) -> _
         UserError: the kind's `unreadable`; its `invalid` with line and column.
     """
     try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise UserError(kind.unreadable, path=path, cause=_TOO_LARGE)
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UserError(kind.unreadable, path=path, cause="it is not valid UTF-8") from error
@@ -156,14 +163,15 @@ class _Reader(Generic[_N]):
 
     def read(self, text: str) -> _N:
         start = SourceLocation(file=self._name, line=1, column=1)
+        if len(text) > _MAX_BYTES:
+            raise self._invalid(start, _TOO_LARGE)
         try:
+            self._scan(text)
             root = yaml.compose(text, Loader=self.loader)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             location = start if mark is None else self._location(mark)
             raise self._invalid(location, getattr(error, "problem", None) or str(error)) from error
-        except RecursionError as error:
-            raise self._invalid(start, "it is nested too deeply") from error
         if root is None and self._kind.may_be_empty:
             return self._kind.node(value={}, location=start)
         if not isinstance(root, yaml.MappingNode):
@@ -171,6 +179,20 @@ class _Reader(Generic[_N]):
                 start if root is None else self._location(root.start_mark), "the top level is not a mapping"
             )
         return self._convert(root, 0)
+
+    def _scan(self, text: str) -> None:
+        """Check depth and number of the values before libyaml composes them: it recurses, and ends the process."""
+        depth = count = 0
+        for event in yaml.parse(text, Loader=self.loader):
+            if isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            elif isinstance(event, yaml.NodeEvent):
+                count += 1
+                if depth > _MAX_DEPTH:
+                    raise self._invalid(self._location(event.start_mark), _TOO_DEEP)
+                if count > _MAX_NODES:
+                    raise self._invalid(self._location(event.start_mark), _TOO_MANY)
+                depth += isinstance(event, yaml.CollectionStartEvent)
 
     def _invalid(self, location: SourceLocation, cause: str) -> UserError:
         return UserError(self._kind.invalid, location=location, path=self._name, cause=cause)
@@ -183,9 +205,9 @@ class _Reader(Generic[_N]):
         location = self._location(node.start_mark if key is None else key.start_mark)
         self._count += 1
         if self._count > _MAX_NODES:
-            raise self._invalid(location, f"it contains more than {_MAX_NODES:,} values")
+            raise self._invalid(location, _TOO_MANY)
         if depth > _MAX_DEPTH:
-            raise self._invalid(location, "it is nested too deeply, or an alias contains itself")
+            raise self._invalid(location, _TOO_DEEP)
         if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
             raise self._invalid(location, f"the tag {node.tag} is not supported")
         if isinstance(node, yaml.MappingNode):
@@ -229,6 +251,8 @@ class _Reader(Generic[_N]):
             raise self._invalid(location, f"the tag {node.tag} is not supported")
         if self._kind.is_yaml_1_2 and _is_text_in_yaml_1_2(node.tag, text):
             return text
+        if node.tag in _NUMBERS and len(text) > _MAX_DIGITS:  # one of base 60 would take hours
+            raise self._invalid(location, f"a number has more than {_MAX_DIGITS:,} digits")
         is_decimal = self._kind.is_yaml_1_2 and node.tag in _NUMBERS
         try:
             if is_decimal:

@@ -17,19 +17,24 @@ from framework.declare.mutations import guarded_query
 from framework.declare.registry import Registry
 from framework.declare.shims import shimmed
 from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
-from framework.foundation.errors import SluiceError, UserError, remote_error
+from framework.foundation.errors import SluiceError, SourceError, UserError, remote_error
+from framework.foundation.java_causes import session_fault, with_last_cause
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import plain_path
-from framework.foundation.wording import exception_text, one_line
+from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.graph import GraphFlow, Read
 from framework.graph.relations import catalog_names
+from framework.sources.faults import is_source_fault
 
 _DEEP_CHAIN = 20_000
 _LINE_OF_QUERY = re.compile(r"\bline (\d+),? pos \d+")
 SPARK_ERRORS = (PySparkException, Py4JError)
 """Exceptions of PySpark calls: Spark's own conditions, and Java exceptions without a PySpark class."""
 
+
+_OF_QUERY = "Correct the query."
+_OF_CAUSE = "Correct the cause that the message names: the query, its source, or a setting of the session."
 
 _UNKNOWN_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
 _ERRORS_OF_COLUMNS = (AnalysisException, Py4JError, PySparkAttributeError, LookupError)
@@ -39,10 +44,23 @@ class UpstreamInvalidError(Exception):
     """A dataset that a query reads has a fault that is already gathered; not reported to the user."""
 
 
+class UpstreamUnreadError(UpstreamInvalidError):
+    """A dataset that a query reads has no columns, because a source can't be read: the query waits for it.
+
+    Args:
+        names: the datasets with the fault.
+    """
+
+    def __init__(self, *names: QualifiedName) -> None:
+        self.names = names
+        super().__init__(", ".join(map(str, names)))
+
+
 def call_query(query: Callable[[], DataFrame], flow: QualifiedName, location: SourceLocation | None) -> DataFrame:
     """Call a query function and return its DataFrame.
 
     Raises:
+        SourceError: FLOW_SOURCE_UNREADABLE, what it reads can't be read.
         UserError: the function raised (FLOW_QUERY_FAILED, at the innermost line of the user's own code),
             called a method that query functions must not call, or did not return a DataFrame
             (FLOW_QUERY_NOT_A_DATAFRAME).
@@ -82,15 +100,25 @@ def _in_statement(found: SourceLocation | None, error: BaseException) -> SourceL
 
 
 def query_failed(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
-    """Return FLOW_QUERY_FAILED for an exception of a query function or its analysis, located in the user's code.
+    """Return the error for an exception of a query function or its analysis, located in the user's code.
 
-    An error of one of our data sources, which Spark runs in another process, keeps its condition.
+    It is FLOW_SOURCE_UNREADABLE for one of what the query reads, otherwise FLOW_QUERY_FAILED. An error of one of our
+    data sources, which Spark runs in another process, keeps its condition. A fault of the session, such as a missing
+    library, has a condition of its own, because no correction of the query mends it.
     """
     found = _in_statement(innermost_user_line(error.__traceback__) or location, error)
     remote = remote_error(str(error)) if isinstance(error, PySparkException) else None
     if remote is not None:
         return remote.at(found)
-    advice = advice_for(error) or "Correct the query."
+    advice = advice_for(error)
+    fault = session_fault(error) if advice is None else None
+    if fault is not None:
+        where = found if fault.is_of_read else None
+        return UserError(fault.condition, location=where, subject=f"The query of {flow}", **fault.fields)
+    if is_source_fault(error):
+        return SourceError("FLOW_SOURCE_UNREADABLE", location=found, flow=flow, cause=first_words(error))
+    # Java's exceptions without a class of PySpark's are no verdict of Spark on the query.
+    advice = advice or (_OF_CAUSE if isinstance(error, Py4JError) else _OF_QUERY)
     return UserError("FLOW_QUERY_FAILED", location=found, flow=flow, cause=first_words(error), advice=advice)
 
 
@@ -155,10 +183,11 @@ def is_of_columns(error: BaseException) -> bool:
 def first_words(error: BaseException) -> str:
     """Return an exception's message without the plan or the Java stack that Spark adds."""
     if isinstance(error, PySparkException):
-        return str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].strip()
+        return without_internal_names(str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].strip())
     if isinstance(error, Py4JError):
         java = getattr(error, "java_exception", None)
-        return one_line(str(java.toString()) if java is not None else str(error).split("\n", maxsplit=1)[0])
+        words = one_line(str(java.toString()) if java is not None else str(error).split("\n", maxsplit=1)[0])
+        return with_last_cause(words, error)
     return exception_text(error)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 from framework.graph.sql_relations import parse
-from framework.sources.cloud_files.options import reader_options
+from framework.sources.cloud_files.given_options import reader_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ class FileCall:
 
     Args:
         path: the folder.
-        options: the options of a reader of `cloudFiles`, keys in lower case.
+        options: the options of a reader of `cloudFiles`, as the user spells them.
         schema: the schema as DDL; None if there is none.
         streams: whether it is a stream without STREAM, as `cloud_files` is.
     """
@@ -82,10 +82,12 @@ def _parsed(spark: SparkSession, call: str) -> FileCall:
     if call.lower().startswith("cloud"):
         return _cloud_files([arguments.apply(index) for index in range(arguments.size())])
     found: dict[str, str] = {}
+    spelled: dict[str, str] = {}
     for index in range(arguments.size()):
         argument, name = arguments.apply(index), "path"
         if argument.nodeName() == "NamedArgumentExpression":
             name, argument = str(argument.key()).lower(), argument.value()
+            spelled[name] = str(arguments.apply(index).key())
         elif index > 0:
             raise _invalid("read_files", argument, "an option with its name, such as format => 'json'")
         text = _literal(name, argument)
@@ -97,7 +99,9 @@ def _parsed(spark: SparkSession, call: str) -> FileCall:
     path = found.pop("path", "")
     if not path:
         raise UserError("CLOUD_FILES_OPTION_MISSING", location=caller_location(), option="path")
-    return FileCall(path=path, schema=found.pop("schema", None), options=reader_options(found))
+    schema = found.pop("schema", None)
+    options = reader_options({spelled[name]: value for name, value in found.items()})
+    return FileCall(path=path, schema=schema, options=options)
 
 
 def _cloud_files(arguments: list[Any]) -> FileCall:
@@ -106,8 +110,8 @@ def _cloud_files(arguments: list[Any]) -> FileCall:
     if len(texts) < 2:
         raise UserError("CLOUD_FILES_OPTION_MISSING", location=caller_location(), option=("path", "format")[len(texts)])
     options = _map(arguments[2]) if len(arguments) > 2 else {}
-    schema = options.pop("schema", None)
-    options = {"cloudfiles.format": texts[1], **options}
+    schema = next((options.pop(name) for name in list(options) if name.lower() == "schema"), None)
+    options = {"cloudFiles.format": texts[1], **options}
     return FileCall(path=texts[0], schema=schema, options=options, streams=True)
 
 
@@ -116,7 +120,7 @@ def _map(argument: Any) -> dict[str, str]:
     if parts is None or argument.nameParts().mkString().lower() != "map" or parts.size() % 2:
         raise _invalid("cloud_files", argument, "a map of options, such as map('header', 'true')")
     texts = [_literal("map", parts.apply(index)) for index in range(parts.size())]
-    return {name.lower(): value for name, value in zip(texts[::2], texts[1::2], strict=True)}
+    return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
 def _literal(name: str, argument: Any) -> str:

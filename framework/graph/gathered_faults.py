@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserErrors
+from framework.foundation.errors import GraphErrors, SluiceError, UserErrors
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import is_of_columns, query_failed, unfollowed_read
 from framework.graph.graph import Read
 from framework.graph.kinds import dataset_kind
 from framework.graph.resolved import Resolved
 from framework.graph.rules import OF_ALL_FLOWS
+from framework.sources.faults import is_source_fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,11 +25,13 @@ class GatheredFaults:
         registry: the declarations.
         resolved: the state of the resolution.
         isolated: the faults of datasets that fail alone.
+        waiting: the datasets that can't be analysed without others, with the faults of which they have none to report.
     """
 
     registry: Registry
     resolved: Resolved
     isolated: dict[QualifiedName, SluiceError] = field(default_factory=dict)
+    waiting: dict[QualifiedName, tuple[QualifiedName, ...]] = field(default_factory=dict)
     _errors: list[SluiceError] = field(default_factory=list)
 
     def add(self, *errors: SluiceError) -> None:
@@ -36,14 +39,19 @@ class GatheredFaults:
         self._errors.extend(errors)
 
     def raise_all(self) -> None:
-        """Raise the errors.
+        """Raise the errors of the code, together with those of sources.
 
         Raises:
-            GraphErrors: there are any.
+            GraphErrors: the code has any.
         """
         if self._errors:
             # One fault may be gathered twice: for a reader of the dataset, and for the dataset itself.
-            raise GraphErrors(list({error.render(): error for error in self._errors}.values()))
+            found = (*self._errors, *self.isolated.values())
+            raise GraphErrors(list({error.render(): error for error in found}.values()))
+
+    def wait(self, target: QualifiedName, names: Iterable[QualifiedName]) -> None:
+        """Let a dataset wait for others that have faults."""
+        self.waiting[target] = tuple(dict.fromkeys((*self.waiting.get(target, ()), *names)))
 
     def gather(self, error: Exception, spec: FlowSpec | DatasetSpec, reads: Sequence[Read]) -> None:
         """Add an error with its own location or that of its declaration.
@@ -52,9 +60,6 @@ class GatheredFaults:
             error: the error of a flow or of a dataset.
             spec: its declaration.
             reads: the reads of the flow, or of the flows into the dataset.
-
-        Raises:
-            OperationError: the error is not one of the declarations.
         """
         error = unfollowed_read(error, spec.name, self.registry) or error
         target = spec.target if isinstance(spec, FlowSpec) else spec.name
@@ -62,15 +67,34 @@ class GatheredFaults:
             found = error if isinstance(error, SluiceError) else query_failed(error, spec.name, spec.location)
             self.isolated.setdefault(target, found if found.location else found.at(spec.location))
             return
-        if isinstance(error, OperationError):
-            raise error
         for each in error.errors if isinstance(error, UserErrors) else (error,):
-            if self.registry.is_incomplete and self._may_be_consequence(each, spec, reads):
-                continue
-            if isinstance(each, SluiceError):
-                self._errors.append(each if each.location else each.at(spec.location))
-            else:
-                self._errors.append(query_failed(each, spec.name, spec.location))
+            found = each if isinstance(each, SluiceError) else query_failed(each, spec.name, spec.location)
+            found = found if found.location else found.at(spec.location)
+            unread = self._unread_behind(reads)
+            if is_source_fault(found):
+                self.isolated.setdefault(target, found)
+            elif unread and self._is_of_columns(each, spec):  # they are the stored ones, and may be others now
+                self.wait(target, unread)
+            elif not (self.registry.is_incomplete and self._may_be_consequence(each, spec, reads)):
+                self._errors.append(found)
+
+    def _is_of_columns(self, error: Exception, spec: FlowSpec | DatasetSpec) -> bool:
+        """Whether an error depends on the columns of the inputs of a flow, or of those of the flows into a dataset."""
+        if isinstance(spec, FlowSpec):
+            return is_of_columns(error)
+        return not isinstance(error, SluiceError) or error.condition != "INVALID_SCHEMA"
+
+    def _unread_behind(self, reads: Iterable[Read]) -> tuple[QualifiedName, ...]:
+        """Return the datasets with a fault of a source from which what is read comes, through others or not."""
+        found: dict[QualifiedName, None] = {}
+        left = [read.dataset for read in reads]
+        for name in left:  # which grows
+            dataset = None if name is None else self.resolved.datasets.get(name)
+            if dataset is not None and dataset.is_unresolved:
+                found |= dict.fromkeys(dataset.waits_for or (dataset.name,))
+            elif dataset is not None:
+                left += {read.dataset for read in self.resolved.reads_into(dataset.name)}.difference(left)
+        return tuple(found)
 
     def _may_be_consequence(self, error: Exception, spec: FlowSpec | DatasetSpec, reads: Sequence[Read]) -> bool:
         """Whether an error may be due to a column that a flow of a module that raised adds."""

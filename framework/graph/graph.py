@@ -78,6 +78,7 @@ class GraphDataset:
         widens: whether the types of its columns become wider with those of its flows.
         fault: why its flows can't run although the pipeline is valid; the schema is then that of the stored table,
             None if there is none.
+        waits_for: the datasets with a fault without which its queries can't be analysed; it has no fault of its own.
     """
 
     spec: DatasetSpec
@@ -87,6 +88,12 @@ class GraphDataset:
     cdc: CdcTarget | None = None
     widens: bool = False
     fault: SluiceError | None = None
+    waits_for: tuple[QualifiedName, ...] = ()
+
+    @property
+    def is_unresolved(self) -> bool:
+        """Whether what its flows compute now is unknown: it or an input has a fault."""
+        return self.fault is not None or bool(self.waits_for)
 
     @property
     def name(self) -> QualifiedName:
@@ -111,6 +118,7 @@ class DataflowGraph(Displayed):
     Args:
         analyses: the analyses of datasets with generated queries, which the next update may use.
         warnings: what may go wrong with some rows although the pipeline is valid.
+        is_partial: whether tables or reads may be missing, because a source can't be read now.
     """
 
     pipeline: str
@@ -118,6 +126,7 @@ class DataflowGraph(Displayed):
     flows: tuple[GraphFlow, ...]
     analyses: Mapping[QualifiedName, KeptAnalysis] = field(default_factory=dict, repr=False, compare=False)
     warnings: tuple[SluiceError, ...] = field(default=(), repr=False, compare=False)
+    is_partial: bool = False
     _by_name: Mapping[QualifiedName, GraphDataset] = field(init=False, repr=False, compare=False)
     _flows_by_name: Mapping[QualifiedName, GraphFlow] = field(init=False, repr=False, compare=False)
     _into: Mapping[QualifiedName, tuple[GraphFlow, ...]] = field(init=False, repr=False, compare=False)
@@ -159,8 +168,14 @@ class DataflowGraph(Displayed):
 
     @property
     def faults(self) -> tuple[SluiceError, ...]:
-        """The faults of datasets whose flows can't run, in order of declaration."""
-        return tuple(dataset.fault for dataset in self.datasets if dataset.fault is not None)
+        """The faults of datasets whose flows can't run, in order of declaration; one of several datasets once."""
+        found = (dataset.fault for dataset in self.datasets if dataset.fault is not None)
+        return tuple({fault.render(): fault for fault in found}.values())
+
+    @property
+    def unresolved(self) -> frozenset[QualifiedName]:
+        """The datasets with a fault, and those that wait for them."""
+        return frozenset(dataset.name for dataset in self.datasets if dataset.is_unresolved)
 
     @property
     def external(self) -> tuple[str, ...]:

@@ -170,8 +170,8 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
                 return original(self, path)
             try:
                 with unguarded():  # columns are inferred by jobs, which query functions must not start
-                    return stand_in(self._spark, path, _options(self), given, reads.schemas())
-            except UserError as error:
+                    return stand_in(self._spark, path, _spelled_options(self), given, reads.schemas())
+            except SluiceError as error:
                 raise error.at(caller_location()) from error
 
     return load
@@ -240,11 +240,16 @@ def _original(owner: type, method: str) -> Callable[..., DataFrame]:
 
 def _options(reader: Any) -> dict[str, str]:
     """The options set on a reader so far, keys in lower case."""
-    entries = reader._jreader.extraOptions().iterator()  # noqa: SLF001 - PySpark has them in the JVM only
+    return {name.lower(): value for name, value in _spelled_options(reader).items()}
+
+
+def _spelled_options(reader: Any) -> dict[str, str]:
+    """The options set on a reader so far, as the user spells them."""
+    entries = reader._jreader.extraOptions().originalMap().iterator()  # noqa: SLF001 - PySpark has them in the JVM only
     found = {}
     while entries.hasNext():
         entry = entries.next()
-        found[entry._1().lower()] = entry._2()
+        found[entry._1()] = entry._2()
     return found
 
 
@@ -349,13 +354,13 @@ def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, strea
     options, start_of = call.options, _start_of.get()
     if streaming and start_of is not None:
         start = start_of(StreamingRelation(format=CLOUD_FILES, path=call.path, options=options))
-        options = options if start is None else {name.lower(): value for name, value in start.applied(options).items()}
+        options = options if start is None else start.applied(options)
     try:
         with unguarded():  # columns are inferred by jobs, which query functions must not start
             if streaming:
                 return stand_in(spark, call.path, options, schema, reads.schemas())
             return read_batch(spark, call.path, options, schema)
-    except UserError as error:
+    except SluiceError as error:
         raise error.at(caller_location()) from error
 
 

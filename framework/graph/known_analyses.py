@@ -72,7 +72,7 @@ class KnownAnalyses:
         if not queries or len(queries) < len(flows):
             return None
         read = [dataset_of(name) for name in dict.fromkeys(name for query in queries for name in query.reads)]
-        inputs = [each for each in read if each is not None and each.fault is None]
+        inputs = [each for each in read if each is not None and not each.is_unresolved]
         if len(inputs) < len(read):
             return None
         parts = (

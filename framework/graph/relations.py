@@ -18,7 +18,9 @@ from pyspark.sql.types import StructType
 
 from framework.foundation.jvm_cache import java_class, keep_classes_of_pyspark, scala_items, scala_object, scala_seq
 from framework.foundation.names import QualifiedName
+from framework.foundation.storage import open_storage
 from framework.graph.schemas import with_change_feed
+from framework.sources.delta.read_commits import commit_identity
 from framework.sources.plans import of_plan
 
 _CATALYST = "org.apache.spark.sql.catalyst"
@@ -66,11 +68,14 @@ def file_relation(leaf: Any) -> Any | None:
 
 
 def delta_version(files: Any) -> str | None:
-    """The id and the version of the Delta table whose files a leaf reads; None if these are no files of Delta."""
+    """The id, the version and its commit of the Delta table whose files a leaf reads; None for files of no table."""
     gateway: Any = SparkContext._gateway
     if not is_instance_of(gateway, files, _DELTA_FILES):
         return None
-    return f"{files.metadata().id()} {files.version()}"
+    version, path = int(files.version()), str(files.deltaLog().dataPath().toString())
+    # A folder that is put back from a backup, and written on to, has the same versions with other commits.
+    commit = commit_identity(open_storage(path, SparkSession.getActiveSession()), path, version)
+    return f"{files.metadata().id()} {version} {commit}"
 
 
 def scanned_files(frame: DataFrame) -> int:

@@ -27,16 +27,19 @@ from framework.graph.analysed_query import AnalysedQuery
 from framework.graph.calls import (
     SPARK_ERRORS,
     UpstreamInvalidError,
+    UpstreamUnreadError,
     call_query,
     check_catalog_reads,
     deep_recursion,
 )
+from framework.graph.feed_sequences import sequence_warnings
 from framework.graph.gathered_faults import GatheredFaults
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings, views_read
 from framework.graph.interception import reading
 from framework.graph.kept_analyses import KeptAnalysis
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
 from framework.graph.known_analyses import KnownAnalyses
+from framework.graph.option_effects import option_warnings
 from framework.graph.partition_times import partition_warnings
 from framework.graph.relations import StandIns, named, stand_in
 from framework.graph.resolved import Resolved, ResolvedFlow
@@ -89,6 +92,7 @@ class Resolution:
     _path: list[QualifiedName] = field(default_factory=list)
     _faulty: set[QualifiedName] = field(default_factory=set)
     _analyses: list[_Analysis] = field(default_factory=list)
+    _reads: dict[QualifiedName, list[Read]] = field(default_factory=dict)
     _resolved: Resolved = field(init=False)
     _faults: GatheredFaults = field(init=False)
     _folders: Mapping[str, QualifiedName] = field(init=False)
@@ -137,8 +141,15 @@ class Resolution:
             datasets=tuple(one for name in resolved.specs if (one := resolved.datasets[name]) is not None),
             flows=tuple(found.flow for spec in self.registry.flows if (found := resolved.flows[spec.name]) is not None),
             analyses=self._known.used,
+            is_partial=bool(self.registry.unlisted) or self._has_unread(),
         )
-        return replace(graph, warnings=tuple(partition_warnings(graph, self.spark)))
+        sequences = sequence_warnings(resolved.flows.values())
+        return replace(graph, warnings=(*partition_warnings(graph, self.spark), *option_warnings(graph), *sequences))
+
+    def _has_unread(self) -> bool:
+        """Whether a flow may read more than is known. The queries of ingestions read nothing of the pipeline."""
+        found = (each for each in self._resolved.datasets.values() if each is not None and each.is_unresolved)
+        return any(each.name not in self.registry.isolated for each in found)
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
         """Return a DataFrame without rows for a dataset, or an external table; record the read as an edge."""
@@ -148,6 +159,8 @@ class Resolution:
         if dataset is not None and dataset in self.registry.spoilt:
             raise UpstreamInvalidError(str(dataset))
         found = self.tables.external(spark, name, options, streaming=streaming)
+        if dataset is not None and self.registry.may_lack(dataset) and (found is None or found.path is not None):
+            raise UpstreamUnreadError(dataset)
         if found is None and self.registry.is_incomplete:
             raise UpstreamInvalidError(name)  # a module that raised may declare it
         if found is None:
@@ -178,10 +191,12 @@ class Resolution:
             raise UpstreamInvalidError(str(name))
         if resolved.is_sink:
             raise UserError("PIPELINE_SINK_READ", location=caller_location(), sink=name)
-        if resolved.fault is not None and resolved.schema is None:  # without a schema, its readers can't be analysed
-            self._faults.add(resolved.fault)
-            raise UpstreamInvalidError(str(name))
+        if resolved.fault is not None and resolved.kind is DatasetKind.TEMPORARY_VIEW:
+            raise resolved.fault  # its query is a part of that of its reader
         read = Read(text=text, streaming=streaming, dataset=name, options=tuple(sorted(options.items())))
+        if resolved.is_unresolved and resolved.schema is None:  # without a schema, its readers can't be analysed
+            self._record(read)
+            raise UpstreamUnreadError(*(resolved.waits_for or (name,)))
         if resolved.kind is DatasetKind.TEMPORARY_VIEW:
             return self._read_view(name, read)
         self._record(read)
@@ -265,14 +280,19 @@ class Resolution:
         return ResolvedFlow(flow=flow, frame=self._stand_ins.without_columns(), settings={})
 
     def _failed_dataset(self, spec: DatasetSpec) -> GraphDataset | None:
-        """An isolated dataset with its fault and its stored schema; None if the whole pipeline has the fault."""
-        if spec.name not in self._faults.isolated:
+        """A dataset that fails alone, or waits for one, with its stored schema; None for a fault of the pipeline."""
+        fault, waits_for = self._faults.isolated.get(spec.name), self._faults.waiting.get(spec.name, ())
+        if fault is None and not waits_for:
             return None
         for flow in self._resolved.into[spec.name]:
-            self._resolved.flows[flow.name] = self._without_query(GraphFlow(spec=flow))
+            reads = tuple(self._reads.get(flow.name, ()))
+            self._resolved.flows[flow.name] = self._without_query(GraphFlow(spec=flow, reads=reads))
         stored = self.tables.stored_schema(spec.name)
         schema = None if stored is None else without_hidden(StructType.fromJson(json.loads(stored))).json()
-        return GraphDataset(spec=spec, kind=spec.kind, schema=schema, fault=self._faults.isolated[spec.name])
+        kind = spec.kind if spec.kind is not DatasetKind.TABLE else self.tables.stored_kind(spec.name) or spec.kind
+        if fault is not None:
+            return GraphDataset(spec=spec, kind=kind, schema=schema, fault=fault)
+        return GraphDataset(spec=spec, kind=kind, schema=schema, waits_for=waits_for)
 
     def _typed(self, spec: DatasetSpec, resolved: list[ResolvedFlow]) -> GraphDataset | None:
         """The dataset with its kind and schema; None if a query is of the wrong kind or an expectation is invalid."""
@@ -319,12 +339,14 @@ class Resolution:
             is_handed_out = spec.name in self.registry.snapshot_functions
             flow = self._handing_out(spec) if is_handed_out else self._analysed(dataset, spec)
             self._resolved.flows[spec.name] = flow
+        except UpstreamUnreadError as error:
+            self._faults.wait(spec.target, error.names)
         except UpstreamInvalidError:
             pass
         except (SluiceError, *SPARK_ERRORS) as error:
             self._gather(error, spec)
         finally:
-            self._analyses.pop()
+            self._reads[spec.name] = self._analyses.pop().reads
         return self._resolved.flows[spec.name]
 
     def _analysed(self, dataset: DatasetSpec, spec: FlowSpec) -> ResolvedFlow:

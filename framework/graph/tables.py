@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from framework.declare.specs import DatasetSpec
+from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName, split_parts
@@ -30,6 +30,10 @@ class KnownTables(Protocol):
 
     def stored_schema(self, name: QualifiedName) -> str | None:
         """The schema of a dataset's stored table as JSON; None if there is no table."""
+        ...
+
+    def stored_kind(self, name: QualifiedName) -> DatasetKind | None:
+        """The kind of a dataset's stored table; None if it is unknown."""
         ...
 
     def path(self, spec: DatasetSpec) -> str:

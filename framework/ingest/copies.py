@@ -7,9 +7,8 @@ error of the whole ingestion.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from framework.foundation.errors import RemoteError, SluiceError, SourceError, U
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import nearest_hint
 from framework.ingest.names import publication_name, slot_name
+from framework.ingest.objects import SCHEMA_MISSING, object_tables, target_of
 from framework.sources.databases.findings import Severity
 from framework.sources.databases.options import Options
 from framework.sources.databases.tables import KeyKind, SourceTable, TableName, quote_identifier
@@ -124,6 +124,7 @@ class CopyFinder:
         catalog: the catalog of copies without one.
         schema: the schema of copies without one.
         known: what is known of the table of a copy; None if another snapshot of it was asked for.
+        listed: the tables of a source schema that the last update had, of those that an object takes.
         refuse_filter: raises the error of a row filter that is invalid for the columns of a table.
         refuse_drift: raises the error of a copy that has rows of another definition.
     """
@@ -132,6 +133,7 @@ class CopyFinder:
     catalog: str
     schema: str
     known: Callable[[TableName, QualifiedName], KnownTable | None]
+    listed: Callable[[IngestedObject], tuple[TableName, ...]]
     refuse_filter: Callable[[TableName, str, str], None]
     refuse_drift: Callable[[Copy], None]
 
@@ -142,8 +144,8 @@ class CopyFinder:
             folder: the folder of `connections.yml`.
 
         Raises:
-            UserError: the connection, a schema or any table of the ingestion is missing.
-            SourceError: the database can't be read.
+            UserError: the connection or any table of the ingestion is missing.
+            SourceError: the database can't be read; DATABASE_SCHEMA_MISSING of a schema that no update had.
         """
         from framework.sources.databases.postgres.catalog import partitions_without_key, read_tables
         from framework.sources.databases.postgres.membership import read_membership
@@ -153,7 +155,7 @@ class CopyFinder:
         try:
             with Session(Options("ingest_database", options).connection()) as session:
                 membership = read_membership(session, slot_name(self.spec), publication_name(self.spec))
-                tables = [*declared_tables(session, self.spec)]
+                tables, gone = self._tables(session)
                 sources = read_tables(session, [name for _, name in tables])
                 keys = {name: each.key for name, each in sources.items() if isinstance(each, SourceTable)}
                 unlogged = {name for name, lacking in partitions_without_key(session, keys).items() if lacking}
@@ -161,11 +163,30 @@ class CopyFinder:
                     self._copy(session, membership, each, sources[name], name, is_logged=name not in unlogged)
                     for each, name in tables
                 ]
+                found += gone
         except SluiceError as error:
             raise error.at(self.spec.location) from None
         if not found:
             raise UserError("INGESTION_WITHOUT_TABLES", location=self.spec.location, name=self.spec.name)
         return self._without_doubles(found)
+
+    def _tables(self, session: Session) -> tuple[list[tuple[IngestedObject, TableName]], list[FailedCopy]]:
+        """Return the tables that the database has, and those of schemas that it no longer has."""
+        tables: list[tuple[IngestedObject, TableName]] = []
+        gone: list[FailedCopy] = []
+        for each in self.spec.objects:
+            try:
+                tables += object_tables(session, each)
+            except SourceError as error:
+                listed = self.listed(each) if error.condition == SCHEMA_MISSING else ()
+                if not listed:
+                    raise
+                located = error.at(self.spec.location)
+                gone += (FailedCopy(table=name, target=self._target(each, name), error=located) for name in listed)
+        return tables, gone
+
+    def _target(self, each: IngestedObject, name: TableName) -> QualifiedName:
+        return target_of(each, name, catalog=self.catalog, schema=self.schema)
 
     def _copy(
         self,
@@ -178,12 +199,7 @@ class CopyFinder:
         is_logged: bool,
     ) -> Copy | FailedCopy:
         """Return the copy of one table. Only a fault of the connection is raised, since it is not one of the table."""
-        # Names of datasets are in lower case, as the query `copies.Orders` reads them.
-        target = QualifiedName(
-            catalog=(each.destination_catalog or self.catalog).lower(),
-            schema=(each.destination_schema or self.schema).lower(),
-            table=(each.destination_table or name.table).lower(),
-        )
+        target = self._target(each, name)
         from framework.sources.databases.postgres.partitions import read_partitions
 
         partitions = ""
@@ -365,26 +381,6 @@ def definition_of(
 
 def _fields(identity: ColumnIdentity) -> dict[str, Any]:
     return {name: getattr(identity, name) for name in identity.__dataclass_fields__}
-
-
-def declared_tables(session: Session, spec: IngestionSpec) -> Iterator[tuple[IngestedObject, TableName]]:
-    """Yield the source tables of an ingestion with their objects; a table that is named need not exist.
-
-    Raises:
-        SourceError: DATABASE_SCHEMA_MISSING.
-    """
-    from framework.sources.databases.postgres.catalog import list_tables
-
-    for each in spec.objects:
-        if each.source_table is not None:
-            yield each, TableName(schema=each.source_schema, table=each.source_table)
-        else:
-            yield from ((each, name) for name in list_tables(session, [each.source_schema]) if _takes(each, name))
-
-
-def _takes(each: IngestedObject, name: TableName) -> bool:
-    included = not each.include or any(fnmatchcase(name.table, pattern) for pattern in each.include)
-    return included and not any(fnmatchcase(name.table, pattern) for pattern in each.exclude)
 
 
 def _check_columns(table: TableName, configuration: TableConfiguration, known: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from framework.declare.copy_definition import CopyDefinition, StagedForm
@@ -115,12 +115,15 @@ def forget_moved(gateways: Sequence[IngestedGateway], store: GatewayStore) -> No
             store.write(replace(state, copies=kept))
 
 
-def record_undeclared(gateways: Sequence[IngestedGateway], store: GatewayStore) -> None:
+def record_undeclared(names: Collection[str], store: GatewayStore) -> None:
     """Record of each gateway that the modules do not declare now, such as one that has another name, that it is none.
 
     Its state stays: the copies that another ingestion does not make are still those of its tables.
+
+    Args:
+        names: the declared ones, also those whose databases can't be read now.
+        store: the states.
     """
-    names = {gateway.name for gateway in gateways}
     for state in store.read_all():
         if state.is_declared and state.gateway.name not in names:
             store.write(replace(state, is_declared=False))

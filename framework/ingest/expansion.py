@@ -13,12 +13,10 @@ from operator import and_, or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.declare.registry import GeneratedQuery
+from framework.declare.registry import GeneratedQuery, UnlistedTables
 from framework.declare.specs import (
     AutoCdcSpec,
     ColumnSelection,
-    DatasetKind,
-    DatasetSpec,
     FlowSpec,
     IngestedGateway,
     IngestedTable,
@@ -34,17 +32,19 @@ from framework.ingest.confirmation import (
     snapshot_filter,
 )
 from framework.ingest.copies import Copy, CopyFinder, FailedCopy, KnownTable
+from framework.ingest.datasets import IngestionDatasets, known_tables_of
 from framework.ingest.declared import reads_altered
 from framework.ingest.drift import drift_error, is_replaceable
 from framework.ingest.known_tables import first_position, known_table, recorded_copy, recorded_reader
 from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
+from framework.ingest.objects import SCHEMA_MISSING, target_of
 from framework.ingest.payloads import free_name, generation_sql, payload_options, quoted_column
 from framework.ingest.relations import log_relations
 from framework.ingest.row_filters import fault_of_filter
 from framework.ingest.state import GatewayState, GatewayStore, Mode, TableState
 from framework.ingest.status import lost_operations, read_from_other_slot
 from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
-from framework.sources.databases.tables import REPLACED, UNREADABLE, quote_identifier
+from framework.sources.databases.tables import REPLACED, UNREADABLE, TableName, quote_identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -53,10 +53,7 @@ if TYPE_CHECKING:
     from framework.declare.specs import IngestionSpec
     from framework.foundation.names import QualifiedName
     from framework.foundation.storage_port import Storage
-    from framework.sources.databases.tables import TableName
 
-_NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
-_MAPPED = (("delta.columnMapping.mode", "name"),)
 _SNAPSHOT_ONLY, _CHANGES_ONLY = (
     frozenset({"chunkBytes", "maxChunksPerTrigger"}),
     frozenset({"maxRowsPerTrigger", "maxBytesPerTrigger", "spoolFolder"}),
@@ -77,7 +74,8 @@ def expand_ingestions(
 ) -> None:
     """Add the datasets and flows of all ingestions to a registry.
 
-    A table with a fault gets flows whose queries raise it, so that the flows of the other tables run.
+    A table with a fault gets flows whose queries raise it, so that the flows of the other tables run. So do all tables
+    of an ingestion whose database can't be read.
 
     Args:
         registry: has the ingestions.
@@ -88,14 +86,23 @@ def expand_ingestions(
         other_reader: returns the storage that reads a slot if it is another one than that of the pipeline.
 
     Raises:
-        UserError: the connection, a schema or any table of an ingestion is missing.
-        SourceError: a database can't be read.
+        UserError: the connection or any table of an ingestion is missing.
+        SourceError: DATABASE_SCHEMA_MISSING, of a schema that no update had.
     """
     for spec in registry.ingestions:
-        _Expansion(
+        expansion = _Expansion(
             registry=registry, spark=spark, storage=storage, spec=spec, folder=connections_folder(spec, folder),
             is_refreshed=is_refreshed, other_reader=other_reader,
-        ).add()  # fmt: skip
+        )  # fmt: skip
+        replaced, rebuilt = {*registry.replaced}, {*registry.rebuilt}
+        try:
+            expansion.add()
+        except SourceError as error:
+            if error.condition == SCHEMA_MISSING:  # a name that was never right is a fault of the code
+                raise
+            registry.replaced.intersection_update(replaced)
+            registry.rebuilt.intersection_update(rebuilt)
+            expansion.refuse(error)
 
 
 def connections_folder(spec: IngestionSpec, folder: Path) -> Path:
@@ -123,6 +130,7 @@ class _Expansion:
             catalog=self.registry.catalog,
             schema=self.registry.schema,
             known=self._known,
+            listed=lambda each: known_tables_of(state, each),
             refuse_filter=self._refuse_filter,
             refuse_drift=lambda copy: self._refuse_drift(copy, state),
         )
@@ -135,16 +143,42 @@ class _Expansion:
         copies = [copy for copy in found if isinstance(copy, Copy)]
         gap = None if state is None or self._is_new_slot_asked(state) else lost_operations(self.storage, state)
         if refusal is None and gap is not None:
-            self._refuse_changes(gap.at(self.spec.location))
+            self._datasets.refuse_changes(gap.at(self.spec.location))
         # The changes of tables that are held are staged, also if all are.
         elif refusal is None and (copies or has_changes(self.storage, changes_name(self.spec, self.registry))):
             self._add_changes(copies, [each.table for each in copies or found])
         for copy in found:
-            self._add_target(copy)
+            self._datasets.add_copy(copy)
             if isinstance(copy, Copy):
                 self._add_flows(copy)
-            else:
-                self._add_failed(copy)
+        self._note_unlisted(found)
+
+    def refuse(self, error: SluiceError) -> None:
+        """Add the tables that are known, with the fault of their database. Its state is not touched."""
+        self._datasets.refuse(error.at(self.spec.location), GatewayStore(self.storage).read(self.spec.name))
+        schemas = (
+            target_of(each, TableName(schema=each.source_schema, table=""), catalog=self.registry.catalog,
+                      schema=self.registry.schema)
+            for each in self.spec.objects
+        )  # fmt: skip
+        unlisted = UnlistedTables(
+            ingestion=self.spec.name, schemas=frozenset((each.catalog, each.schema) for each in schemas), error=error,
+            is_whole=True,
+        )  # fmt: skip
+        self.registry.unlisted.append(unlisted)
+
+    def _note_unlisted(self, found: Sequence[Copy | FailedCopy]) -> None:
+        """Note the schemas of copies whose source schema is gone: it may have had more tables."""
+        gone = [each for each in found if isinstance(each, FailedCopy) and each.error.condition == SCHEMA_MISSING]
+        if gone:
+            schemas = frozenset((each.target.catalog, each.target.schema) for each in gone)
+            self.registry.unlisted.append(
+                UnlistedTables(ingestion=self.spec.name, schemas=schemas, error=gone[0].error, is_whole=False)
+            )
+
+    @property
+    def _datasets(self) -> IngestionDatasets:
+        return IngestionDatasets(registry=self.registry, spec=self.spec)
 
     def _of_other_storage(self, other: str) -> SluiceError:
         """Return the fault of a storage that would read what another one has to read."""
@@ -166,14 +200,8 @@ class _Expansion:
 
     def _refuse_all(self, found: Sequence[Copy | FailedCopy], error: SluiceError) -> tuple[FailedCopy, ...]:
         """Refuse the changes and all copies."""
-        self._refuse_changes(error)
+        self._datasets.refuse_changes(error)
         return tuple(FailedCopy(table=each.table, target=each.target, error=error) for each in found)
-
-    def _refuse_changes(self, error: SluiceError) -> None:
-        changes = self._changes_spec()
-        self.registry.isolated.add(changes.name)
-        self.registry.datasets.append(changes)
-        self._add_failing(FlowSpec(name=changes.name, target=changes.name, location=self.spec.location), error)
 
     def _is_new_slot_asked(self, state: GatewayState) -> bool:
         return GatewayStore(self.storage).request(self.spec.name).generation > state.slot_generation
@@ -274,42 +302,8 @@ class _Expansion:
         # Slot and position of a generation are not part of the text: they change no column, and no source.
         query = GeneratedQuery(text=repr(sorted(options.items())))
 
-        self.registry.datasets.append(self._changes_spec())
+        self._datasets.add_changes()
         self._add_flow(FlowSpec(name=name, target=name, location=spec.location), changes, query)
-
-    def _changes_spec(self) -> DatasetSpec:
-        return DatasetSpec(
-            name=changes_name(self.spec, self.registry),
-            kind=DatasetKind.STREAMING_TABLE,
-            location=self.spec.location,
-            comment=f"Changes of the tables of the connection {self.spec.connection}",
-            # A reader of one table skips the files of the others.
-            partition_columns=("source_table",),
-        )
-
-    def _add_target(self, copy: Copy | FailedCopy) -> None:
-        needs_mapping = isinstance(copy, Copy) and any(_NOT_IN_PARQUET & {*name} for name in copy.columns)
-        self.registry.isolated.add(copy.target)
-        self.registry.datasets.append(
-            DatasetSpec(
-                name=copy.target,
-                kind=DatasetKind.STREAMING_TABLE,
-                location=self.spec.location,
-                comment=f"Copy of {copy.table} of the connection {self.spec.connection}",
-                table_properties=_MAPPED if needs_mapping else (),
-            )
-        )
-
-    def _add_failed(self, copy: FailedCopy) -> None:
-        for name, once in ((snapshot_flow_name(copy.target), True), (change_flow_name(copy.target), False)):
-            flow = FlowSpec(name=name, target=copy.target, location=self.spec.location, once=once)
-            self._add_failing(flow, copy.error)
-
-    def _add_failing(self, flow: FlowSpec, error: SluiceError) -> None:
-        def fail() -> DataFrame:
-            raise error
-
-        self._add_flow(flow, fail)
 
     def _add_flows(self, copy: Copy) -> None:
         """Add the flows of a copy, in which the columns of the log have names that the table does not have."""

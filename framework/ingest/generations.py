@@ -14,7 +14,7 @@ the first chunk is read, because `settled_position` waits for all transactions t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -67,6 +67,7 @@ def begin_generations(
     *,
     is_refreshed: Callable[[QualifiedName], bool] = lambda _: False,
     reader: str = "",
+    unread: Collection[str] = (),
 ) -> tuple[Refusal, ...]:
     """Begin the generations that operators asked for, and record the tables of the gateways.
 
@@ -78,6 +79,7 @@ def begin_generations(
         clock: says when checkpoints begin.
         is_refreshed: whether the update clears a copy and reads it again.
         reader: the storage with its identity, which reads the slots from now on.
+        unread: the names of declared ingestions whose databases can't be read now; their states stay as they are.
 
     Returns:
         The requests that failed at the source: the other tables go on.
@@ -88,7 +90,7 @@ def begin_generations(
         refusal for each in own for refusal in _Beginning(each, store, storage, clock, is_refreshed).run(reader)
     )
     forget_moved(own, store)
-    record_undeclared(gateways, store)
+    record_undeclared([*(each.name for each in gateways), *unread], store)
     return refusals
 
 

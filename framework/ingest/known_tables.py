@@ -56,6 +56,11 @@ def known_table(
     )
 
 
+def is_copied(storage: Storage, target: QualifiedName) -> bool:
+    """Whether a dataset is the copy of a table that an ingestion had in its last update."""
+    return any(target == each.target for state in GatewayStore(storage).read_all() for each in state.gateway.tables)
+
+
 def recorded_copy(
     storage: Storage, state: GatewayState | None, gateway: str, target: QualifiedName
 ) -> CopyState | None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from framework.declare.specs import IngestionSpec
 from framework.foundation.errors import SluiceError
 from framework.ingest.connections import named_connection
-from framework.ingest.copies import declared_tables
 from framework.ingest.expansion import connections_folder
 from framework.ingest.names import publication_name, slot_name
+from framework.ingest.objects import declared_tables
 from framework.sources.databases.findings import Finding, Severity
 
 if TYPE_CHECKING:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_offsets, read_progress
@@ -108,5 +110,16 @@ def _remaining(storage: Storage, path: str, offset: SnapshotOffset, estimated_ro
         offset,
         estimated_rows,
         rows_read=offset.rows_planned - (first.rows_planned if first else 0),
-        elapsed_seconds=commits[-1][1] - commits[0][1],
+        elapsed_seconds=seconds_of_work(storage, path, commits),
     )
+
+
+def seconds_of_work(storage: Storage, path: str, commits: Sequence[tuple[int, float]]) -> float:
+    """Return the time from the first of these commits to the last one, without the pauses between updates.
+
+    A batch takes from the file of its offsets to that of its commit. One that was interrupted seems to take as long as
+    the pause: the median of all batches stands for each of them.
+    """
+    begun = {file.name: file.modified_at for file in storage.list_files(f"{path}/offsets")}
+    times = [max(at - begun.get(str(number), before), 0.0) for (_, before), (number, at) in pairwise(commits)]
+    return median(times) * len(times)

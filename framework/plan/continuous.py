@@ -22,7 +22,7 @@ from framework.plan.steps import (
 
 
 def rebuild_steps(plan: Plan) -> Plan:
-    """Return the plan of full refreshes and refused tables only.
+    """Return the plan of full refreshes, refused tables and what waits for them only.
 
     Its flows wait for each other's tables, not for others: a flow that reads a table before its rows are replaced can't
     go on afterwards.
@@ -53,6 +53,8 @@ def _of_rebuild(step: Step, rebuilt: Collection[QualifiedName]) -> tuple[Step, .
         case RunFlow(rebuild=rebuild) if rebuild is not None:
             return (replace(step, after=tuple(name for name in step.after if name in rebuilt)),)
         case PublishRebuild() | RefuseTable():
+            return (step,)
+        case SkipStep(waits_for=waits_for) if waits_for:
             return (step,)
         case RunFlow() | RefreshView() | CreateTable() | BeginGeneration() | SkipStep() | KeepStored():
             return ()

@@ -58,7 +58,8 @@ def explain_step(step: Step, short: ShortNames) -> ExplainedStep:
             action, what = "refresh view", short(step.dataset)
         case SkipStep():
             into = "" if step.flow in (None, step.dataset) else f" into {short(step.dataset)}"
-            action, what = "exclude" if step.excluded else "skip", f"{short(step.flow or step.dataset)}{into}"
+            action = "exclude" if step.excluded else "wait" if step.waits_for else "skip"
+            what = f"{short(step.flow or step.dataset)}{into}"
         case RefuseTable():
             action, what = "refuse", short(step.dataset)
         case KeepStored():
@@ -94,7 +95,8 @@ def plan_summary(plan: Plan) -> str:
     """Return the line below the steps: the number of steps to execute, skipped, excluded, refused, kept, or failing."""
     skips = [step for step in plan.steps if isinstance(step, SkipStep)]
     excluded = sum(step.excluded for step in skips)
-    skipped = len(skips) - excluded
+    waiting = sum(bool(step.waits_for) for step in skips)
+    skipped = len(skips) - excluded - waiting
     refused = sum(isinstance(step, RefuseTable) for step in plan.steps)
     kept = sum(isinstance(step, KeepStored) for step in plan.steps)
     broken = sum(isinstance(step, RunFlow) and step.broken is not None for step in plan.steps)
@@ -106,6 +108,7 @@ def plan_summary(plan: Plan) -> str:
         (skipped, "skipped"),
         (excluded, "excluded"),
         (refused, "refused"),
+        (waiting, "waiting"),
         (kept, "kept"),
         (broken, "would fail"),
     )

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 
 from framework.checkpoints.operators import StatefulOperator
-from framework.foundation.conditions.recovery import SOURCES_CHANGED, UNREADABLE_COMMITS
+from framework.foundation.conditions.recovery import PUT_BACK, SOURCES_CHANGED, UNREADABLE_COMMITS
 from framework.foundation.wording import counted
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.plan.history import why_no_history
@@ -24,8 +24,11 @@ _NO_STATE = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 _KEYS = "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"
 _VALUES = "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"
 _NO_METADATA = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+_NO_VERSION = "CANNOT_LOAD_STATE_STORE"
+_FILE = "CHECKPOINT_FILE_DAMAGED"
 _WENT_BACK = "TABLE_OLDER_THAN_CHECKPOINT"
 _REWOUND = "CHECKPOINT_OLDER_THAN_REWIND"
+_PUT_BACK = "Put the files of the checkpoint back, as they were last."
 RESTORE = {
     SOURCES_CHANGED: "Restore the sources of its query.",
     _OPERATORS: "Restore the query.",
@@ -34,8 +37,12 @@ RESTORE = {
     _VALUES: "Restore the query.",
     "STREAMING_QUERY_EVOLUTION_ERROR": "Restore the query.",
     "STATE_STORE_INVALID_CONFIG_AFTER_RESTART": "Restore the setting.",
-    _NO_METADATA: "Put the files of the checkpoint back, as they were last.",
+    _NO_METADATA: _PUT_BACK,
+    _NO_VERSION: _PUT_BACK,
+    _FILE: _PUT_BACK,
+    "CLOUD_FILES_POSITION_LOST": _PUT_BACK,
     _WENT_BACK: "Put the newer folder back.",
+    PUT_BACK: "Put the newer folder of the source back.",
     _REWOUND: "Go back to the same time once more, with this storage: `sluice rewind --to TIME`.",
     "DELTA_SOURCE_IGNORE_DELETE": "Read the table's change feed, or set the read option `skipChangeCommits`.",
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES": "Read the table's change feed, or set the read option `skipChangeCommits`.",
@@ -45,8 +52,11 @@ RESTORE = {
 _DAMAGED = frozenset(
     {
         "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED",
+        "CLOUD_FILES_POSITION_LOST",
+        _FILE,
         _NO_METADATA,
         _NO_STATE,
+        _NO_VERSION,
     }
 )
 
@@ -57,7 +67,8 @@ def foretell(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> Breaka
     if found is None and flow.spec.once and state.completed:
         return None
     # In the order of Spark's own checks.
-    found = found or _of_checkpoint(dataset, state) or _of_sources(flow, state) or _of_operators(flow, state)
+    found = found or _of_checkpoint(dataset, state) or _of_files(state)
+    found = found or _of_sources(flow, state) or _of_operators(flow, state)
     found = found or _of_gaps(state.gaps)
     if found is None:
         return None
@@ -67,11 +78,15 @@ def foretell(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> Breaka
 
 def foretell_rebuild(dataset: GraphDataset, state: FlowState) -> Breakage | None:
     """Return why a flow can't go on with an unfinished full refresh; None if it can."""
-    if state.misplaced is None:
-        return None
+    if state.misplaced is not None:
+        condition, problem = SOURCES_CHANGED, _other_order(*state.misplaced)
+    else:
+        found = _of_gaps(state.rebuild_gaps)
+        if found is None:
+            return None
+        condition, problem = found
     again = f"Or: begin the full refresh again: `sluice run --full-refresh {dataset.name}`."
-    ways = f"{RESTORE[SOURCES_CHANGED]}\n  -> {again}"
-    return Breakage(condition=SOURCES_CHANGED, problem=_other_order(*state.misplaced), ways=ways)
+    return Breakage(condition=condition, problem=problem, ways=f"{RESTORE[condition]}\n  -> {again}")
 
 
 def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
@@ -83,10 +98,11 @@ def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: Flow
         flow: the flow.
         state: its checkpoint.
     """
-    first = RESTORE.get(condition.partition(".")[0])
+    is_damaged = condition in {damage.condition for damage in state.damages}
+    first = _PUT_BACK if is_damaged else RESTORE.get(condition.partition(".")[0])
     lines = [] if first is None else [first]
     lines.append(_reset(condition, dataset, flow, state))
-    if condition in _DAMAGED and state.has_kept and not state.restarted:
+    if condition.partition(".")[0] in _DAMAGED and state.has_kept and not state.restarted:
         # A reset may repeat less than a roll-back that passes over what was read since.
         lines.insert(len(lines) - (not state.repeats), _roll_back(dataset, flow, state))
     if dataset.is_table and not state.begins_late:  # a rebuild would leave out rows that the table has
@@ -99,6 +115,8 @@ def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: Flow
                 "Rebuild the table, and put back the rows that its sources no longer have: "
                 f"`sluice run --full-refresh {dataset.name} --keep-history{keys}`."
             )
+    if condition == PUT_BACK:  # only a rebuild undoes the rows that the source no longer has
+        lines.append(lines.pop(1))
     return "\n  -> ".join([lines[0], *(f"Or: {line[0].lower()}{line[1:]}" for line in lines[1:])])
 
 
@@ -181,6 +199,12 @@ def _of_checkpoint(dataset: GraphDataset, state: FlowState) -> tuple[str, str] |
         would = "would pass over unread ones, or read earlier ones, if it began again"
         return _NO_METADATA, f"files of it are gone. It did not begin with all rows, and {would}."
     return _NO_METADATA, f"files of it are gone, and {dataset.name.table} has rows of batches that it does not have."
+
+
+def _of_files(state: FlowState) -> tuple[str, str] | None:
+    """Return the first damage of the checkpoint's files."""
+    damage = next(iter(state.damages), None)
+    return None if damage is None else (damage.condition, f"{damage.problem} File: {damage.path}.")
 
 
 def _of_operators(flow: GraphFlow, state: FlowState) -> tuple[str, str] | None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
-from framework.cdc.model.reserved_names import END_AT, START_AT
 from framework.declare.specs import DatasetKind, FlowSpec
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
@@ -17,6 +14,7 @@ from framework.plan.request import UpdateRequest
 from framework.plan.selection import Selection, select
 from framework.plan.state import FlowState, StoredState, TableKind, TableState
 from framework.plan.steps import (
+    NOT_SELECTED,
     AvailableNow,
     BeginGeneration,
     Continuous,
@@ -32,6 +30,7 @@ from framework.plan.steps import (
     Trigger,
     has_other_rows,
 )
+from framework.plan.unwritten_columns import unwritten_columns
 from framework.sources.starts import parse_starts
 
 _LEFT = "no longer declared, table kept; {}"
@@ -40,6 +39,7 @@ _COPIED = "a copy of the table is kept, and "
 _REBUILT = "all flows of the rebuild have completed"
 _PUT_BACK = ", and the rows that its sources no longer have are put back"
 _FIRST_RUN = "first run"
+_UNREAD = "waits for {}, whose columns are unknown"
 _NOT_COMPLETE = "its single run is not complete"
 _WITHHELD = "it has to be read anew, and that could not begin"
 _CONTINUOUS = "keeps running until the update is stopped"
@@ -78,8 +78,11 @@ class _Planning:
             return
         table = self.state.table(name)
         if name not in self.selection.selected:
-            reason = _WITHHELD if name in self.request.withheld else "not selected"
+            reason = _WITHHELD if name in self.request.withheld else NOT_SELECTED
             yield SkipStep(dataset=name, flow=None, reason=reason, excluded=True)
+            return
+        if dataset.waits_for:
+            yield from self._waiting_steps(dataset)
             return
         refused = self._refusal(dataset, table)
         if refused is not None:
@@ -101,6 +104,13 @@ class _Planning:
             yield from self._rebuild_steps(dataset, self._rebuild_reason(dataset))
         else:
             yield from self._table_steps(dataset)
+
+    def _waiting_steps(self, dataset: GraphDataset) -> Iterator[Step]:
+        """Yield a step for each flow of a dataset that can't be analysed, because others have faults."""
+        self.moving.add(dataset.name)  # its readers wait, too
+        reason = _UNREAD.format(_listed(dataset.waits_for))
+        for flow in self.graph.flows_into(dataset.name):
+            yield SkipStep(dataset=dataset.name, flow=flow.spec.name, reason=reason, waits_for=dataset.waits_for)
 
     def _refusal(self, dataset: GraphDataset, table: TableState) -> RefuseTable | None:
         """Return why no step may touch the table; None if one may."""
@@ -392,45 +402,3 @@ def _joined(texts: list[str]) -> str:
 
 def _listed(names: tuple[QualifiedName, ...]) -> str:
     return ", ".join(name.table for name in names)
-
-
-def unwritten_columns(graph: DataflowGraph, dataset: GraphDataset) -> tuple[str, ...]:
-    """Return the visible columns that no flow writes, nested ones by their path, in the table's order.
-
-    A streaming table keeps a column that its query no longer returns; a materialized view does not.
-    """
-    flows = graph.flows_into(dataset.name)
-    if (
-        dataset.kind is not DatasetKind.STREAMING_TABLE
-        or dataset.schema is None
-        or any(f.schema is None for f in flows)
-    ):
-        return ()
-    written = {name.lower() for flow in flows for name in _written(flow)} | {START_AT.lower(), END_AT.lower()}
-    found: list[str] = []
-    for column in _columns(json.loads(dataset.schema)):
-        outermost = not any(column.startswith(f"{other}.") for other in found)
-        if column.lower() not in written and outermost:
-            found.append(column)
-    return tuple(found)
-
-
-def _written(flow: GraphFlow) -> list[str]:
-    """Return the columns of a flow's query; for AUTO CDC, the selected ones."""
-    columns = list(_columns(json.loads(flow.schema or "{}")))
-    if flow.spec.cdc is None or flow.spec.cdc.columns.columns is None:
-        return columns
-    selection, keys = flow.spec.cdc.columns, {key.lower() for key in flow.spec.cdc.keys}
-    named = {column.lower() for column in selection.columns or ()}
-    tops = [(column, column.split(".", maxsplit=1)[0].lower()) for column in columns]
-    return [column for column, top in tops if top in keys or (top in named) != selection.excluded]
-
-
-def _columns(schema: dict[str, Any], prefix: str = "") -> list[str]:
-    found = []
-    for field in schema.get("fields", ()):
-        path = f"{prefix}{field['name']}"
-        found.append(path)
-        if isinstance(field["type"], dict) and field["type"].get("type") == "struct":
-            found += _columns(field["type"], f"{path}.")
-    return found

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from framework.checkpoints.damage import Damage
 from framework.checkpoints.operators import StoredQuery
 from framework.foundation.names import QualifiedName
 from framework.sources.port import Gap
@@ -26,7 +27,9 @@ class FlowState:
         query: what the checkpoint holds of the query that wrote it; None if unknown.
         misplaced: a source and the one at whose position its query now reads it, in the unpublished rebuild if there is
             one; None if each has its place.
+        damages: the damage of its checkpoint.
         gaps: the sources that no longer hold the checkpoint's position.
+        rebuild_gaps: those in which something else is in the place of what the unpublished rebuild has read.
         resume: for each source, the start that continues where the checkpoint ends; () if one is unknown.
         removed: what its sources have deleted after it was read, as a clause; empty if nothing is gone.
         former: flows that no longer write to the target of a flow that appends, where rows of them are: one of them may
@@ -58,7 +61,9 @@ class FlowState:
     repeats: bool = False
     query: StoredQuery | None = None
     misplaced: tuple[str, str] | None = None
+    damages: tuple[Damage, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    rebuild_gaps: tuple[Gap, ...] = ()
     resume: tuple[str, ...] = ()
     removed: str = ""
     former: tuple[QualifiedName, ...] = ()

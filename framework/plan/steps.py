@@ -128,14 +128,24 @@ class RefreshView:
     check: bool = False
 
 
+NOT_SELECTED = "not selected"
+"""The reason of a dataset that the request leaves out."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipStep:
-    """Skip a flow or a dataset, with the reason."""
+    """Skip a flow or a dataset, with the reason.
+
+    Args:
+        excluded: whether it is no part of the update.
+        waits_for: the datasets with faults without which the flow can't run: the update fails.
+    """
 
     dataset: QualifiedName
     flow: QualifiedName | None
     reason: str
     excluded: bool = False
+    waits_for: tuple[QualifiedName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +257,9 @@ def _refused_refresh(step: RefuseTable, location: SourceLocation | None) -> Slui
 
 
 def refusals(graph: DataflowGraph, plan: Plan) -> tuple[SluiceError, ...]:
-    """Return the errors of all refused tables of a plan, in the plan's order."""
-    return tuple(refusal(graph, step) for step in plan.steps if isinstance(step, RefuseTable))
+    """Return the errors of all refused tables of a plan, in the plan's order; one of several tables once."""
+    found = (refusal(graph, step) for step in plan.steps if isinstance(step, RefuseTable))
+    return tuple({error.render(): error for error in found}.values())
 
 
 def breakages(graph: DataflowGraph, plan: Plan) -> tuple[OperationError, ...]:

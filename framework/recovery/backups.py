@@ -10,6 +10,7 @@ from framework.checkpoints.rebuilds import RebuildStore
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
+from framework.foundation.table_address import TableAddress
 from framework.record.drafts import user_action
 from framework.recovery.request import ComparisonRequest
 from framework.run.update.checkpoint_actions import changing, user_name
@@ -70,7 +71,7 @@ def compare_backups(
         is_finished = backup.published_version is not None and backup.comparison is None
         if is_finished and dataset is not None and dataset.is_table:
             path = store.table(backup.dataset, backup.number)
-            result = compare(ComparisonRequest(first=str(backup.dataset), second=f"delta.`{path}`", limit=0))
+            result = compare(ComparisonRequest(first=str(backup.dataset), second=TableAddress(path=path).sql, limit=0))
             compared = replace(backup, comparison=_comparison(result))
             store.write(compared)
             found.append(compared)

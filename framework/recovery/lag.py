@@ -97,11 +97,20 @@ class _Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastUpdate:
-    """The last update: whether it runs now, and whether it is a continuous one, which reports each flow regularly."""
+    """The last update: whether it runs now, and whether it is a continuous one, which reports each flow regularly.
+
+    Args:
+        flows: the flows that it has, if it runs.
+    """
 
     update_id: str | None = None
     runs: bool = False
     is_continuous: bool = False
+    flows: frozenset[str] = frozenset()
+
+    def has(self, flow: QualifiedName, last: Event | None) -> bool:
+        """Whether it runs now and has the flow; one that the code declares since is in the next update only."""
+        return self.runs and (str(flow) in self.flows if last is None else last.origin.update_id == self.update_id)
 
 
 def read_lag(
@@ -156,9 +165,12 @@ def _last_update(storage: Storage) -> _LastUpdate:
     state = last.details.get(str(EventType.UPDATE_PROGRESS), {}).get("state")
     created = read_events(storage, type=EventType.CREATE_UPDATE, update_id=update_id, last=1)
     requests = [event.details.get(str(EventType.CREATE_UPDATE), {}) for event in created]
+    runs = state not in _ENDED and _is_locked(storage)
+    defined = read_events(storage, type=EventType.FLOW_DEFINITION, update_id=update_id) if runs else ()
     return _LastUpdate(
         update_id=update_id,
-        runs=state not in _ENDED and _is_locked(storage),
+        runs=runs,
+        flows=frozenset(filter(None, (event.origin.flow_name for event in defined))),
         is_continuous=any(request.get("continuous") for request in requests),
     )
 
@@ -205,7 +217,7 @@ def _flow_lag(flow: GraphFlow, states: StateReader, record: _Record, update: _La
     current = generations.current(target, name)
     checkpoint = None if current is None else generations.path(target, name, current.number)
     lag = _unread(flow, states, checkpoint, clock)
-    runs = update.runs and (record.last is None or record.last.origin.update_id == update.update_id)
+    runs = update.has(name, record.last)
     if lag == UNKNOWN_LAG and runs:  # in the middle of a batch; its last event says how much was unread
         lag = record.backlog
     silent = None if record.last is None else _seconds_since(record.last.timestamp, clock)

@@ -78,7 +78,9 @@ def start_session(
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _session_of_spark_submit(request)
     local = machine_cores(master) is not None
-    if local:
+    if "spark.pyspark.python" in spark_conf:  # PySpark leaves this setting to `spark-submit`, which need not run
+        os.environ["PYSPARK_PYTHON"] = spark_conf["spark.pyspark.python"]
+    elif local:
         # Python workers must run in the environment of this process, even if it is not activated.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     by_files = any(os.environ.get(name) for name in _SUBMIT_VARIABLES)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from framework.checkpoints.offsets import NO_OFFSET, CheckpointProgress, read_progress
+from framework.checkpoints.offsets import NO_OFFSET, CheckpointProgress, read_offsets, read_progress
 from framework.foundation.jvm_cache import java_class, text_map
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.source import CloudFilesSource
@@ -21,6 +22,7 @@ from framework.sources.port import (
     CountableSource,
     Gap,
     Lag,
+    RememberingSource,
     ResumableSource,
     SourcePosition,
     SourceReference,
@@ -128,7 +130,37 @@ def flow_lag(storage: Storage, checkpoint: str, sources: tuple[SourceReference, 
 def flow_gaps(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> tuple[Gap, ...]:
     """The sources of a flow that no longer hold its stored position."""
     positions = flow_positions(storage, checkpoint, sources) or ()
-    return tuple(gap for kind, position in positions for gap in kind.gaps(position))
+    gaps = tuple(gap for kind, position in positions for gap in kind.gaps(position))
+    return (*gaps, *put_back_sources(storage, checkpoint, sources))
+
+
+def put_back_sources(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> tuple[Gap, ...]:
+    """The sources of a flow in which something else is in the place of what it has read."""
+    found = _begun_positions(storage, checkpoint, sources)
+    return tuple(
+        gap for kind, position in found if isinstance(kind, RememberingSource) for gap in kind.put_back(position)
+    )
+
+
+def remember_sources(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> None:
+    """Store what a flow has read, and what its stream may read that starts now, where offsets do not say it."""
+    for kind, position in _begun_positions(storage, checkpoint, sources):
+        if isinstance(kind, RememberingSource):
+            kind.remember(position)
+
+
+def _begun_positions(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> FlowPositions:
+    """The end of the last planned batch by kind: it runs again if it is not committed, and the target may have it.
+
+    Without a batch, the positions have no offsets. None is known if the file of the batch is damaged.
+    """
+    progress = read_progress(storage, checkpoint)
+    batch = progress.last_offset_batch
+    if batch is None:
+        used = [kind for kind in KINDS if any(source.kind == kind.kind for source in sources)]
+        return tuple((kind, _position(storage, checkpoint, sources, kind)) for kind in used)
+    planned = replace(progress, sources=read_offsets(storage, checkpoint, batch))
+    return flow_positions(storage, checkpoint, sources, settled=False, progress=planned) or ()
 
 
 def flow_resume(
@@ -185,19 +217,26 @@ def flow_positions(
         offsets = tuple(offset for offset in offsets if offset != NO_OFFSET)
     owners = [next(kind for kind in KINDS if kind.owns(offset)) for offset in offsets]
     used = [kind for kind in KINDS if kind in owners or any(source.kind == kind.kind for source in sources)]
+    found = [(kind, _position(storage, checkpoint, sources, kind)) for kind in used]
     return tuple(
         (
             kind,
-            SourcePosition(
-                storage=storage,
-                checkpoint=checkpoint,
-                sources=tuple(source for source in sources if source.kind == kind.kind),
+            replace(
+                position,
                 offsets=tuple(offset for offset, owner in zip(offsets, owners, strict=True) if owner is kind),
                 source_count=len(progress.sources),
             ),
         )
-        for kind in used
+        for kind, position in found
     )
+
+
+def _position(
+    storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...], kind: StreamingSource
+) -> SourcePosition:
+    """The position of a flow that has read nothing of its sources of a kind."""
+    mine = tuple(source for source in sources if source.kind == kind.kind)
+    return SourcePosition(storage=storage, checkpoint=checkpoint, sources=mine, offsets=(), source_count=0)
 
 
 def _streaming_relations(frame: DataFrame) -> Iterator[StreamingRelation]:

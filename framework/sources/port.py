@@ -252,6 +252,22 @@ class ResumableSource(Protocol):
 
 
 @runtime_checkable
+class RememberingSource(Protocol):
+    """A kind whose offsets do not tell what was read from what has taken its place."""
+
+    def remember(self, position: SourcePosition) -> None:
+        """Store in the checkpoint what was read up to the position, and what a stream may read that starts now.
+
+        Call it before a stream starts, and when it has ended. Idempotent.
+        """
+        ...
+
+    def put_back(self, position: SourcePosition) -> tuple[Gap, ...]:
+        """The sources in which something else is in the place of what was read."""
+        ...
+
+
+@runtime_checkable
 class CleaningSource(Protocol):
     """A kind that can delete or move what was read."""
 

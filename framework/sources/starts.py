@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from framework.foundation.clock import SystemClock
 from framework.foundation.errors import UserError
 from framework.foundation.storage_port import Storage
 from framework.foundation.time_zones import zone_of
+from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import commit_files, latest_version
 from framework.sources.kinds import kind_named
 from framework.sources.port import SourceReference, is_same_location
@@ -154,12 +156,25 @@ def is_at_end(begin: str) -> bool:
     return _AT_END.search(begin) is not None
 
 
-def pin_start(storage: Storage, source: SourceReference, start: SourceStart) -> SourceStart:
+def may_move(begin: str) -> bool:
+    """Whether a start of a Delta table, as `option=value`, is a version that depends on when a stream begins there."""
+    option, _, value = begin.lower().partition("=")
+    return option == _TIMESTAMP.lower() or (option == _VERSION.lower() and value == "latest")
+
+
+def pin_start(storage: Storage, source: SourceReference, start: SourceStart, zone: str = "UTC") -> SourceStart:
     """Return the start as a fixed point: the next version of a Delta table for `latest`, a time of files with a zone.
 
     A query that begins at `latest` and finds nothing to read stores no position. The next one would begin at what is
-    the latest version then, and skip the commits in between. A time of files gets its zone: that of the session may
+    the latest version then, and skip the commits in between. Delta refuses a time after the last commit; with such a
+    time that is not in the future, all later commits are read. A time of files gets its zone: that of the session may
     be another one later, and other files would be older.
+
+    Args:
+        storage: reads the log of a table.
+        source: the source.
+        start: its start.
+        zone: the time zone in which Delta reads a time without one.
 
     Raises:
         UserError: START_NOT_AVAILABLE if a Delta table has not the version, with those that it has.
@@ -167,12 +182,15 @@ def pin_start(storage: Storage, source: SourceReference, start: SourceStart) -> 
     if source.kind == "cloud_files" and start.option.lower() == "modifiedafter":
         zone = json.loads(source.details or "{}").get("zone", "UTC")
         return replace(start, value=_time(start, zone).astimezone(UTC).isoformat())
-    if source.kind != "delta" or start.option.lower() != _VERSION.lower():
+    if source.kind != "delta" or start.option.lower() not in {_VERSION.lower(), _TIMESTAMP.lower()}:
         return start
     path = str(source.location)
     last = latest_version(storage, path)
     if last is None:
         return start
+    if start.option.lower() == _TIMESTAMP.lower():
+        after = _is_after(storage, path, last, start, zone)
+        return replace(start, option=_VERSION, value=str(last + 1)) if after else start
     if start.value == "latest":
         return replace(start, value=str(last + 1))
     version, first = int(start.value or 0), min(commit_files(storage, path), default=0)
@@ -181,12 +199,18 @@ def pin_start(storage: Storage, source: SourceReference, start: SourceStart) -> 
     return start
 
 
-def awaits_version(storage: Storage, source: SourceReference, start: SourceStart) -> bool:
-    """Whether a start names a version of a Delta table that is not committed yet.
+def _is_after(storage: Storage, path: str, last: int, start: SourceStart, zone: str) -> bool:
+    """Whether a time has passed, and is later than the last commit of a table."""
+    try:
+        time_ms = _time(start, zone).timestamp() * 1000
+    except UserError:  # Spark reads more texts as times, and refuses the others
+        return False
+    history = CommitHistory(storage, path)
+    return last in history.versions and history.time_ms(last) < time_ms <= SystemClock().now().timestamp() * 1000
 
-    Delta refuses to start there. `latest` would not be the same: a commit between the check and the start of the
-    query would not be read.
-    """
+
+def awaits_version(storage: Storage, source: SourceReference, start: SourceStart) -> bool:
+    """Whether a start names a version of a Delta table that is not committed yet."""
     named = source.kind == "delta" and start.option.lower() == _VERSION.lower() and str(start.value).isdecimal()
     return named and int(start.value or 0) > (latest_version(storage, str(source.location)) or 0)
 
@@ -202,10 +226,22 @@ def parse_starts(text: str | None) -> dict[str, SourceStart]:
     return {source: parse_start(start) for source, start in found.items()}
 
 
-def start_of(starts: Mapping[str, SourceStart], name: str) -> SourceStart | None:
-    """Return the start of a source by its name; another spelling of a path is the same source."""
+def start_of(starts: Mapping[str, SourceStart], name: str, begin: str = "") -> SourceStart | None:
+    """Return the start of a source by its name; another spelling of a path is the same source.
+
+    Args:
+        starts: the starts of a generation.
+        name: the name of the source.
+        begin: the start that the code gives, if one read of a table has a start of its own; see `name_of_one`.
+    """
     found = (start for other, start in starts.items() if is_same_location(other, name))
-    return starts.get(name) or next(found, None)
+    start = starts.get(name) or next(found, None)
+    return start_of(starts, name_of_one(name, begin)) if start is None and begin else start
+
+
+def name_of_one(name: str, begin: str) -> str:
+    """Return the name of a start of those reads of a table that begin at one place, if others begin elsewhere."""
+    return f"{name} ({begin})"
 
 
 def _kafka_options(start: SourceStart, source: str, zone: str) -> dict[str, str]:
@@ -224,7 +260,7 @@ def _offsets(start: SourceStart) -> str:
     try:
         found = json.loads(start.value or "")
         valid = bool(found) and all(isinstance(each, int) for topic in found.values() for each in topic.values())
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         valid = False
     if not valid:
         raise UserError("START_INVALID", start=start.text)

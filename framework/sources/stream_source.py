@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from framework.foundation.errors import SluiceError
 from framework.foundation.jvm_cache import java_class, scala_object
-from framework.foundation.jvm_callbacks import accept_callbacks
+from framework.foundation.jvm_callbacks import accept_callbacks, note_caller
 from framework.sources.plans import of_plan
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ class SparkSource:
         return self._offset(json)
 
     def stop(self) -> None:
-        """The query has ended."""
+        """The query has ended: its thread calls this source for the last time."""
+        note_caller()
 
     def equals(self, other: Any) -> bool:
         """Each source equals itself only."""

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from framework.foundation.storage import LocalStorage, Storage
 from framework.sources.cloud_files.relation import bound
-from framework.sources.kinds import flow_gaps, flow_lag, is_drained, kind_named, source_identity, streamed_sources
+from framework.sources.kinds import (
+    flow_gaps,
+    flow_lag,
+    is_drained,
+    kind_named,
+    remember_sources,
+    source_identity,
+    streamed_sources,
+)
 from framework.sources.port import SourceReference
 
 if TYPE_CHECKING:
@@ -76,6 +84,7 @@ class SourceReader:
         writer = frame.writeStream.format("noop").trigger(availableNow=True)
         query = writer.option("checkpointLocation", self.checkpoint).start()
         query.awaitTermination()
+        remember_sources(self.storage, self.checkpoint, self.sources)
         return sum(progress["numInputRows"] for progress in query.recentProgress)
 
     def is_drained(self) -> bool | None:

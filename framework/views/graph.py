@@ -73,6 +73,19 @@ def graph_summary(graph: DataflowGraph) -> str:
     return " · ".join([*words, *([f"names in {prefix}"] if prefix else [])])
 
 
+def unresolved_text(graph: DataflowGraph) -> str:
+    """Return which datasets an update can't run now, and how many it runs."""
+    short = ShortNames.of(dataset.name for dataset in graph.datasets)
+    failed = [short(each.name) for each in graph.datasets if each.fault is not None]
+    waiting = [short(each.name) for each in graph.datasets if each.waits_for]
+    sound = len(graph.datasets) - len(failed) - len(waiting)
+    waits = f" {', '.join(waiting)} can't be analysed without them." if waiting else ""
+    return (
+        f"{counted(len(failed), 'dataset')} can't be resolved now: {', '.join(failed)}.{waits} "
+        f"An update runs the other {sound:,}, and skips those of them that read these."
+    )
+
+
 def datasets_table(graph: DataflowGraph) -> Table:
     """Return one row for each dataset, in topological order."""
     short = ShortNames.of(dataset.name for dataset in graph.datasets)
@@ -185,6 +198,7 @@ def _dataset_json(dataset: GraphDataset) -> dict[str, Any]:
         ],
         "declared_at": _text(dataset.spec.location),
         **({"error": dataset.fault.render()} if dataset.fault is not None else {}),
+        **({"waits_for": [str(name) for name in dataset.waits_for]} if dataset.waits_for else {}),
     }
 
 

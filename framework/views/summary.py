@@ -9,6 +9,7 @@ from typing import Any
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import ShortNames
 from framework.foundation.wording import counted, quality_text, rows_text, seconds_text
+from framework.plan.steps import NOT_SELECTED
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.views.flow_board import FLOW_COLUMNS, TONES, title_of
 from framework.views.table import Cell, Column, Table, Tone
@@ -16,7 +17,9 @@ from framework.views.table import Cell, Column, Table, Tone
 UPDATE_TONES = {UpdateState.COMPLETED: Tone.GOOD, UpdateState.FAILED: Tone.BAD, UpdateState.CANCELED: Tone.WARNING}
 """The tone of each final state of an update."""
 
-_WITHOUT_WORK = frozenset({FlowState.IDLE, FlowState.EXCLUDED})
+_MOST_TITLES = 5
+"""The most flows that the title of one error names."""
+
 _QUALITY_COLUMNS = (
     Column(name="dataset", wraps=False),
     Column(name="expectation"),
@@ -45,7 +48,7 @@ class UpdateSummary:
 
     def flows_table(self) -> Table:
         """Return one row for each flow that had work; the counts of expectations have a table of their own."""
-        flows = [flow for flow in self.result.flows if flow.state not in _WITHOUT_WORK]
+        flows = [flow for flow in self.result.flows if _has_news(flow)]
         table = flows_table(flows, _short_names(self.result))
         columns = {"flow", "state", "rows", "time"}
         with_reasons = any(flow.state is not FlowState.COMPLETED for flow in flows)
@@ -63,7 +66,7 @@ class UpdateSummary:
                 Cell(text=f"{count.failed:,}", tone=Tone.WARNING if count.failed else None),
             )
             for flow in self.result.flows
-            if flow.state not in _WITHOUT_WORK
+            if _has_news(flow)
             for count in flow.expectations
         ]
         return Table.of(_QUALITY_COLUMNS, rows)
@@ -71,7 +74,8 @@ class UpdateSummary:
     def idle_notes(self) -> tuple[str, ...]:
         """Return one sentence about all idle flows, and one about all flows outside of the selection."""
         states = [flow.state for flow in self.result.flows]
-        idle, excluded = states.count(FlowState.IDLE), states.count(FlowState.EXCLUDED)
+        idle = states.count(FlowState.IDLE)
+        excluded = sum(flow.state is FlowState.EXCLUDED and not _has_news(flow) for flow in self.result.flows)
         notes = []
         if idle and self.result.is_idle:
             notes.append(f"Nothing to do: {counted(idle, 'flow')} up to date")
@@ -90,9 +94,15 @@ class UpdateSummary:
             "duration_seconds": round(self.result.duration_seconds, 3),
             "flows": [_flow_json(flow) for flow in self.result.flows],
             "graph": self.paths.graph,
+            "refused": [{"condition": each.condition, "message": each.render()} for each in self.result.refused],
             "tables": self.paths.tables,
             "events": self.paths.events,
         }
+
+
+def _has_news(flow: FlowResult) -> bool:
+    """Whether a flow had work, or had to be left out although it is selected."""
+    return flow.state is not FlowState.IDLE and (flow.state is not FlowState.EXCLUDED or flow.reason != NOT_SELECTED)
 
 
 def result_table(result: UpdateResult) -> Table:
@@ -101,9 +111,18 @@ def result_table(result: UpdateResult) -> Table:
 
 
 def result_errors(result: UpdateResult) -> tuple[tuple[str, SluiceError], ...]:
-    """Return the title and the error of each failed flow."""
+    """Return each error with the titles of the flows that failed with it: all flows of a table may have one."""
     short = _short_names(result)
-    return tuple((flow_title(flow, short), flow.error) for flow in result.flows if flow.error is not None)
+    found: dict[str, tuple[list[str], SluiceError]] = {}
+    for flow in result.flows:
+        if flow.error is not None:
+            found.setdefault(flow.error.render(), ([], flow.error))[0].append(flow_title(flow, short))
+    return tuple((_listed(titles), error) for titles, error in found.values())
+
+
+def _listed(titles: Sequence[str]) -> str:
+    more = f" and {counted(len(titles) - _MOST_TITLES, 'other flow')}" if len(titles) > _MOST_TITLES else ""
+    return f"{'Flow' if len(titles) == 1 else 'Flows'} {', '.join(titles[:_MOST_TITLES])}{more}"
 
 
 def flows_table(flows: Sequence[FlowResult], short: ShortNames) -> Table:

@@ -1,4 +1,4 @@
-"""A database that can not be read: the doctor explains it, although no flow can be examined."""
+"""A database that can not be read: the doctor explains it, although its tables are not known yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework import Pipeline
-from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.errors import UserError
+from framework.run.update.results import UpdateState
+from tests.support.copied_tables import failures, of_both_flows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +45,7 @@ def connected(spark: SparkSession, folder: Path, uri: str) -> Pipeline:
 def test_a_source_that_can_not_be_read_is_the_only_finding(
     interpreting: SparkSession, folder: Path, run: Run, database: str
 ) -> None:
-    """A refused login and a missing server are explained although no flow can be examined; nothing can be applied."""
+    """A refused login and a missing server are explained, also for a flow that no update had; no way is applied."""
     for table in ("orders", "prices"):
         run(f"CREATE TABLE {table} (id INT PRIMARY KEY, day DATE)")
     host = database.partition("@")[2]
@@ -51,13 +53,16 @@ def test_a_source_that_can_not_be_read_is_the_only_finding(
         (f"postgresql://stranger@{host}", "DATABASE_LOGIN_REFUSED", "PERMISSION_MISSING"),
         ("postgresql://postgres@127.0.0.1:1/none", "DATABASE_UNREACHABLE", "CONNECTION_LOST"),
     ):
-        with pytest.raises(SluiceError, match=condition):
-            connected(interpreting, folder, uri).run()
+        failed = failures(connected(interpreting, folder, uri).run())
+        assert failed == {"shop_changes": condition, **of_both_flows(prices=condition)}
         doctor = connected(interpreting, folder, uri).doctor
         (finding,) = doctor.examine(["orders_cdc_flow"]).findings
-        assert (finding.flow, finding.condition, finding.diagnosis.name) == (None, condition, diagnosis)
+        assert (finding.flow and finding.flow.table, finding.condition) == ("shop_changes", condition)
+        assert finding.diagnosis.name == diagnosis
         assert finding.location.endswith("module.py:4")
-        assert [way.way.name for way in finding.ways] == ["FOLLOW"]
+        assert [way.way.name for way in finding.ways] == ["FOLLOW", "RUN_AGAIN"]
         with pytest.raises(UserError, match="DOCTOR_WAY_FOR_PERSON"):
             doctor.treat(finding, 1)
-    assert connected(interpreting, folder, database).doctor.examine().findings == ()
+    pipeline = connected(interpreting, folder, database)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert pipeline.doctor.examine().findings == ()

@@ -92,6 +92,7 @@ def test_an_unknown_name_lists_the_known_ones_and_both_ways(tmp_path: Path) -> N
         ("bank:\n", "DATABASE_CONNECTION_INVALID"),
         ("bank:\n  uri: postgresql://db/a\n  user: joe\n", "DATABASE_CONNECTION_INVALID"),
         ("bank: jdbc:postgresql://db/a\n", "DATABASE_CONNECTION_INVALID"),
+        ("bank: postgresql://joe:100%sure@db/a\n", "DATABASE_CONNECTION_INVALID"),
         ("bank: mysql://db/a\n", "DATABASE_KIND_NOT_SUPPORTED"),
         ("bank: sqlserver://db/a\n", "DATABASE_KIND_NOT_SUPPORTED"),
         ("bank: ftp://db/a\n", "DATABASE_KIND_NOT_SUPPORTED"),
@@ -314,6 +315,19 @@ def test_a_missing_grant_has_its_statement(database: str) -> None:
         session.rows('SELECT * FROM public."T t"', table=TableName(schema="public", table="T t"))
     statement = 'GRANT USAGE ON SCHEMA "public" TO "re ader"; GRANT SELECT ON "public"."T t" TO "re ader"'
     assert (caught.value.condition, caught.value.fields["statement"]) == ("DATABASE_PERMISSION", statement)
+
+
+def test_limits_of_a_role_do_not_end_our_sessions(database: str) -> None:
+    """A role for people may have them; what the connection itself names is kept."""
+    names = ("statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
+    with Session(Connection(name="bank", uri=database), read_only=False) as session:
+        session.execute("DROP ROLE IF EXISTS limited; CREATE ROLE limited LOGIN")
+        for each in names:
+            session.execute(f"ALTER ROLE limited SET {each} = 700")
+    uri = database.replace("postgres@", "limited@")
+    for given, expected in (("", ["0", "0", "0"]), (f"?options=-c%20{names[1]}%3D900", ["0", "900ms", "0"])):
+        with Session(Connection(name="bank", uri=uri + given)) as session:
+            assert [session.rows(f"SHOW {each}")[0][0] for each in names] == expected
 
 
 def test_a_busy_server_is_transient(database: str) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import stat
 import subprocess
 import sys
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from framework.sources.databases.postgres import changes_source
 from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeKind
 from framework.sources.databases.postgres.changes_source import ChangesStreamReader, SpooledPartition
 from framework.sources.databases.postgres.pgoutput import Begin, Relation
@@ -179,3 +184,32 @@ def test_a_full_disk_ends_a_read_which_gives_the_same_rows_again(database: str, 
     (file,) = log.read_transactions(start.lsn).files
     log.close()
     assert list(range(20_000)) == pq.read_table(file.path, columns=["ordinal"])["ordinal"].to_pylist()
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022])
+def test_other_users_can_not_read_a_spool(swap: pytest.MonkeyPatch, mask: int) -> None:
+    """Whatever the umask: as `nobody`, if the test may become another user, and by the modes of the folders."""
+    shared = Path(tempfile.mkdtemp())  # pytest's own folders are private
+    shared.chmod(0o755)
+    swap.setattr(tempfile, "tempdir", str(shared))
+    before = os.umask(mask)
+    try:
+        left = changes_source._spool_folder(None)
+        (left / "0-1").mkdir()
+        spool, made, buffer = Spool(left), Spool(shared / "made"), ChangeBuffer()
+        batches = []
+        for each in (spool, made):
+            writer = _writer(each, buffer)
+            _fill(writer, buffer, [3])
+            batches.append(writer.seal(50, 200, caught_up=True))
+    finally:
+        os.umask(before)
+    assert [path.name for path in left.iterdir()] == ["0000000000000032-00000000000000c8"]
+    assert {0o700} == {stat.S_IMODE(each.folder.stat().st_mode) for each in (spool, made)}
+    for batch in batches:
+        path = batch.files[0].path
+        assert path.is_file()
+        if os.getuid() == 0:
+            asked = [sys.executable, "-c", f"import os; os.setuid(65534); print(os.path.exists({str(path)!r}))"]
+            assert subprocess.run(asked, capture_output=True, check=True, text=True).stdout == "False\n"
+    shutil.rmtree(shared)

@@ -23,7 +23,9 @@ from tests.databases.test_postgres_partitions import CREATE, EMPTIED, IN_THE_LOG
 from tests.databases.test_postgres_partitions import (
     test_rows_of_a_partition_that_is_gone_before_the_log_is_read_are_unreadable as check_partition_that_is_gone,
 )
+from tests.databases.test_types_of_keys import check_chunks
 from tests.support.database_snapshots import World
+from tests.support.postgres_key_types import KEY_TYPES, NONDETERMINISTIC, OF_ANY_CASE, SCHEMA, with_domains
 from tests.support.postgres_log import brief, execute, name, position, query, reader
 from tests.support.postgres_versions import OTHER_VERSIONS, programs_of
 
@@ -146,6 +148,13 @@ def snapshot(uri: str, table: str) -> list[tuple[Any, ...]]:
     offset, chunks = world.plan_all()
     batches = [batch for chunk in chunks for batch in world.reader(offset).batches(chunk)]
     return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+
+
+def test_chunks_by_keys_of_a_nondeterministic_collation_have_each_row_once(servers: Servers) -> None:
+    """The server of the wheel has no ICU."""
+    with new_database(servers[NEWEST]) as uri:
+        execute(uri, *SCHEMA, *NONDETERMINISTIC)
+        check_chunks(uri, [*with_domains(KEY_TYPES | OF_ANY_CASE, partial(execute, uri))])
 
 
 def test_the_log_of_all_versions_names_the_partitions_of_rows(servers: Servers, tmp_path: Path) -> None:

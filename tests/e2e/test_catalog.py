@@ -9,7 +9,9 @@ from pathlib import Path
 
 # A separate process, because a session's metastore is configured at the start of its JVM.
 SCRIPT = """
+import json
 import sys
+from pathlib import Path
 from framework import Pipeline, pipelines as dp
 from framework.session.spark_session import start_session, stop_session
 from tests.support.settings import INTERPRETED
@@ -37,6 +39,50 @@ def run():
     )
     return pipeline.run().state.value
 
+spark.sql("CREATE DATABASE other")
+spark.range(7).write.format("delta").saveAsTable("other.named")
+spark.sql("CREATE VIEW other.seen AS SELECT 8 AS id")
+spark.range(2).write.format("parquet").saveAsTable("other.parquet")
+
+def taken():
+    for name in ("Named", "seen", "parquet"):
+        @dp.materialized_view(name=name)
+        def view():
+            return spark.range(3)
+    @dp.materialized_view
+    def free():
+        return spark.range(4)
+
+def other(*modules):
+    return Pipeline(
+        name="q", modules=modules, storage=root + "/second", catalog="spark_catalog", schema="other", spark=spark
+    )
+
+def results():
+    return [list(row)[0] for name in ("named", "seen", "parquet", "free")
+            for row in spark.sql(f"SELECT count(*) FROM other.{name}").collect()]
+
+refused = [(step.dataset.table, step.owner is not None) for step in other(taken).plan().steps if hasattr(step, "owner")]
+ended = other(taken).run()
+errors = {flow.error.condition for flow in ended.flows if flow.error}
+print("TAKEN", refused, ended.state.value, sorted(errors), results())
+
+def nothing():
+    @dp.materialized_view
+    def kept():
+        return spark.range(1)
+
+# The mark of a prune that was killed, whose catalog can't be loaded.
+spark.conf.set("spark.sql.catalog.broken", "no.such.Catalog")
+name = {"catalog": "broken", "schema": "other", "table": "old"}
+marks = Path(root, "second", "prunes")
+marks.mkdir()
+(marks / "broken.other.old.json").write_text(json.dumps({"dataset": name, "path": root + "/second/tables/old"}))
+
+gone = other(nothing)
+dropped = gone.prune(gone.left_tables())
+print("PRUNED", [table.name.table for table in dropped], other(nothing).run().state.value, list(marks.iterdir()),
+      sorted(row.tableName for row in spark.sql("SHOW TABLES IN other").collect()))
 print("RESULT", run(), run(), spark.sql("SELECT count(*) FROM sales.totals").first()[0],
       [row.tableName for row in spark.sql("SHOW TABLES IN sales").collect()])
 stop_session(spark)
@@ -44,11 +90,19 @@ stop_session(spark)
 
 
 def test_tables_are_found_by_name_in_hives_metastore(tmp_path: Path) -> None:
-    """`SELECT … FROM sales.totals` works for every program on that metastore; private tables stay private."""
+    """`SELECT … FROM sales.totals` works for every program on that metastore; private tables stay private.
+
+    Names of somebody else's tables and views are refused by the plan, in any letter case, and their rows stay. A prune
+    removes the entry of its table. A prune that was killed ends, whatever the catalog says, and blocks no update.
+    """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path, env=environment
     )
-    results = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
-    assert results == ["RESULT COMPLETED COMPLETED 3 ['totals']"], done.stderr[-2000:]
+    results = [line for line in done.stdout.splitlines() if line.startswith(("RESULT", "TAKEN", "PRUNED"))]
+    assert results == [
+        "TAKEN [('named', True), ('seen', True), ('parquet', True)] FAILED ['TABLE_NOT_OWNED'] [7, 1, 2, 4]",
+        "PRUNED ['free'] COMPLETED [] ['kept', 'named', 'parquet', 'seen']",
+        "RESULT COMPLETED COMPLETED 3 ['totals']",
+    ], done.stderr[-2000:]

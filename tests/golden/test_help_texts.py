@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from framework.cli.main import cli
+from tests.support.commands import every_command
 
 
-def every_command() -> list[tuple[str, ...]]:
-    """The words of each command, those within groups too."""
-    found: list[tuple[str, ...]] = [()]
-    for name in cli.commands_by_name:
-        found.append((name,))
-        command = cli.get_command(click.Context(cli), name)
-        if isinstance(command, click.Group):
-            found += [(name, inner) for inner in command.commands]
-    return found
-
-
-@pytest.mark.parametrize("words", every_command(), ids=" ".join)
+@pytest.mark.parametrize("words", [words for words, _ in every_command()], ids=" ".join)
 def test_help_says_what_is_written_here(golden: Callable[[str, str], None], words: tuple[str, ...]) -> None:
     """A change to an option is a change to this file, and to INTERFACE.md."""
     result = CliRunner().invoke(cli, [*words, "--help"], prog_name="sluice", terminal_width=100)

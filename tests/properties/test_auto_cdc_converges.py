@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ from tests.support.cdc_histories import (
     writes_listed,
     writes_values,
 )
-from tests.support.cdc_oracle import Tie, Values, scd1, scd2
+from tests.support.cdc_oracle import DELETES_FIRST, RANK, Tie, Values, scd1, scd2
 from tests.support.cdc_world import ALL_ROWS, NO_ROWS, World
 from tests.support.seeds import fresh_seed, kept_seeds, repeatable
 
@@ -59,13 +59,22 @@ class Stopped(BaseException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of target, and the columns that events write; with a change data feed, only MERGE can write it."""
+    """A kind of target, and the columns that events write.
+
+    With a change data feed, only MERGE can write it. Deletes are first where the flows read a change data feed.
+    """
 
     changes: AutoCdcSpec
     other: AutoCdcSpec
     authorship: Mapping[str, Authorship]
     tracked: Sequence[int] = (0, 1, 2)
     is_fed: bool = False
+    deletes_first: bool = False
+
+    @property
+    def rank(self) -> Mapping[str, int]:
+        """The order of operations at one point."""
+        return DELETES_FIRST if self.deletes_first else RANK
 
 
 WHOLE: Mapping[str, Authorship] = dict.fromkeys(("changes", "other", "snapshot"), writes_all)
@@ -101,7 +110,9 @@ KINDS = {
         is_fed=True,
     ),
 }
-FIXED = ("scd1_parts", "scd2_parts_tracked")
+FEED = "_of_feed"
+KINDS |= {f"{called}{FEED}": replace(kind, deletes_first=True) for called, kind in KINDS.items()}
+FIXED = ("scd1_parts", "scd2_parts_tracked", "scd2_parts_of_feed")
 """Kinds that each run of CI plays: of each type, the one that remembers most. The fresh run plays any kind."""
 
 
@@ -122,6 +133,7 @@ def world_of(spark: SparkSession, root: Path, kind: Kind, typed: TypedHistories)
         root,
         {"changes": (kind.changes, ddl, False), "other": (kind.other, ddl, False), "snapshot": (snapshot, ddl, True)},
         {"delta.enableChangeDataFeed": "true"} if kind.is_fed else {},
+        deletes_first=kind.deletes_first,
     )
 
 
@@ -215,7 +227,9 @@ def check(spark: SparkSession, called: str, seed: int) -> None:
     kind = KINDS[called]
     scd_type = kind.changes.scd_type
     is_whole = kind.authorship is WHOLE
-    typed = TypedHistories(draw_alphabets(seed, table=list(KINDS).index(called), values=3, structs=is_whole))
+    typed = TypedHistories(
+        draw_alphabets(seed, table=list(KINDS).index(called.removesuffix(FEED)), values=3, structs=is_whole)
+    )
     history = deal(random_from(seed), worlds=WORLDS, truncating=scd_type == 1, authorship=kind.authorship)
     with tempfile.TemporaryDirectory() as folder, repeatable(__file__, called, seed, str(typed)):
         world = world_of(spark, Path(folder), kind, typed)
@@ -224,11 +238,11 @@ def check(spark: SparkSession, called: str, seed: int) -> None:
         found = shown(world, typed)
         for number in range(WORLDS):
             mine = found.get(number, set())
-            expected = expected_rows(history, number, tie, scd_type=scd_type, tracked=kind.tracked)
+            expected = expected_rows(history, number, tie, scd_type=scd_type, tracked=kind.tracked, rank=kind.rank)
             assert expected == mine, f"world {number}:\n{history.told(number)}\n  {difference(expected, mine)}"
             if scd_type == 2:
                 assert list(overlaps(mine)) == []
-                newest = {(key, *values) for key, values in scd1(history.events(number), tie)}
+                newest = {(key, *values) for key, values in scd1(history.events(number), tie, kind.rank)}
                 assert newest == {row[:-2] for row in mine if row[-1] is None}
 
 
@@ -257,6 +271,6 @@ def test_scd_type_1_is_the_open_rows_of_type_2(seed: int) -> None:
     history = deal(random_from(seed), worlds=5, truncating=False, authorship=PARTS)
     for number in range(history.worlds):
         events = history.events(number)
-        for tracked in ((0, 1, 2), (0,), ()):
-            rows = scd2(events, hash, tracked)
-            assert scd1(events, hash) == {(key, values) for key, values, _, end in rows if end is None}
+        for tracked, rank in product(((0, 1, 2), (0,), ()), (RANK, DELETES_FIRST)):
+            rows = scd2(events, hash, tracked, rank)
+            assert scd1(events, hash, rank) == {(key, values) for key, values, _, end in rows if end is None}

@@ -17,7 +17,7 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import arm, disarm
 from framework.foundation.storage import LocalStorage
 from framework.run.update.results import UpdateState
-from framework.sources.cloud_files.options import parse_options
+from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.schemas import FileSchema, schemas_of
 from tests.support.engine_world import EngineWorld
 from tests.support.landing import Landing
@@ -228,11 +228,12 @@ def ids(landing: Landing, *tables: str) -> list[list[Any]]:
 def test_bad_folders_and_files_are_named_and_nothing_is_lost(landing: Landing) -> None:
     """Folders, names, encodings, times and archives of all kinds; after the repair every row is there once."""
     landing.root.mkdir()
+    unread = {"gone": {}, "rows": {"path": "."}}
+    assert landing.run(unread) == {"gone": "CLOUD_FILES_FOLDER_MISSING", "rows": "CLOUD_FILES_SCHEMA_UNKNOWN"}
     for tables, condition in (
-        ({"gone": {}}, "CLOUD_FILES_FOLDER_MISSING"),
-        ({"rows": {"path": "."}}, "CLOUD_FILES_SCHEMA_UNKNOWN"),
         ({"rows": {"path": ".", "cloudFiles.formatt": "x"}}, "CLOUD_FILES_OPTION_UNKNOWN"),
-        ({"rows": {"path": ".", "cloudFiles.useNotifications": "true"}}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
+        ({"rows": {"path": ".", "cloudFiles.maxFileAge": "1d"}}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
+        ({"rows": {"path": ".", "skpRows": "1"}}, r"no option `skpRows`\. Did you mean `skipRows`"),
     ):
         with pytest.raises(SluiceError, match=condition):
             landing.run(tables)
@@ -253,16 +254,15 @@ def test_bad_folders_and_files_are_named_and_nothing_is_lost(landing: Landing) -
     assert landing.run(bad) == {
         "vanished": "CLOUD_FILES_FOLDER_MISSING",
         "packed": "FLOW_FAILED",
-        "cased": "UNKNOWN_FIELD_CASE",
     }
+    assert landing.shown("cased") == [({}, {"ID": "2"}), ({"id": "0"}, {})]
     (landing.root / "aside").rename(landing.root / "vanished")
     landing.put("vanished/1.json", {"id": 1})
-    for name in ("cased/b.json", "packed/1.json.gz"):
-        (landing.root / name).unlink()
+    (landing.root / "packed/1.json.gz").unlink()
     assert landing.run(bad) == {"packed": "CLOUD_FILES_FILE_MISSING"}
     (landing.root / "packed" / "1.json.gz").write_bytes(whole)
     assert landing.run(bad) == {}
-    assert ids(landing, "vanished", "skewed", "cased") == [[0, 1], [0, 1, 2, 3, 4], ["0"]]
+    assert ids(landing, "vanished", "skewed") == [[0, 1], [0, 1, 2, 3, 4]]
     assert sorted(ids(landing, "packed")[0]) == [*range(9999)]
 
 

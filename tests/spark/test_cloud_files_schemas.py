@@ -12,8 +12,9 @@ from framework.foundation.errors import UserError
 from framework.foundation.storage import LocalStorage
 from framework.sources.cloud_files.fields import case_variants, new_fields, widest
 from framework.sources.cloud_files.folders import folder_type
+from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.hints import as_texts, fields_to_add, opened, with_hints
-from framework.sources.cloud_files.options import CloudFilesOptions, parse_options
+from framework.sources.cloud_files.options import CloudFilesOptions
 from framework.sources.cloud_files.schemas import FileSchema, SchemaStore
 
 pytestmark = pytest.mark.usefixtures("spark")  # it parses DDL

@@ -108,7 +108,7 @@ BREAKS = {
         condition="STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
         way="RESET_HERE",
         cost="lost: none; repeated: none; read again: none",
-        ways=("RESTORE", "RESET_HERE", "RESET_START", "FULL_REFRESH"),
+        ways=("RESTORE", "RESET_HERE", "FULL_REFRESH", "RESET_START"),
     ),
     "operator_added": Break(
         diagnosis="STATEFUL_OPERATORS_CHANGED",
@@ -135,7 +135,7 @@ BREAKS = {
         condition="STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
         way="RESET_HERE",
         harm=lambda harm: harm.remove("metadata"),
-        ways=("RESET_HERE", "RESET_START", "FULL_REFRESH"),
+        ways=("RESET_HERE", "FULL_REFRESH", "RESET_START"),
     ),
     "offsets_cut": Break(
         diagnosis="CHECKPOINT_DAMAGED",
@@ -143,7 +143,7 @@ BREAKS = {
         way="FULL_REFRESH",
         cost="lost: none; repeated: none; read again: 5 rows",
         harm=lambda harm: harm.cut("offsets/0"),
-        ways=("RESET_START", "FULL_REFRESH"),
+        ways=("RESET_HERE", "FULL_REFRESH", "RESET_START"),
     ),
     "commit_cut": Break(
         diagnosis="CHECKPOINT_DAMAGED",
@@ -173,7 +173,7 @@ BREAKS = {
         cost="lost: 2 rows: the change of version 2 is not applied; repeated: none; read again: none",
         rows=tuple(OLD),
         harm=lambda harm: harm.sql("DELETE FROM {source} WHERE id = 1"),
-        ways=("RESTORE", "RESET_AFTER_CHANGE", "RESET_START", "FULL_REFRESH"),
+        ways=("RESTORE", "RESET_START", "RESET_AFTER_CHANGE", "FULL_REFRESH"),
         is_foretold=False,
     ),
     "deleted_files": Break(
@@ -212,7 +212,7 @@ BREAKS = {
         cost="lost: unknown: the rows of version 1 of {source}, which its log lost; repeated: none; read again: none",
         rows=(*OLD, (6, "k0"), (7, "k1")),
         harm=Harm.lose_history,
-        ways=("RESET_FIRST_KEPT", "RESET_START", "FULL_REFRESH"),
+        ways=("RESET_FIRST_KEPT", "FULL_REFRESH", "RESET_START"),
         is_foretold=False,  # the options of a read by path are unknown, and one of them allows it
     ),
     "column_renamed": Break(
@@ -222,7 +222,7 @@ BREAKS = {
         cost="lost: 2 rows; repeated: none; read again: none",
         rows=tuple(OLD),
         harm=lambda harm: harm.sql("ALTER TABLE {source} RENAME COLUMN kind TO sort"),
-        ways=("TRACK_SCHEMA", "RESET_AFTER_CHANGE", "RESET_START", "FULL_REFRESH"),
+        ways=("TRACK_SCHEMA", "FULL_REFRESH", "RESET_START", "RESET_AFTER_CHANGE"),
         is_foretold=False,
     ),
 }

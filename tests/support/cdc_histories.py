@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tests.support.cdc_draws import Alphabet, numbered
-from tests.support.cdc_oracle import Event, Tie, Values, scd1, scd2
+from tests.support.cdc_oracle import RANK, Event, Tie, Values, scd1, scd2
 
 FLOWS = ("changes", "other", "snapshot")
 PLACES = ("cdc.after_tombstones", "cdc.after_events", "cdc.after_merge")
@@ -215,10 +215,13 @@ def _world(random: Random, world: int) -> Iterable[Dealt]:
         yield Dealt(world, flow, operation, key, values, random.randint(0, top), listed)
 
 
-def expected_rows(history: History, world: int, tie: Tie, *, scd_type: int, tracked: Sequence[int]) -> set[Row]:
+def expected_rows(
+    history: History, world: int, tie: Tie, *, scd_type: int, tracked: Sequence[int], rank: Mapping[str, int] = RANK
+) -> set[Row]:
     """Return the expected rows of a world: key, values and, for SCD type 2, the interval."""
     events = history.events(world)
     if scd_type == 1:
-        return {(key, *values) for key, values in scd1(events, tie)}
-    versions = [(key, values, start[1], end and end[1]) for key, values, start, end in scd2(events, tie, tracked)]
+        return {(key, *values) for key, values in scd1(events, tie, rank)}
+    histories = scd2(events, tie, tracked, rank)
+    versions = [(key, values, start[1], end and end[1]) for key, values, start, end in histories]
     return {(key, *values, start, end) for key, values, start, end in versions if end is None or start < end}

@@ -5,7 +5,7 @@ It is independent of the product: no Spark, no batches, no merge, and short enou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -14,6 +14,7 @@ Point = tuple[int, int]
 Tie = Callable[[Values], int]
 
 RANK = {"truncate": 0, "upsert": 1, "delete": 2}
+DELETES_FIRST = {"truncate": 0, "delete": 1, "upsert": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,9 @@ class Event:
     authored: tuple[bool, ...] | None = None
 
 
-def in_order(events: Iterable[Event], tie: Tie) -> list[Event]:
-    """Return each event once, by point; at one point truncates first and deletes last, upserts by their content."""
-    return sorted(set(events), key=lambda e: (e.point, RANK[e.operation], tie(e.values) if e.values else 0))
+def in_order(events: Iterable[Event], tie: Tie, rank: Mapping[str, int] = RANK) -> list[Event]:
+    """Return each event once, by point; at one point truncates first and deletes by rank, upserts by their content."""
+    return sorted(set(events), key=lambda e: (e.point, rank[e.operation], tie(e.values) if e.values else 0))
 
 
 def applied(old: Values | None, event: Event) -> Values:
@@ -43,10 +44,10 @@ def applied(old: Values | None, event: Event) -> Values:
     return tuple(new if wrote else kept for new, kept, wrote in zip(event.values, before, authored, strict=True))
 
 
-def scd1(events: Iterable[Event], tie: Tie) -> set[tuple[str, Values]]:
+def scd1(events: Iterable[Event], tie: Tie, rank: Mapping[str, int] = RANK) -> set[tuple[str, Values]]:
     """The rows of SCD type 1: key and values."""
     rows: dict[str, Values] = {}
-    for event in in_order(events, tie):
+    for event in in_order(events, tie, rank):
         if event.operation == "truncate":
             rows.clear()
         elif event.operation == "delete":
@@ -59,20 +60,21 @@ def scd1(events: Iterable[Event], tie: Tie) -> set[tuple[str, Values]]:
 Version = tuple[str, Values, Point, Point | None]
 
 
-def scd2(events: Iterable[Event], tie: Tie, tracked: Sequence[int]) -> set[Version]:
+def scd2(events: Iterable[Event], tie: Tie, tracked: Sequence[int], rank: Mapping[str, int] = RANK) -> set[Version]:
     """The rows of SCD type 2: key, values, start and end; a new row where a tracked value changes."""
     done: set[Version] = set()
     current: dict[str, tuple[Values, Point]] = {}
-    ordered = in_order(events, tie)
+    ordered = in_order(events, tie, rank)
     for (point, key), together in groupby(sorted(ordered, key=lambda e: (e.point, e.key)), lambda e: (e.point, e.key)):
         at_once = list(together)
         open_row = current.pop(key, None)
-        if any(event.operation == "delete" for event in at_once):
+        if at_once[-1].operation == "delete":
             done |= set() if open_row is None else {(key, *open_row, point)}
             continue
-        values = open_row[0] if open_row is not None else None
+        is_cleared = open_row is None or at_once[0].operation == "delete"
+        values = None if open_row is None or is_cleared else open_row[0]
         for event in at_once:
-            values = applied(values, event)
+            values = values if event.operation == "delete" else applied(values, event)
         assert values is not None
         if open_row is not None and all(values[index] == open_row[0][index] for index in tracked):
             current[key] = (values, open_row[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -46,6 +47,7 @@ class World:
         flows: per flow its spec, the DDL of its source and whether it is a once flow.
         properties: of the target's table, in addition to those that the engine sets.
         partitions: the columns that the target's table is partitioned by.
+        deletes_first: whether deletes come before upserts of their sequence, as if the flows read a change feed.
     """
 
     def __init__(
@@ -55,6 +57,8 @@ class World:
         flows: Mapping[str, tuple[AutoCdcSpec, str, bool]],
         properties: Mapping[str, str] = MappingProxyType({}),
         partitions: Sequence[str] = (),
+        *,
+        deletes_first: bool = False,
     ) -> None:
         self.spark = spark
         self.flows = dict(flows)
@@ -63,7 +67,7 @@ class World:
         self.auxiliary = TableAddress(path=str(root / f"{AUXILIARY_PREFIX}target"))
         self.generation: Counter[str] = Counter()
         self._numbers: dict[str, itertools.count[int]] = {called: itertools.count() for called in flows}
-        self.target = self.plan()
+        self.target = replace(self.plan(), deletes_first=deletes_first)
         wanted = {**table_properties(properties), **properties}
         create_empty_table(spark, str(self.table.path), self.target.table_schema, wanted, self.partitions)
 

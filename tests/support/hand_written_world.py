@@ -20,6 +20,7 @@ from framework.run.tables.table_record import StorageLayout, TableRecord, write_
 from framework.run.tables.table_store import TableStore
 from framework.testing.manual_clock import ManualClock
 from tests.support.fake_pipeline import name
+from tests.support.no_catalogs import NoCatalogs
 
 TABLE = DatasetKind.STREAMING_TABLE
 DELETE = {"commitInfo": {"operation": "DELETE", "operationMetrics": {}}}
@@ -42,7 +43,7 @@ class HandWrittenWorld:
         self.folder = folder
         self.clock = ManualClock()
         self.storage = LocalStorage(str(folder / "storage"))
-        self.store = TableStore(pipeline="shop", spark=cast("Any", None), storage=self.storage)
+        self.store = TableStore(pipeline="shop", spark=cast("Any", NoCatalogs()), storage=self.storage)
         self.graph = DataflowGraph(
             pipeline="shop",
             datasets=tuple(GraphDataset(spec=DatasetSpec(name=name(each), kind=TABLE), kind=TABLE) for each in names),
@@ -80,7 +81,7 @@ class HandWrittenWorld:
         files = {"metadata": '{"id":"q"}', "offsets/0": f"v1\n{{}}\n{offset}", "commits/0": "v1\n{}"}
         if flow == "removed":
             info = {"operatorInfo": {"operatorName": "dedupe"}, "stateStoreInfo": [{"numPartitions": 1}]}
-            files |= {"state/0/_metadata/metadata": f"v1\n{json.dumps(info)}", "state/0/0/1.delta": ""}
+            files |= {"state/0/_metadata/metadata": f"v1\n{json.dumps(info)}", "state/0/0/1.delta": "x"}
         for file, text in files.items():
             self.storage.write_text(str(self.path(flow) / file), text)
 

@@ -19,6 +19,7 @@ from framework.recovery.rewind.tables import StoredTable
 from framework.run.tables.table_store import OWNER_PROPERTY, TableStore
 from framework.testing.manual_clock import START, ManualClock
 from tests.support.fake_pipeline import name
+from tests.support.no_catalogs import NoCatalogs
 
 TABLE = DatasetKind.STREAMING_TABLE
 START_MS = int(START.timestamp() * 1000)
@@ -30,7 +31,7 @@ class World:
     def __init__(self, folder: Path, *tables: str, cdc: bool = False) -> None:
         self.clock = ManualClock()
         self.storage = LocalStorage(str(folder))
-        self.store = TableStore(pipeline="shop", spark=cast("Any", None), storage=self.storage)
+        self.store = TableStore(pipeline="shop", spark=cast("Any", NoCatalogs()), storage=self.storage)
         target = cast("CdcTarget", object()) if cdc else None
         self.graph = DataflowGraph(
             pipeline="shop",
@@ -87,6 +88,8 @@ class World:
         ]
         text = "\n".join(["v1", "{}", *(offsets or ['{"logOffset":1}'])])
         self.storage.write_text(f"{path}/offsets/{number}", text)
+        if not offsets:
+            self.storage.write_text(f"{path}/sources/0/1.compact", "v1")
         version = self.commit(table, taken(f"{table} {generation}", number), ADDED)
         self.storage.write_text(f"{path}/commits/{number}", "v1\n{}")
         return version

@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from framework.cdc.analysis.change_feed import is_sequenced_by_commit
 from framework.cdc.analysis.compatibility import (
     check_compatibility,
     check_declared_columns,
@@ -69,6 +70,7 @@ class CdcTarget:
         tracked: for SCD type 2, the columns whose change begins a new row.
         text_partitions: the columns of texts and timestamps that the table is partitioned by, as the table spells them:
             a partition may store another value (`as_stored`).
+        deletes_first: whether a delete comes before the upserts of its sequence, and not after them.
     """
 
     name: QualifiedName
@@ -79,6 +81,7 @@ class CdcTarget:
     split: tuple[str, ...] = ()
     tracked: tuple[str, ...] = ()
     text_partitions: tuple[str, ...] = ()
+    deletes_first: bool = False
 
     @property
     def table_schema(self) -> StructType:
@@ -202,6 +205,7 @@ def plan_target(
         text_partitions=tuple(
             field.name for field in partitions if isinstance(field.dataType, (StringType, TimestampType))
         ),
+        deletes_first=_has_deletes_first(inputs),
     )
 
 
@@ -211,6 +215,12 @@ def raise_all(faults: Sequence[SluiceError]) -> None:
         raise faults[0]
     if faults:
         raise GraphErrors(faults)
+
+
+def _has_deletes_first(inputs: Sequence[CdcInput]) -> bool:
+    """Return whether all deletes are of commits that may have upserts of the same keys, which are there after them."""
+    deleting = [flow for flow in inputs if flow.spec.apply_as_deletes is not None]
+    return bool(deleting) and all(map(is_sequenced_by_commit, deleting))
 
 
 def _with_stored(columns: StructType, stored: StructType, scd_type: int) -> StructType:

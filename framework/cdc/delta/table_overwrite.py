@@ -8,7 +8,7 @@ are defined first, in the transaction of Delta's own write.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from delta import DeltaTable
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _KEPT = ("comment", "CURRENT_DEFAULT")
 """Metadata of a column that users set on a table, and that is valid for other rows too."""
 _MAPPING = "delta.columnMapping."
-_ALL_PARTITIONS = {"partitionOverwriteMode": "static"}  # whatever the session's setting is
+ALL_PARTITIONS: Mapping[str, str] = {"partitionOverwriteMode": "static"}
+"""Options that overwrite all partitions, whatever the session's setting is."""
 _CLUSTERING = f"{DELTA}.skipping.clustering"
 
 
@@ -59,7 +60,7 @@ def overwrite_table(session: SparkSession, source: TableAddress, target: TableAd
     detail = DeltaTable.forPath(session, str(source.path)).detail().first()
     assert detail is not None
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer = writer.options(**_ALL_PARTITIONS, txnAppId=batch.application_id, txnVersion=batch.number)
+    writer = writer.options(**ALL_PARTITIONS, txnAppId=batch.application_id, txnVersion=batch.number)
     partitions = detail["partitionColumns"]
     (writer.partitionBy(*partitions) if partitions else writer).save(str(target.path))
 
@@ -69,7 +70,7 @@ def _commit(version: TableVersion, rows: DataFrame, definition: Any, batch: Batc
     if version.last_batch(batch.application_id) >= batch.number:
         return
     _define_columns(version, definition)
-    own = version.sequence(version.taken(batch.application_id, batch.number), *_clustering(version))
+    own = version.sequence(version.taken(batch.application_id, batch.number), *clustering(version))
     partitions, mode = definition.partitionColumns(), java_class("org.apache.spark.sql.SaveMode").Overwrite
     written = _written(version, rows, partitions)
     overwrites_columns = some(True)  # noqa: FBT003 - a JVM call
@@ -88,7 +89,7 @@ def _written(version: TableVersion, rows: DataFrame, partitions: Any) -> Any:
     files, transaction = version.listed_files(), version.transaction
     columns = json.loads(transaction.metadata().schemaString())
     if files is None or not (is_plain(version.snapshot) and has_plain_fields(columns)):
-        return version.write(rows, mode="Overwrite", options=_ALL_PARTITIONS, partitions=partitions)
+        return version.write(rows, mode="Overwrite", options=ALL_PARTITIONS, partitions=partitions)
     transaction.readWholeTable()  # a concurrent commit of another writer is a conflict
     added, now = transaction.writeFiles(rows._jdf), version.now()
     removed = [file.removeWithTimestamp(now, True) for file in each(files)]  # noqa: FBT003 - a JVM call
@@ -130,7 +131,7 @@ def _is_struct(kind: Any) -> bool:
     return isinstance(kind, dict) and kind["type"] == "struct"
 
 
-def _clustering(version: TableVersion) -> Iterator[Any]:
+def clustering(version: TableVersion) -> Iterator[Any]:
     """Yield the actions that cluster the table as before; no more if it has partitions, or a column of them is gone."""
     tables = java_class(f"{_CLUSTERING}.ClusteredTableUtils")
     is_possible = tables.isSupported(version.snapshot.protocol())  # else there is nothing to compute the state for

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from framework.cdc.analysis.change_feed import CHANGE_TYPE, PREIMAGE, is_of_feed
 from framework.cdc.analysis.flow_input import literal_rank
 from framework.cdc.analysis.selections import ignores_null
 from framework.cdc.analysis.target_schema import CdcTarget
@@ -58,15 +59,16 @@ def read_events(batch: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, liter
     """
     filtered = batch if spec.where is None else batch.where(spec.where)
     selected = StructType(list(select_fields(batch.schema, spec.columns)))
-    inputs = filtered.select(*_inputs(spec, target, selected))
+    inputs = filtered.select(*_inputs(spec, target, selected, of_feed=is_of_feed(batch.schema)))
     sequence_type = inputs.schema[_SEQUENCE_INPUT].dataType
     return inputs.select(*_outputs(spec, target, selected, sequence_type, literal=literal))
 
 
 @built_once
-def _inputs(spec: AutoCdcSpec, target: CdcTarget, selected: StructType) -> list[Column]:
+def _inputs(spec: AutoCdcSpec, target: CdcTarget, selected: StructType, *, of_feed: bool) -> list[Column]:
     """Return the target's columns, and the values of the flow's expressions over the source's columns."""
-    inputs = {_SEQUENCE_INPUT: F.expr(spec.sequence_by), OPERATION: _operation(spec)}
+    operation = _operation(spec, removes_preimages=of_feed and target.deletes_first)
+    inputs = {_SEQUENCE_INPUT: F.expr(spec.sequence_by), OPERATION: operation}
     if spec.columns_to_update is not None:
         inputs[_LISTED_INPUT] = column(bare_name(spec.columns_to_update))
     values = [_aligned(selected, field, target) for field in target.row_schema.fields]
@@ -107,10 +109,18 @@ def _taken(selected: StructType, leaf: Leaf, target: CdcTarget) -> Column:
     return as_stored(value, target.table_schema[name].dataType) if name in target.text_partitions else value
 
 
-def _operation(spec: AutoCdcSpec) -> Column:
-    """Return an event's operation; a condition that is null is false, and a truncate takes precedence over a delete."""
+def _operation(spec: AutoCdcSpec, *, removes_preimages: bool) -> Column:
+    """Return an event's operation; a condition that is null is false, and a truncate takes precedence over a delete.
+
+    Args:
+        spec: the flow's declaration.
+        removes_preimages: whether a row of a change feed from before its update is a delete, which the upsert of the
+            same commit survives: an update of a key moves a row, so nothing else removes it from its old key.
+    """
     operation = F.lit(UPSERT)
     if spec.apply_as_deletes is not None:
+        if removes_preimages:
+            operation = F.when(column(CHANGE_TYPE) == F.lit(PREIMAGE), F.lit(DELETE)).otherwise(operation)
         operation = F.when(F.expr(spec.apply_as_deletes), F.lit(DELETE)).otherwise(operation)
     if spec.apply_as_truncates is not None:
         operation = F.when(F.expr(spec.apply_as_truncates), F.lit(TRUNCATE)).otherwise(operation)

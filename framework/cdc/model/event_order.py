@@ -49,17 +49,19 @@ def _part(value: Column, struct_type: StructType, names: tuple[str, ...]) -> Col
     return F.struct(*(value.getField(name).alias(name) for name in present))
 
 
-def is_undone(point: Column, *, deleted: Column | None, floor: Column | None) -> Column:
+def is_undone(point: Column, *, deleted: Column | None, floor: Column | None, deletes_first: bool) -> Column:
     """Return whether a delete or a truncate undoes a value written at a point.
 
     Args:
         point: the point of the write; a null point is not undone.
-        deleted: the key's latest delete, which undoes writes up to and including its own point.
+        deleted: the key's latest delete, which undoes writes up to its own point.
         floor: the latest truncate, which undoes writes before its own point.
+        deletes_first: whether the delete comes before the writes at its own point; else it undoes them too.
     """
     undone = F.expr("false")
     if deleted is not None:
-        undone = undone | F.coalesce(point <= deleted, F.expr("false"))
+        is_before = point < deleted if deletes_first else point <= deleted
+        undone = undone | F.coalesce(is_before, F.expr("false"))
     if floor is not None:
         undone = undone | F.coalesce(point < floor, F.expr("false"))
     return undone

@@ -110,7 +110,7 @@ def _steps(target: CdcTarget, floor: Column | None) -> _Steps:
         flat=aliased([_OLD_ORDER, *old_values, *old_authors], flat),
         joined=[
             *map(column, (ORDER, DELETED, _OLD_ORDER, *values, *authors, *old_values, *old_authors)),
-            is_undone(point_of(old_order, target.order_type), deleted=deleted, floor=floor).alias(_IS_UNDONE),
+            _is_undone(target, old_order, deleted, floor).alias(_IS_UNDONE),
         ],
         undone=aliased(undone, [_is_undone(target, column(author), deleted, floor) for author in old_authors]),
         newer=[
@@ -127,7 +127,8 @@ def _steps(target: CdcTarget, floor: Column | None) -> _Steps:
 
 
 def _is_undone(target: CdcTarget, author: Column, deleted: Column, floor: Column | None) -> Column:
-    return is_undone(point_of(author, target.order_type), deleted=deleted, floor=floor)
+    point = point_of(author, target.order_type)
+    return is_undone(point, deleted=deleted, floor=floor, deletes_first=target.deletes_first)
 
 
 def _is_newer(new: Column, old: Column, is_cleared: Column) -> Column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -92,7 +93,8 @@ def _own_tombstone(target: CdcTarget) -> Column:
     if target.is_authored:
         return column(DELETED)
     point = point_of(column(ORDER), target.order_type)
-    survives = column(ORDER).isNotNull() & ~is_undone(point, deleted=column(DELETED), floor=None)
+    undone = is_undone(point, deleted=column(DELETED), floor=None, deletes_first=target.deletes_first)
+    survives = column(ORDER).isNotNull() & ~undone
     return F.when(~survives, column(DELETED))
 
 
@@ -162,11 +164,12 @@ def _cleared(target: CdcTarget, *, by_deletes: bool, by_truncate: bool) -> dict[
     """Return the columns that undone events change; the latest truncate is in the column `_FLOOR`."""
     order, deleted = column(ORDER), column(DELETED) if by_deletes else None
     floor = column(_FLOOR) if by_truncate else None
-    undone = is_undone(point_of(order, target.order_type), deleted=deleted, floor=floor)
+    undoing = partial(is_undone, deleted=deleted, floor=floor, deletes_first=target.deletes_first)
+    undone = undoing(point_of(order, target.order_type))
     changes = {ORDER: F.when(~undone, order)}
     if target.is_authored:
         for value, author in zip(value_names(target), author_names(target), strict=True):
-            is_cleared = is_undone(point_of(column(author), target.order_type), deleted=deleted, floor=floor)
+            is_cleared = undoing(point_of(column(author), target.order_type))
             changes |= {name: F.when(~is_cleared, column(name)) for name in (value, author)}
     return changes
 

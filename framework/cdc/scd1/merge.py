@@ -94,8 +94,10 @@ def _clauses(target: CdcTarget, floor: Column | None) -> Clauses:
     row = {field.name: column(field.name, of=SOURCE) for field in target.value_fields}
     row[HIDDEN_COLUMN] = hidden_column(target, upsert)
     keys = {key: column(key, of=SOURCE) for key in target.keys}
+    deleted = column(DELETED, of=SOURCE)
+    undone = is_undone(point, deleted=deleted, floor=floor, deletes_first=target.deletes_first)
     return Clauses(
-        delete=upsert.isNull() & is_undone(point, deleted=column(DELETED, of=SOURCE), floor=floor),
+        delete=upsert.isNull() & undone,
         update=upsert > row_order(hidden, target.hidden_type),
         updated=row,
         insert=upsert.isNotNull(),

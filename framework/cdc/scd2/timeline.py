@@ -45,7 +45,7 @@ _ENTRY = (POINT, OPERATION, FINGERPRINT, OLD, OLD_ROWS, FRESH, KNOWN)
 
 _RANK = "__sluice_rank"
 _STRENGTH = "strength"
-_END_STRENGTH, _INFERRED_STRENGTH, _KNOWN_STRENGTH, _DELETE_STRENGTH = range(4)
+_END_STRENGTH, _EARLY_DELETE_STRENGTH, _INFERRED_STRENGTH, _KNOWN_STRENGTH, _DELETE_STRENGTH = range(5)
 _CLEARED_AT = "__sluice_cleared_at"
 _LATEST = "_latest"
 _NEXT_POINT = "__sluice_next_point"
@@ -66,17 +66,21 @@ def build_timeline(events: DataFrame, target: CdcTarget) -> DataFrame:
         The columns from the flows, `POINT`, `OPERATION`, `FINGERPRINT`, `OLD`, `OLD_ROWS`, `FRESH`, `KNOWN` and
         `IS_INNER`; for a target with authors which leaves the event wrote, `WRITTEN` and `LEAF_AUTHORS` too.
     """
-    ranked = events.select("*", point_of(column(ORDER), target.order_type).alias(POINT), _rank().alias(_RANK))
+    ranked = events.select("*", point_of(column(ORDER), target.order_type).alias(POINT), _rank(target).alias(_RANK))
     together = ranked.repartition(*key_columns(target))  # one shuffle: all further steps are by key
     return _filled(_by_rank(together, target), target) if target.is_authored else _by_point(together, target)
 
 
 @built_once
-def _rank() -> Column:
-    """Return an event's rank at its point, ascending: `END`, supposed upsert, upsert, delete; then by content."""
+def _rank(target: CdcTarget) -> Column:
+    """Return an event's rank at its point, ascending: `END`, supposed upsert, upsert, delete; then by content.
+
+    Where deletes are first, they rank between `END` and the upserts.
+    """
     operation, is_known = column(OPERATION), column(ORIGIN) > F.lit(INFERRED)
+    delete = _EARLY_DELETE_STRENGTH if target.deletes_first else _DELETE_STRENGTH
     strength = (
-        F.when(operation == F.lit(DELETE), F.lit(_DELETE_STRENGTH))
+        F.when(operation == F.lit(DELETE), F.lit(delete))
         .when(operation == F.lit(END), F.lit(_END_STRENGTH))
         .otherwise(F.when(is_known, F.lit(_KNOWN_STRENGTH)).otherwise(F.lit(_INFERRED_STRENGTH)))
     )
@@ -158,7 +162,7 @@ def _merged_leaves(target: CdcTarget) -> tuple[list[Column], dict[str, Column], 
         F.collect_set(F.when(column(ORIGIN) == F.lit(FROM_AUXILIARY), _identity(target, rank))).alias(KNOWN),
     ]
     strength = rank.getField(_STRENGTH)
-    operation = F.when(strength == F.lit(_DELETE_STRENGTH), F.lit(DELETE))
+    operation = F.when(strength.isin(_EARLY_DELETE_STRENGTH, _DELETE_STRENGTH), F.lit(DELETE))
     operation = operation.when(strength == F.lit(_END_STRENGTH), F.lit(END)).otherwise(F.lit(UPSERT))
     entry = {OPERATION: operation, FINGERPRINT: rank.getField(CONTENT)}
     return aggregates, entry, F.array_contains(column(KNOWN), _identity(target, rank))
@@ -174,8 +178,8 @@ def _identity(target: CdcTarget, rank: Column) -> Column:
 def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Fill the leaves that an upsert did not write with their values after the previous event.
 
-    A delete clears all leaves from before it and at its own point. An `END` change the same, but any other
-    event at its point overrides it.
+    A delete clears all leaves from before it and, unless deletes are first, at its own point. An `END` changes the
+    same, but any other event at its point overrides it.
     """
     is_inner, counts, marks, latest = _leaves_before(target)
     marked = events.withColumn(IS_INNER, is_inner).where(counts).withColumns(marks).withColumns(latest)
@@ -218,10 +222,9 @@ def _current_leaves(target: CdcTarget) -> list[Column]:
     """Return an event with the values and authors of all leaves: those that it wrote and those from before it."""
     names, cleared_at = value_names(target), column(_CLEARED_AT)
     latest = [column(f"{name}{_LATEST}") for name in names]
-    current = [
-        F.when(F.coalesce(point_of(each.getField("order"), target.order_type) > cleared_at, F.expr("true")), each)
-        for each in latest
-    ]
+    points = [point_of(each.getField("order"), target.order_type) for each in latest]
+    kept = [point >= cleared_at if target.deletes_first else point > cleared_at for point in points]
+    current = [F.when(F.coalesce(is_kept, F.expr("true")), each) for is_kept, each in zip(kept, latest, strict=True)]
     return [
         *map(column, (*target.keys, *_ENTRY, IS_INNER, WRITTEN, *wrote_names(target))),
         *aliased(names, [each.getField("value") for each in current]),

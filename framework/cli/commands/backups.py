@@ -6,9 +6,11 @@ import click
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
+from framework.cli.verbosity import verbose_option
 
 
 @click.group("backups")
+@verbose_option
 def command() -> None:
     """List and drop copies of tables from before a full refresh.
 

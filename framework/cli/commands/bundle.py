@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from framework.cli.bundle_call import BundleCall, bundle_options, failures_as_unknown, guard_options, policy_of
-from framework.cli.call import output_option, verbose_option
-from framework.cli.command import RESULTS, VERBOSE, SluiceCommand
+from framework.cli.call import output_option
+from framework.cli.command import RESULTS, SluiceCommand
 from framework.cli.output import Output
+from framework.cli.verbosity import verbose_option
 
 _TABLE = click.option(
     "--table",
@@ -25,6 +26,7 @@ _FORCE = click.option("--force-lock", is_flag=True, help="Replace the lock of a 
 
 
 @click.group("bundle")
+@verbose_option
 def command() -> None:
     """Plan and deploy a bundle without interrupting a running snapshot."""
 
@@ -34,14 +36,13 @@ def command() -> None:
 @output_option
 @verbose_option
 @click.pass_context
-def render(context: click.Context, /, *, check: bool, output: str, verbose: bool) -> None:
+def render(context: click.Context, /, *, check: bool, output: str) -> None:
     """Render bundles/specs with bundles/templates to bundles/rendered.
 
     Needs no workspace. Exit codes: 0 all files are up to date; with --check, 2 some files are out of date.
     """
     from framework.deploy.ingestion.rendered_files import rendered_files, write_rendered
 
-    context.meta[VERBOSE] = verbose
     files = rendered_files(Path.cwd())
     reported = [file for file in files if file.state != "same"] if check else write_rendered(Path.cwd(), files)
     rows = [{"file": file.path.as_posix(), "state": file.state} for file in reported]

@@ -6,6 +6,7 @@ import click
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
+from framework.cli.verbosity import verbose_option
 
 _TARGET = click.option(
     "--target", metavar="DATASET", help="The dataset that FLOW writes to, if flows of several datasets have its name."
@@ -13,6 +14,7 @@ _TARGET = click.option(
 
 
 @click.group("checkpoints")
+@verbose_option
 def command() -> None:
     """List, reset and roll back the checkpoints of flows."""
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from framework.cli.call import Surroundings, master_option, output_option, verbose_option
-from framework.cli.command import RESULTS, VERBOSE, SluiceCommand
+from framework.cli.call import Surroundings, master_option, output_option
+from framework.cli.command import RESULTS, SluiceCommand
 from framework.cli.output import Output
+from framework.cli.verbosity import is_verbose, verbose_option
 
 
 @click.command("demo", cls=SluiceCommand)
@@ -28,7 +29,6 @@ def command(
     folder: Path | None,
     no_database: bool,
     master: str | None,
-    verbose: bool,
     output: str,
 ) -> None:
     """Run two pipelines without preparation: real flights, and a database at work.
@@ -43,14 +43,13 @@ def command(
 
     if whole_year and months is not None:
         context.fail("--all and --months exclude each other.")
-    context.meta[VERBOSE] = verbose
     demonstration = Demonstration(
         output=Output(stream=context.meta[RESULTS], as_json=output == "json"),
         clock=(context.find_object(Surroundings) or Surroundings()).clock,
         folder=folder,
         months=None if whole_year else months or 2,
         master=master,
-        verbose=verbose,
+        verbose=is_verbose(context),
         with_database=not no_database,
     )
     demonstration.run()

@@ -9,6 +9,7 @@ import click
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
+from framework.cli.verbosity import verbose_option
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _gateway_option = click.option("--gateway", metavar="NAME", help="Name of the ga
 
 
 @click.group("ingest")
+@verbose_option
 def command() -> None:
     """Check, observe and operate the copies of databases."""
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from framework.cli.call import verbose_option
-from framework.cli.command import RESULTS, VERBOSE, SluiceCommand
+from framework.cli.command import RESULTS, SluiceCommand
 from framework.cli.output import Output
+from framework.cli.verbosity import verbose_option
 
 
 @click.command("init", cls=SluiceCommand)
@@ -22,14 +22,13 @@ from framework.cli.output import Output
 )
 @verbose_option
 @click.pass_context
-def command(context: click.Context, name: str, language: str, verbose: bool) -> None:  # noqa: FBT001 - click passes by name
+def command(context: click.Context, name: str, language: str) -> None:
     """Create a new pipeline project that runs.
 
     Writes the folder NAME with a spec, declarations, sample data, a test and a bundle. NAME must not exist.
     """
     from framework.cli.new_project import create_project
 
-    context.meta[VERBOSE] = verbose
     folder, paths = create_project(name, Path.cwd(), language=language)
     output = Output(stream=context.meta[RESULTS])
     output.text("\n".join(f"{folder.name}/{path.as_posix()}" for path in paths))

@@ -8,6 +8,7 @@ import click
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
+from framework.cli.verbosity import verbose_option
 from framework.foundation.errors import UserError
 
 _MOST_ROWS = 2**31 - 1  # the limit of Spark
@@ -18,6 +19,7 @@ _reason_option = click.option(
 
 
 @click.group("quarantine")
+@verbose_option
 def command() -> None:
     """List, show, replay and drop rows that flows could not write.
 

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import click
 
-from framework.cli.call import master_option, output_option, verbose_option
-from framework.cli.command import RESULTS, VERBOSE, SluiceCommand
+from framework.cli.call import master_option, output_option
+from framework.cli.command import RESULTS, SluiceCommand
 from framework.cli.output import Output
+from framework.cli.verbosity import verbose_option
 from framework.foundation.clock import SystemClock
 
 
 @click.group("session")
+@verbose_option
 def command() -> None:
     """Keep Spark ready for the commands of this folder."""
 
@@ -28,9 +30,7 @@ def command() -> None:
 @master_option
 @verbose_option
 @click.pass_context
-def start(
-    context: click.Context, /, *, spec: str | None, idle_minutes: float, master: str | None, verbose: bool
-) -> None:
+def start(context: click.Context, /, *, spec: str | None, idle_minutes: float, master: str | None) -> None:
     """Start a session for this folder, in the background.
 
     Commands with the same settings and environment use it; all others start Spark themselves, and say why.
@@ -43,7 +43,6 @@ def start(
     from framework.session.spark_session import DEFAULT_MASTER
     from framework.views.session import session_sentence
 
-    context.meta[VERBOSE] = verbose
     output = Output(stream=context.meta[RESULTS])
     running = session_status()
     if running is not None:
@@ -68,6 +67,7 @@ def start(
 
 @command.command("status", cls=SluiceCommand)
 @output_option
+@verbose_option
 @click.pass_context
 def status(context: click.Context, /, *, output: str) -> None:
     """Print whether a session is ready for this folder, and which command uses it."""
@@ -82,6 +82,7 @@ def status(context: click.Context, /, *, output: str) -> None:
 
 
 @command.command("stop", cls=SluiceCommand)
+@verbose_option
 @click.pass_context
 def stop(context: click.Context, /) -> None:
     """End the session of this folder."""

@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
 from framework.foundation.errors import OperationError, UserError, UserErrors
+from framework.foundation.java_causes import session_fault
 from framework.graph.calls import first_words
 
 
@@ -49,4 +50,7 @@ def query_errors() -> Iterator[None]:
     except AnalysisException as error:
         raise UserError("QUERY_INVALID", cause=first_words(error)) from error
     except (PySparkException, Py4JError) as error:
+        fault = session_fault(error)
+        if fault is not None:
+            raise OperationError(fault.condition, subject="The query", **fault.fields) from error
         raise OperationError("QUERY_FAILED", cause=first_words(error)) from error

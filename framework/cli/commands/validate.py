@@ -18,10 +18,10 @@ def command(call: Call, /, *, databricks: bool) -> None:
     """Check definitions, graph and schemas; write nothing.
 
     Loads the pipeline's modules, resolves all names and schemas, and reports all errors at once. For
-    `ingest_database` it reads the catalog of the database. Exit code 1: the pipeline is valid, but some
-    of its tables can't be copied, or a flow would fail because its checkpoint does not fit its query.
+    `ingest_database` it reads the catalog of the database. Exit code 1: the pipeline is valid, but a source
+    can't be read, or a flow would fail because its checkpoint does not fit its query; an update runs the rest.
     """
-    from framework.views.graph import MAIN_COLUMNS, datasets_table, graph_json, graph_summary
+    from framework.views.graph import MAIN_COLUMNS, datasets_table, graph_json, graph_summary, unresolved_text
 
     if databricks:
         _refuse_local_only(call.spec_file())
@@ -30,6 +30,8 @@ def command(call: Call, /, *, databricks: bool) -> None:
     call.output.result(datasets_table(graph).select(MAIN_COLUMNS), graph_json(graph))
     if not call.output.as_json:
         call.output.text(f"\n{click.style(pipeline.name, bold=True)} is valid: {graph_summary(graph)}")
+        if graph.faults:
+            call.output.text(unresolved_text(graph))
     call.warn(graph.warnings)
     call.refuse((*graph.faults, *pipeline.foretell()))
 

@@ -20,7 +20,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "AUTOCDC_COLUMN_TYPE": Condition(
         "Column {column} of AUTO CDC flow {flow} has type {type}; a Delta table cannot store {part}.",
-        "Cast the column in the source, for example to a string, or exclude it with `except_column_list`.",
+        "Cast the column in the source, for example to a string, or exclude it with "
+        "`except_column_list`, which flows from snapshots do not have.",
     ),
     "AUTOCDC_SEQUENCE_TYPE": Condition(
         "`sequence_by` of AUTO CDC flow {flow} has type {type}, which a Delta table cannot store.",
@@ -36,7 +37,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "AUTOCDC_AMBIGUOUS_COLUMNS": Condition(
         "The source of AUTO CDC flow {flow} has columns whose names are equal if case is ignored: {columns}.",
-        "Rename the columns in the source, or exclude them with `except_column_list`.",
+        "Rename the columns in the source, or exclude them with `except_column_list`, which flows "
+        "from snapshots do not have.",
     ),
     "AUTOCDC_KEY_NOT_IN_SELECTED_SCHEMA": Condition(
         "The columns that AUTO CDC flow {flow} selects do not include the key columns {keys}.",
@@ -47,13 +49,15 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "AUTOCDC_RESERVED_COLUMN_NAME_PREFIX_CONFLICT": Condition(
         "Column {column} of AUTO CDC flow {flow} has a name that is reserved for AUTO CDC.",
-        "Rename the column in the source, or exclude it with `except_column_list`.",
+        "Rename the column in the source, or exclude it with `except_column_list`, which flows "
+        "from snapshots do not have.",
     ),
     "AUTOCDC_FILE_METADATA_COLUMN": Condition(
         "Column {column} of AUTO CDC flow {flow} has the name of Spark's file metadata column, which Delta needs to "
         "apply deletion vectors; a target with such a column cannot be read.",
         "Rename the column in the query that the flow reads, for example `col('_metadata').alias('file_metadata')`, or "
-        "exclude it with `except_column_list`.",
+        "exclude it with `except_column_list`, which flows "
+        "from snapshots do not have.",
     ),
     "AUTOCDC_EXPRESSION_INVALID": Condition(
         "`{parameter}` of AUTO CDC flow {flow} is {expression}, which cannot be resolved in the source ({reason}).",
@@ -104,7 +108,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "AUTOCDC_COLUMN_NOT_DECLARED": Condition(
         "AUTO CDC flow {flow} selects {columns}, which the declared schema of {target} does not contain.",
-        "Add the columns to the schema, or exclude them with `except_column_list`.",
+        "Add the columns to the schema, or exclude them with `except_column_list`, which flows "
+        "from snapshots do not have.",
     ),
     "AUTOCDC_COMPUTED_COLUMN": Condition(
         "The schema of {target} declares {columns} as generated columns, identity columns or columns with a default, "
@@ -139,7 +144,8 @@ CONDITIONS: dict[str, Condition] = {
     "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY": Condition(
         "Micro-batch {batch_id} of AUTO CDC flow {flow} has {null_count} of {row_count} rows with a null key "
         "({counts}). The micro-batch was not written.",
-        "Filter these rows with `where` or with an expectation on the source, and run again.",
+        "Leave these rows out in the query or the snapshots that the flow reads, or drop them with `expect_or_drop` on "
+        "the dataset that it reads, or correct them at the source. Then run again.",
     ),
     "AUTOCDC_MICROBATCH_VALIDATION.PARTITION_KEY": Condition(
         "Micro-batch {batch_id} of AUTO CDC flow {flow} has {null_count} of {row_count} rows with a key that cannot be "
@@ -158,10 +164,17 @@ CONDITIONS: dict[str, Condition] = {
         "`sequence_by` of AUTO CDC flow {flow} has type {type}, which is not orderable.",
         "Use a number, a date, a timestamp, a string, or a struct of these types.",
     ),
+    "AUTOCDC_FEED_SEQUENCE": Condition(
+        "Flow {flow} applies the deletes of a change data feed, and its sequence ({sequence}) does not have the "
+        "version of the commit. A full refresh, a RESTORE or an overwrite deletes and inserts a row in one commit. "
+        "Both have the same sequence, so the delete wins and the row is missing.",
+        "Use `sequence_by` = `_commit_version`, or a struct that has it as its last field.",
+    ),
     "AUTOCDC_CONSTRAINT_VIOLATED": Condition(
         "Micro-batch {batch_id} of AUTO CDC flow {flow} has a row that violates a constraint of {target}: {violation} "
         "The micro-batch was not written.",
-        "Filter these rows with `where`, correct them in the source, or change the constraint. Then run again.",
+        "Leave these rows out in the query or the snapshots that the flow reads, correct them in the source, or change "
+        "the constraint. Then run again.",
     ),
     "APPLY_CHANGES_FROM_SNAPSHOT_ERROR.DUPLICATE_KEY_VIOLATION": Condition(
         "A snapshot of flow {flow} has {count} rows with the key {key}. The snapshot was not written.",

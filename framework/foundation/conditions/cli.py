@@ -29,6 +29,10 @@ CONDITIONS: dict[str, Condition] = {
         "Pipeline {pipeline} declares no dataset, so all its tables would be dropped. Nothing was dropped.",
         "Check `libraries` or `modules`. To remove the whole pipeline, delete its storage.",
     ),
+    "PRUNE_SOURCES_UNREAD": Condition(
+        "A source of pipeline {pipeline} can't be read, so which tables are in use is unknown. Nothing was dropped.",
+        "Run `sluice validate`, which names the source and what to do, and then prune again.",
+    ),
     "REFRESH_NAMES_MISSING": Condition(
         "{option} contains an empty name.", "Write the names of datasets or flows, separated by commas without spaces."
     ),

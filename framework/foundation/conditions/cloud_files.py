@@ -23,6 +23,9 @@ CONDITIONS: dict[str, Condition] = {
     "CLOUD_FILES_OPTION_UNSUPPORTED": Condition(
         "The option `{option}` of cloudFiles can't be `{value}`: {why}.", "Remove the option."
     ),
+    "CLOUD_FILES_OPTION_WITHOUT_EFFECT": Condition(
+        "The option `{option}` of cloudFiles has no effect: {why}.", "You may leave it as it is, or remove it."
+    ),
     "CLOUD_FILES_OPTION_CONFLICT": Condition(
         "`{first}` of cloudFiles contradicts `{second}`: {why}.", "Remove one of them."
     ),
@@ -35,6 +38,19 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "CLOUD_FILES_SCHEMA_UNREADABLE": Condition(
         "The columns of {count} {format} files below {path} can't be read: {cause}", "Remove or repair the files."
+    ),
+    "CLOUD_FILES_ENCODING_UNKNOWN": Condition(
+        "Spark does not read files below {path} in this encoding: {cause}",
+        "Correct the option `encoding`. Or set `spark.sql.legacy.javaCharsets` to `true` in `spark_conf` of the "
+        "pipeline spec: Spark then reads every encoding that Java knows.",
+    ),
+    "CLOUD_FILES_HEADER_UNREADABLE": Condition(
+        "The header of the file {file} can't be read: {cause}",
+        "Correct the options of the format, or remove or repair the file.",
+    ),
+    "CLOUD_FILES_SKIPPED_ROWS": Condition(
+        "The first {count} lines of the file {file} are not whole records.",
+        "Correct `skipRows`, or set `multiLine` to false if no value contains a line break.",
     ),
     "CLOUD_FILES_HINTS_INVALID": Condition(
         "The option `cloudFiles.schemaHints` is `{hints}`: {cause}",
@@ -56,7 +72,7 @@ CONDITIONS: dict[str, Condition] = {
     "CLOUD_FILES_NAME_UNREADABLE": Condition(
         "The folder {path} contains a name that is not UTF-8: {name}.", "Rename the file or the folder."
     ),
-    "CLOUD_FILES_POSITION_LOST": Condition(
+    "CLOUD_FILES_LIST_TOO_SHORT": Condition(
         "The list of files in {path} ends at {last}, but the checkpoint needs {wanted}.",
         "Restore the checkpoint, or reset it: sluice run --reset-checkpoint FLOW.",
     ),

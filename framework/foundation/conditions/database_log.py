@@ -6,7 +6,8 @@ from framework.foundation.conditions.entry import Condition
 
 _SNAPSHOT_AGAIN = (
     "Changes are missing, so all tables must be read again: `sluice ingest resync --all --new-slot`. Without "
-    "`ingest_database`, drop the slot and the publication, and reset the flows of this source."
+    "`ingest_database`, drop the slot and the publication, and reset each flow of this source: "
+    "`sluice run --reset-checkpoint FLOW`."
 )
 
 SLOT_OF_ANOTHER = (
@@ -19,7 +20,7 @@ SLOT_OF_ANOTHER = (
 CONDITIONS: dict[str, Condition] = {
     "DATABASE_POSITION_INVALID": Condition(
         "A position of the flow's checkpoint cannot be read: {problem}.",
-        "Restore the checkpoint, or reset the flow's checkpoint and take the snapshots again.",
+        f"Restore the checkpoint. Or: {_SNAPSHOT_AGAIN}",
     ),
     "DATABASE_LOG_NOT_READABLE": Condition(
         "The server refused to start replication: {cause}",

@@ -6,7 +6,8 @@ from framework.foundation.conditions.database_log import SLOT_OF_ANOTHER
 from framework.foundation.conditions.entry import Condition
 
 _READ_AGAIN = (
-    "Read the table again: `sluice ingest resync {table}`. Without `ingest_database`, reset its snapshot flow."
+    "Read the table again: `sluice ingest resync {table}`. Without `ingest_database`, reset its snapshot flow: "
+    "`sluice run --reset-checkpoint FLOW`."
 )
 _RESYNC = "Read the table again: `sluice ingest resync {table}`."
 
@@ -23,6 +24,9 @@ RETRYABLE = frozenset(
     }
 )
 """Conditions that another attempt may heal without any other change."""
+
+REFUSED_LOGINS = frozenset({"DATABASE_LOGIN_REFUSED", "DATABASE_TLS_FAILED"})
+"""Conditions that an administrator mends while a continuous update runs, as when a password rotates."""
 
 CONDITIONS: dict[str, Condition] = {
     "INGESTION_WITHOUT_TABLES": Condition(
@@ -48,7 +52,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INGESTION_WITHOUT_KEY": Condition(
         "The table {table} has no key that the database keeps unique, so a change in the log may be for several rows.",
-        "Add one at the source, such as `{statement}`, or exclude the table.",
+        "Add one at the source, such as `{statement}`, or exclude the table. A key that is DEFERRABLE does not count: "
+        "drop its constraint first, and add it without DEFERRABLE.",
     ),
     "INGESTION_KEY_NOT_IN_LOG": Condition(
         "The table {table} has `primary_keys` {given}, but its log identifies rows by {key}.",
@@ -193,7 +198,10 @@ CONDITIONS: dict[str, Condition] = {
         "Write postgresql://user:password@host:port/database, as a text or as `uri` of a mapping. In user and "
         "password, percent-encode the characters / ? # @ : % and spaces, such as %40 for @.",
     ),
-    "DATABASE_CONNECTIONS_UNREADABLE": Condition("The connections in {path} cannot be read: {cause}.", ""),
+    "DATABASE_CONNECTIONS_UNREADABLE": Condition(
+        "The connections in {path} cannot be read: {cause}.",
+        "Give this process read permission for the file, or correct it.",
+    ),
     "DATABASE_CONNECTIONS_INVALID": Condition(
         "The file {path} is invalid: {cause}.", "Write one line for each connection: a name, a colon and a URI."
     ),
@@ -242,14 +250,15 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_TABLE_MISSING": Condition(
         "{table} does not exist in {address}: {cause}",
-        "Correct the name in the spec, in the letter case that the database has, or create the table.",
+        "Correct the name in the code, in the letter case that the database has, or create the table.",
     ),
     "DATABASE_COLUMN_MISSING": Condition(
         "A column of {table} is missing: {cause}.",
-        "Correct the columns and the row filter of the table in the spec.",
+        "Correct the columns and the row filter of the table in the code.",
     ),
     "DATABASE_SCHEMA_MISSING": Condition(
-        "The database has no schema `{schema}`.{hint}", "Correct the name in the spec, in the database's letter case."
+        "The database has no schema `{schema}`.{hint}",
+        "Correct `source_schema` of the ingestion, in the database's letter case.",
     ),
     "DATABASE_NOT_A_TABLE": Condition(
         "{table} is {kind}: it has no rows of its own in the log.", "Read the tables that it is made of."
@@ -260,7 +269,8 @@ CONDITIONS: dict[str, Condition] = {
     "DATABASE_VALUE_NOT_REPRESENTABLE": Condition(
         "The value {value} in column {column} of {table} cannot be represented: Spark has no such value for the type "
         "{type}.",
-        "Read the column as text, with the option textColumns = {column}, or correct the value in the source.",
+        "Correct the value in the source, or read the column as text: name it in `text_columns` of the table's "
+        "`table_configuration`, or in the option `textColumns` of a reader of your own.",
     ),
     "DATABASE_VALUE_NOT_LOGGED": Condition(
         "The log left out {columns} of an updated row of {table}, because the update did not change it, and the table "
@@ -272,8 +282,8 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the value in the source: a database with the encoding SQL_ASCII does not check it.",
     ),
     "DATABASE_TEXT_COLUMN_UNKNOWN": Condition(
-        "The option textColumns (text_columns of an ingestion) names the column `{column}`, which {table} does not "
-        "have.{hint}",
+        "`text_columns` of the ingestion, or the option `textColumns` of the reader, names the column `{column}`, "
+        "which {table} does not have.{hint}",
         "Correct the name, in the letter case that the database has.",
     ),
     "DATABASE_VERSION_TOO_OLD": Condition(
@@ -358,7 +368,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_TABLE_WITHOUT_KEY": Condition(
         "{table} has no key: its rows are read by their place on disk, and equal rows can't be distinguished.",
-        "Add a primary key if its columns allow it; otherwise choose append for the table.",
+        "Add a primary key that is not DEFERRABLE, in place of one that is. An ingestion refuses the table without "
+        "one: leave it out with `exclude`.",
     ),
     "DATABASE_KEY_NULLABLE": Condition(
         "The only unique index of {table} allows NULL in {columns}: rows with NULL can't be distinguished.",
@@ -383,7 +394,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "SNAPSHOT_OFFSET_INVALID": Condition(
         "An offset of a database snapshot in the checkpoint is invalid: {problem}.",
-        "Restore the checkpoint, or delete it to read the table again from its first chunk.",
+        "Restore the checkpoint. Or read the table again: `sluice ingest resync TABLE`. Without `ingest_database`, "
+        "reset its snapshot flow: `sluice run --reset-checkpoint FLOW`.",
     ),
     "SNAPSHOT_PLAN_INVALID": Condition(
         "The chunks that were planned for the table {table} are no longer valid: {reason}.",
@@ -424,8 +436,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "SNAPSHOT_CHUNK_TIMEOUT": Condition(
         "Chunk {number} of the table {table} was cancelled after at most {seconds} s: {message}",
-        "Make the chunks smaller or raise the statement timeout of the snapshot. A statement that runs for long blocks "
-        "ALTER TABLE on the source, and the queries that wait behind it.",
+        "Make the chunks smaller with the option `chunkBytes`, which `options` of `ingest_database` takes, too. A "
+        "statement that runs for long blocks ALTER TABLE on the source, and the queries that wait behind it.",
     ),
     "SNAPSHOT_IN_ONE_CHUNK": Condition(
         "The table {table} is read in one chunk: {reason}.",

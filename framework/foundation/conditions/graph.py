@@ -41,11 +41,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "AUTOCDC_TARGET_WITH_OTHER_FLOWS": Condition(
         "{dataset} is the target of the AUTO CDC flow {cdc_flow} and of {other_flow}, which is not an AUTO CDC flow.",
-        "Use only AUTO CDC flows (with `once=True` for a backfill), or two tables.",
+        "Use only AUTO CDC flows (with `once=True`, in SQL AUTO CDC ONCE INTO, for a backfill), or two tables.",
     ),
     "AUTOCDC_TARGET_NOT_A_STREAMING_TABLE": Condition(
         "AUTO CDC flow {flow} writes to {dataset}, which is a {kind}; expected a streaming table.",
-        "Declare {dataset} with `dp.create_streaming_table`.",
+        "Declare {dataset} with `dp.create_streaming_table` (in SQL: CREATE STREAMING TABLE).",
     ),
     "RESERVED_NAME": Condition("{name} has the prefix {prefix}, which is reserved.", "Choose a different name."),
     "TABLE_FORMAT_NOT_SUPPORTED": Condition(
@@ -123,6 +123,11 @@ CONDITIONS: dict[str, Condition] = {
         "Read the dataset with spark.read.table, spark.readStream.table or the FROM clause of spark.sql, in the query "
         "function itself. Write a subquery in spark.sql or as a join, a version as the option versionAsOf or "
         "timestampAsOf, and table_changes as the option readChangeFeed.",
+    ),
+    "FLOW_SOURCE_UNREADABLE": Condition(
+        "{flow} can't read a source: {cause}",
+        "Repair, replace or remove what can't be read, or restore the access to it. Datasets that don't read {flow} "
+        "are updated meanwhile.",
     ),
     "FLOW_QUERY_FAILED": Condition("The query of {flow} cannot be analyzed: {cause}", "{advice}"),
     "FLOW_QUERY_NOT_A_DATAFRAME": Condition(

@@ -14,7 +14,7 @@ FILES_GONE = "FILES_GONE_BEFORE_COMMIT"
 CONDITIONS: dict[str, Condition] = {
     "TABLE_NOT_OWNED": Condition(
         "The table of {dataset} at {path} belongs to {owner}.",
-        "Move that table, or set a different name or `path` for the dataset.",
+        "Move or rename that table, or set a different name or `path` for the dataset.",
     ),
     "TABLE_OF_OTHER_STORAGE": Condition(
         "The table of {dataset} at {path} belongs to another storage, {other}.",

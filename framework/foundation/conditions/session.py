@@ -50,6 +50,31 @@ CONDITIONS: dict[str, Condition] = {
         "Spark rejected the setting {key} = {value!r}: {cause}",
         "Correct it in `spark_conf` or `configuration`. Static settings belong in the `spark_conf` of the spec.",
     ),
+    "SESSION_SETTING_INVALID": Condition(
+        "{subject} cannot run, because Spark or Hadoop cannot read a setting of the session: {cause}.{named}",
+        "Correct the setting in `spark_conf` of the pipeline spec, where those of Hadoop begin with `spark.hadoop.`, "
+        "or in the configuration files of the cluster.",
+    ),
+    "SESSION_LIBRARY_MISSING": Condition(
+        "{subject} cannot run, because the session lacks a Java library, or has it in another version: {cause}.{named}",
+        "Add the library to `spark.jars.packages` or `spark.jars` in `spark_conf` of the pipeline spec, or correct the "
+        "setting or option that names its class.",
+    ),
+    "STORAGE_CONNECTOR_FAILED": Condition(
+        "{subject} cannot run, because the connector of a storage fails: {cause}.",
+        "Check the address of the storage, the credentials and permissions of this process there, and the settings of "
+        "its connector in `spark_conf` of the pipeline spec, which begin with `spark.hadoop.fs.`.",
+    ),
+    "SPARK_OUT_OF_MEMORY": Condition(
+        "{subject} cannot run, because Spark has no memory left: {cause}.",
+        "Raise `spark.driver.memory`, or on a cluster `spark.executor.memory`, in `spark_conf` of the pipeline spec, "
+        "and run again. Committed rows are kept.",
+    ),
+    "PYTHON_OF_TASKS_UNFIT": Condition(
+        "{subject} cannot run, because the Python of Spark's tasks, {python}, does not fit: {error}.",
+        "Install what is missing for this Python on each machine that runs tasks. Or set `spark.pyspark.python` in "
+        "`spark_conf` of the pipeline spec to a Python that has it.",
+    ),
     "SESSION_WITHOUT_DELTA": Condition(
         "The active Spark session is not configured for Delta Lake.",
         "Start it with `spark.sql.extensions` = io.delta.sql.DeltaSparkSessionExtension, "

@@ -13,6 +13,26 @@ CONDITIONS: dict[str, Condition] = {
         "{path} cannot be read: {problem}.",
         "Grant the current user read permission, and check that the file system is reachable.",
     ),
+    "DISK_FULL": Condition(
+        "{place} cannot be written: no space is left on the disk ({problem}).",
+        "Free space on the disk of the storage, and on that of Spark's temporary files (`spark.local.dir`), then run "
+        "again. Every flow continues at its checkpoint.",
+    ),
+    "DISK_QUOTA_EXCEEDED": Condition(
+        "{place} cannot be written: the quota of the disk is used up ({problem}).",
+        "Delete files of the user that runs Sluice, or raise the quota, then run again. Every flow continues at its "
+        "checkpoint.",
+    ),
+    "FILE_SYSTEM_READ_ONLY": Condition(
+        "{place} cannot be written: its file system is mounted read-only ({problem}).",
+        "Mount it so that it can be written, or set `storage` in the spec to another location. A disk that became "
+        "read-only by itself may have a fault: look at the system's log.",
+    ),
+    "TOO_MANY_OPEN_FILES": Condition(
+        "{place} cannot be opened: as many files are open as this process or this machine may have ({problem}).",
+        "Raise the limit in the shell that starts the update, such as with `ulimit -n 65536`, then run again. Every "
+        "flow continues at its checkpoint.",
+    ),
     "FILE_SYSTEM_MISSING": Condition("Spark has no file system for {path}: {problem}.", "{advice}"),
     "STORAGE_NEEDS_SPARK": Condition(
         "The storage {path} is on a Hadoop file system, which needs a Spark session.",
@@ -21,10 +41,6 @@ CONDITIONS: dict[str, Condition] = {
     "CHECKPOINT_MANIFEST_DAMAGED": Condition(
         "The checkpoint manifest {path} of a flow is damaged: {problem}.",
         "Restore the file from a backup, or delete it and run a full refresh of the dataset.",
-    ),
-    "CHECKPOINT_FILE_DAMAGED": Condition(
-        "{path}, a file of the checkpoint of the flow {flow}, is empty, cut off or not an offset of its source.",
-        "Run `sluice doctor`, which names the ways out and their costs.",
     ),
     "STORED_FILE_DAMAGED": Condition(
         "{path}, an internal file of Sluice, is damaged: {problem}.",

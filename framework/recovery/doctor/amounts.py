@@ -68,5 +68,16 @@ class Cost:
     repeated: Amount = NONE
     reread: Amount = NONE
 
+    @property
+    def severity(self) -> tuple[bool, bool, bool]:
+        """What orders ways out, least harm first: whether rows are lost, whether some repeat, whether it is unknown.
+
+        Examples:
+            >>> Cost(repeated=unknown("why")).severity < Cost(lost=Amount(rows=1)).severity
+            True
+        """
+        is_unknown = self.lost.rows is None or self.repeated.rows is None
+        return self.lost.rows != 0, self.repeated.rows != 0, is_unknown
+
 
 FREE = Cost()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
+from framework.checkpoints.damage import Damage, inspect_checkpoint
 from framework.checkpoints.generations import Generation, GenerationStore, Manifest
 from framework.checkpoints.manifest import GenerationState
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
@@ -18,9 +19,9 @@ from framework.plan.state import FlowState
 from framework.record.events import EventType
 from framework.record.reader import read_events
 from framework.recovery.doctor.amounts import NONE, unknown
-from framework.recovery.doctor.damage import Damage, inspect_checkpoint, sound_progress
-from framework.recovery.doctor.extent import Extent, measure, unknown_extent
+from framework.recovery.doctor.extent import Extent, committed_rows, measure, unknown_extent
 from framework.run.flows.state_reader import StateReader
+from framework.run.flows.trusted_positions import trusted_progress
 from framework.sources.delta.history import CommitHistory, batches_in
 
 _LAST_BATCHES = 5_000
@@ -113,13 +114,15 @@ class Case:
 
     @property
     def progress(self) -> CheckpointProgress | None:
-        """The progress that can be trusted: up to the last batch whose files are sound; None if there is none."""
+        """The progress that can be trusted: up to the last batch whose end is known; None if there is none."""
         if self.checkpoint is None:
             return None
-        if any(damage.path.rpartition("/")[0].endswith(("/offsets", "/commits")) for damage in self.damages):
-            return sound_progress(self.states.storage, self.checkpoint)
-        progress = read_progress(self.states.storage, self.checkpoint)
-        return progress if progress.sources else None
+        return trusted_progress(self.states.storage, self.checkpoint, self.damages, self.current_query)
+
+    @property
+    def current_query(self) -> str:
+        """The id of the stream of the current checkpoint by the manifest; empty if it has none."""
+        return "" if self.current is None else self.current.query
 
     @property
     def has_open_batch(self) -> bool:
@@ -129,14 +132,42 @@ class Case:
         """
         if self.checkpoint is None:
             return False
-        stored = read_progress(self.states.storage, self.checkpoint)
-        planned, committed = stored.last_offset_batch, (self.progress or stored).last_commit_batch
-        if planned is None or (committed is not None and planned <= committed):
+        stored, committed = read_progress(self.states.storage, self.checkpoint), self._last_trusted
+        planned = stored.last_offset_batch
+        if planned is None or planned <= committed:
             return self.state.deleted
-        if self.dataset.kind is not DatasetKind.STREAMING_TABLE or stored.query_id is None:
+        query = stored.query_id or self.current_query
+        if self.dataset.kind is not DatasetKind.STREAMING_TABLE or not query:
             return True
         history = CommitHistory(self.states.storage, self.states.store.path(self.dataset.spec))
-        return bool(history.versions) and history.may_have(stored.query_id, -1 if committed is None else committed)
+        return bool(history.versions) and history.may_have(query, committed)
+
+    def rows_of_open_batches(self) -> int | None:
+        """Return the rows of the batches that the target has after the position; None if they are unknown.
+
+        Each commit of an append has the transaction of its batch, and the numbers of rows of its files.
+        """
+        if self.checkpoint is None or self.dataset.kind is not DatasetKind.STREAMING_TABLE:
+            return None
+        query = read_progress(self.states.storage, self.checkpoint).query_id or self.current_query
+        path, after = self.states.store.path(self.dataset.spec), self._last_trusted
+        history = CommitHistory(self.states.storage, path)
+        taken = {version: history.commit(version).batches.get(query, -1) for version in history.versions}
+        versions = [version for version, batch in taken.items() if batch > after]
+        is_whole = history.versions[:1] == [0] or any(0 <= batch <= after for batch in taken.values())
+        if not query or not versions or not is_whole:
+            return None
+        commits = committed_rows(self.states.storage, path, versions[0])
+        rows = [commits[version].added if version in commits else None for version in versions]
+        return None if None in rows else sum(each or 0 for each in rows)
+
+    @property
+    def _last_trusted(self) -> int:
+        """The last batch up to which the position can be trusted; -1 if there is none."""
+        assert self.checkpoint is not None
+        stored = read_progress(self.states.storage, self.checkpoint)
+        batch = (self.progress or stored).last_commit_batch
+        return -1 if batch is None else batch
 
     def extent(self) -> Extent:
         """Return the rows of the flow's sources, as far as they are known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from framework.foundation.conditions.recovery import PUT_BACK
 from framework.recovery.doctor.diagnosis import Diagnosis, Fault, Way
 
 DELTA_DIAGNOSES = (
@@ -16,6 +17,15 @@ DELTA_DIAGNOSES = (
             Fault(condition="DELTA_STREAMING_SCHEMA_LOG_INCOMPATIBLE_DELTA_TABLE_ID", sqlstate="22000"),
         ),
         ways=(Way.RESET_START, Way.FULL_REFRESH),
+    ),
+    Diagnosis(
+        name="DELTA_SOURCE_PUT_BACK",
+        meaning=(
+            "The folder of the Delta table that the flow reads was put back from a backup, and written on to. The "
+            "versions that the flow has read since the backup are other commits now: it would pass over their rows."
+        ),
+        faults=(Fault(condition=PUT_BACK),),
+        ways=(Way.RESTORE, Way.FULL_REFRESH, Way.RESET_AFTER_COMMON, Way.RESET_START),
     ),
     Diagnosis(
         name="DELTA_SOURCE_CHANGED",

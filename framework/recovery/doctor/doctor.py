@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, Unpack
 
 from framework.foundation.clock import Clock, SystemClock
-from framework.foundation.errors import OperationError, UserError
+from framework.foundation.errors import OperationError, UserError, UserErrors
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.plan.request import RequestOptions
@@ -57,7 +57,7 @@ class Doctor:
         Args:
             flows: names of the flows to examine, full or their last parts; () for all.
 
-        A rewind that was interrupted is a finding too, and a database that can't be read: then no flow can be examined.
+        A rewind that was interrupted is a finding too, and so is each error of the code: then no flow can be examined.
 
         Raises:
             UserError: FLOW_NOT_FOUND.
@@ -65,8 +65,10 @@ class Doctor:
         try:
             check_no_rewind(self.store)
             graph = self.graph()
-        except OperationError as error:
-            return unplannable(error, self.store.storage)
+        except UserErrors as error:
+            return unplannable(error.errors, self.store.storage)
+        except (OperationError, UserError) as error:
+            return unplannable([error], self.store.storage)
         return examine(graph, self.store, clock=self.clock, flows=flows)
 
     def treat(

@@ -1,8 +1,8 @@
 """The examination of a pipeline: one finding for each flow that is broken, stuck, held or behind.
 
 It reads the event log, checkpoints, folders and Delta logs; the source of a gateway is asked for its slot. No stream
-is started, and no Spark job but the one that counts the rows of a quarantine. If a source can't be read, no update can
-be planned, and the error is the only finding.
+is started, and no Spark job but the one that counts the rows of a quarantine. A source that can't be read is the
+finding of the flows that read it. If the code has errors, no update can be planned, and they are the only findings.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock
-from framework.foundation.errors import OperationError, SluiceError, UserError
+from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import meant_names, qualified_hint
 from framework.foundation.storage_port import Storage
@@ -27,7 +27,6 @@ from framework.record.events import Event, EventType
 from framework.record.log import EVENTS_FOLDER
 from framework.record.reader import read_events
 from framework.recovery.doctor.case import Case, UndoneCommits
-from framework.recovery.doctor.damage import inspect_checkpoint
 from framework.recovery.doctor.diagnoses import (
     CHECKPOINT_DAMAGED,
     HELD,
@@ -37,6 +36,7 @@ from framework.recovery.doctor.diagnoses import (
     sqlstate_of,
 )
 from framework.recovery.doctor.diagnosis import Diagnosis
+from framework.recovery.doctor.disk import disk_fault
 from framework.recovery.doctor.failures import Failure, parse_error, read_failures, read_update_failure
 from framework.recovery.doctor.pace import pace_of
 from framework.recovery.doctor.slots import read_gateways, slot_evidence
@@ -132,8 +132,12 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
     chosen = _chosen(graph, flows)
     examiner = _Examiner.of(graph, store, clock)
     found = [finding for flow in chosen if (finding := examiner.examine(flow)) is not None]
-    if not flows and not found:
+    full = None if flows else disk_fault(store.storage)
+    if full is not None:
+        found.insert(0, of_update_fault(full, store.storage))
+    elif not flows and not found:
         found += examiner.update()
+    found = [*_each_source_once(graph, found)]
     names = {str(flow.spec.name) for flow in chosen}
     waiting = Quarantine(store=store, graph=lambda: graph).waiting()
     quarantined = tuple(each for each in waiting if each.flow in names)
@@ -148,10 +152,17 @@ def _chosen(graph: DataflowGraph, names: Sequence[str]) -> list[GraphFlow]:
     chosen: set[str] = set()
     for text in names:
         meant = meant_names(text, known)
+        if not meant and graph.is_partial:  # it may be one of a source that can't be read: its fault is the answer
+            meant = [str(flow.spec.name) for flow in flows if _has_fault(graph, flow)]
         if not meant:
             raise UserError("FLOW_NOT_FOUND", flow=text, hint=qualified_hint(text, known))
         chosen.update(meant)
     return [flow for flow in flows if str(flow.spec.name) in chosen]
+
+
+def _has_fault(graph: DataflowGraph, flow: GraphFlow) -> bool:
+    dataset = graph.dataset(flow.spec.target)
+    return dataset is not None and dataset.fault is not None
 
 
 def _is_view(graph: DataflowGraph, flow: GraphFlow) -> bool:
@@ -209,8 +220,7 @@ class _Examiner:
         case = Case(
             graph=self.graph, dataset=dataset, flow=flow, states=self.states, state=self.state.flow(flow.spec.name)
         )
-        if case.checkpoint is not None and flow.streaming:
-            case = replace(case, damages=inspect_checkpoint(self.store.storage, case.checkpoint))
+        case = replace(case, damages=case.state.damages)
         failure = self._failure(case)
         seen = self._seen(case, failure)
         if seen is None:
@@ -246,8 +256,6 @@ class _Examiner:
     def _seen(self, case: Case, failure: Failure | None) -> _Seen | None:
         """Return what is wrong with a flow: the certain first, then what was reported, then what is missing."""
         name = case.flow.spec.name
-        if case.damages:
-            return _Seen(condition=case.damages[0].condition, cause=case.damages[0].problem)
         if name in self.errors:
             return _seen_error(self.errors[name])
         gateway = self.gateways.get(name)
@@ -299,19 +307,43 @@ class _Examiner:
             yield f"unread: {lag_text(lag)}"
 
 
-def unplannable(error: OperationError, storage: Storage) -> Examination:
-    """Return the finding of a pipeline whose updates can't be planned, because a source can't be read.
+def unplannable(errors: Sequence[SluiceError], storage: Storage) -> Examination:
+    """Return the findings of a pipeline whose updates can't be planned.
 
     Args:
-        error: why.
+        errors: why.
+        storage: the pipeline's storage, with the event log.
+    """
+    return Examination(flows=0, findings=tuple(of_update_fault(error, storage) for error in errors))
+
+
+def of_update_fault(error: SluiceError, storage: Storage) -> Finding:
+    """Return the finding of a fault outside of the flows, with what the event log says about it.
+
+    Args:
+        error: the fault.
         storage: the pipeline's storage, with the event log.
     """
     failure = read_update_failure(storage)
     seen = parse_error(error.render())
     if failure is not None and failure.condition == seen.condition:
         seen = replace(seen, since=failure.since, updates=failure.updates, update_id=failure.update_id)
-    evidence = (_log_of(storage, seen),) if seen.update_id else ()
-    return Examination(flows=0, findings=(_of_update(seen, evidence),))
+    return _of_update(seen, (_log_of(storage, seen),) if seen.update_id else ())
+
+
+def _each_source_once(graph: DataflowGraph, findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings; of datasets with one fault of a source, such as a database, the first with the others."""
+    faults: dict[str, list[Finding]] = {}
+    for each in findings:
+        dataset = None if each.dataset is None else graph.dataset(each.dataset)
+        of_source = dataset is not None and dataset.fault is not None and dataset.fault.what == each.cause
+        key = f"{each.condition} {each.cause}" if of_source else str(each.flow)
+        faults.setdefault(key, []).append(each)
+    for first, *others in faults.values():
+        names = [str(other.flow) for other in others]
+        more = f", and {len(names) - _MOST_NUMBERS} more" if len(names) > _MOST_NUMBERS else ""
+        also = (f"the same holds {', '.join(names[:_MOST_NUMBERS])}{more}",) if names else ()
+        yield replace(first, evidence=(*first.evidence, *also))
 
 
 def _of_update(failure: Failure, evidence: tuple[str, ...]) -> Finding:
@@ -341,7 +373,7 @@ def _seen_error(error: SluiceError) -> _Seen:
 
 def _diagnosis(case: Case) -> Diagnosis:
     """Return the diagnosis of a fault; a state that is missing is damage only if the flow ever had one."""
-    if case.damages:
+    if case.condition in {damage.condition for damage in case.damages}:
         return CHECKPOINT_DAMAGED
     had_state = case.state_rows() is not None
     if case.condition == _NO_STATE and not had_state:

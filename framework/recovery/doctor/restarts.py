@@ -18,7 +18,8 @@ from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.listing import FoundFile
 from framework.sources.cloud_files.offsets import log_folder, offset_number
 from framework.sources.cloud_files.source import touched_files, unread_files
-from framework.sources.delta.log import commit_files
+from framework.sources.delta.log import commit_files, read_tip
+from framework.sources.delta.read_commits import ReadCommits
 from framework.sources.port import SourcePosition, SourceReference
 
 _DEDUPLICATES = frozenset({"dedupe", "dedupeWithinWatermark"})
@@ -84,9 +85,11 @@ def open_batch(case: Case) -> Amount:
     """Return the rows that batches wrote to the target which the checkpoint does not have as committed."""
     if not case.has_open_batch:
         return NONE
+    batches = "the batch that was written and not committed"
     if case.state.deleted:
-        return unknown("rows of batches that the table has and the checkpoint has not")
-    return unknown("rows of the batch that was written and not committed")
+        batches = "batches that the table has and the checkpoint has not"
+    rows = case.rows_of_open_batches()
+    return unknown(f"rows of {batches}") if rows is None else Amount(rows=rows, note=f"including those of {batches}")
 
 
 def _partly_read(case: Case) -> Amount:
@@ -94,7 +97,16 @@ def _partly_read(case: Case) -> Amount:
     assert case.progress is not None
     offsets = [json.loads(offset) for offset in case.progress.sources if offset.startswith('{"')]
     begun = [offset for offset in offsets if int(offset.get("index", -1)) >= 0 and "reservoirVersion" in offset]
-    return unknown(f"the rows of {counted(len(begun), 'commit')} that were read in part") if begun else NONE
+    if not begun:
+        return NONE
+    note = f"the rows of {counted(len(begun), 'commit')} that were read in part"
+    sources = case.states.stream_sources(case.flow) or ()
+    if len(begun) != 1 or len(sources) != 1 or begun[0].get("isStartingVersion"):
+        return unknown(note)
+    version = int(begun[0]["reservoirVersion"])
+    commit = committed_rows(case.states.storage, str(sources[0].location), version).get(version)
+    rows = None if commit is None else commit.added
+    return unknown(note) if rows is None else Amount(rows=rows, at_most=True, note=note)
 
 
 def _open_state(case: Case) -> Amount:
@@ -178,6 +190,35 @@ def at_first_kept(case: Case) -> Restart | None:
         starts=(f"startingVersion={first}",),
         lost=unknown(f"the rows of {gone} of {source.location}, which its log lost"),
     )
+
+
+def after_common(case: Case) -> Restart | None:
+    """Return the restart after the last version of the only Delta source that is the commit that the flow has read.
+
+    None if no such version is known, or if a commit after it removes rows, which a stream can't read.
+    """
+    found = _delta_position(case)
+    if found is None:
+        return None
+    source, version = found
+    storage, path = case.states.storage, str(source.location)
+    tip = read_tip(storage, path)
+    known = ReadCommits.load(storage, case.checkpoint or "")
+    common = None if tip is None else known.common(storage, path, tip.table_id or "", version - 1)
+    if tip is None or common is None:
+        return None
+    commits = committed_rows(storage, path, common + 1)
+    if any(commit.changes for commit in commits.values()):
+        return None
+    again = NONE
+    if common + 1 not in known.tables.get(tip.table_id or "", {}):  # the backup may have commits after the common one
+        rows = [commit.added for number, commit in commits.items() if number < version]
+        again = (
+            unknown(f"the rows of versions {common + 1} to {version - 1} that the flow has read")
+            if None in rows
+            else Amount(rows=sum(row or 0 for row in rows), at_most=True)
+        )
+    return Restart(starts=(f"startingVersion={common + 1}",), repeated=again, reread=again)
 
 
 def after_change(case: Case) -> Restart | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from framework.cdc.model.columns import quote
@@ -38,6 +38,7 @@ from framework.recovery.doctor.quarantining import quarantining
 from framework.recovery.doctor.restarts import (
     Restart,
     after_change,
+    after_common,
     at_first_kept,
     at_lost_partitions,
     at_position,
@@ -73,9 +74,17 @@ class WayOut:
 
 
 def ways_out(case: Case, diagnosis: Diagnosis) -> tuple[WayOut, ...]:
-    """Return the ways out that a diagnosis has for a flow, best first."""
+    """Return the ways out that a diagnosis has for a flow, best first: see `rank`."""
     found = (_WAYS[way](case) for way in diagnosis.ways)
-    return tuple(way for way in found if way is not None)
+    return rank([way for way in found if way is not None])
+
+
+def rank(ways: Sequence[WayOut]) -> tuple[WayOut, ...]:
+    """Return ways out in order: exact ones, then those that repeat rows, then those that lose some.
+
+    Of the same kind, an unknown number comes after a known one; else the order of the diagnosis stays.
+    """
+    return tuple(sorted(ways, key=lambda way: way.cost.severity))
 
 
 def person_ways(remedy: str) -> tuple[WayOut, ...]:
@@ -137,6 +146,13 @@ def _reset_first_kept(case: Case) -> WayOut | None:
     return _reset(case, Way.RESET_FIRST_KEPT, text, at_first_kept(case))
 
 
+def _reset_after_common(case: Case) -> WayOut | None:
+    text = (
+        "Keep the table, with rows that the source no longer has, and continue after the last version that is as read."
+    )
+    return _reset(case, Way.RESET_AFTER_COMMON, text, after_common(case))
+
+
 def _reset_after_change(case: Case) -> WayOut | None:
     text = "Keep the table, and continue after the commit that can't be read."
     return _reset(case, Way.RESET_AFTER_CHANGE, text, after_change(case))
@@ -167,7 +183,7 @@ def _roll_back(case: Case) -> WayOut | None:
     if kept is None or not case.has_checkpoint or not case.is_sound(kept):
         return None
     path, storage = case.path_of(kept), case.states.storage
-    state = replace(case.state, query=read_query(storage, path), gaps=case.states.gaps(case.flow, path))
+    state = replace(case.state, query=read_query(storage, path), gaps=case.states.gaps(case.flow, path), damages=())
     if foretell(case.dataset, case.flow, state) is not None:
         return None
     before, now = case.extent_of(case.flow, path, read_progress(storage, path)).read, case.extent().read
@@ -347,6 +363,7 @@ _WAYS: Mapping[Way, Callable[[Case], WayOut | None]] = {
     Way.RESET_HERE: _reset_here,
     Way.RESET_PARTITIONS: _reset_partitions,
     Way.RESET_FIRST_KEPT: _reset_first_kept,
+    Way.RESET_AFTER_COMMON: _reset_after_common,
     Way.RESET_AFTER_CHANGE: _reset_after_change,
     Way.RESET_EARLIEST: _reset_earliest,
     Way.RESET_LATEST: _reset_latest,

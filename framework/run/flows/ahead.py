@@ -76,5 +76,5 @@ def begins_late(flow: GraphFlow, starts: Mapping[str, SourceStart] | None = None
         if read.streaming
     ]
     begins += [(source.location or source.kind, source.begins) for source in flow.sources]
-    found = [(begin, start_of(starts or {}, name)) for name, begin in begins]
+    found = [(begin, start_of(starts or {}, name, begin)) for name, begin in begins]
     return any(is_at_end(begin if start is None else start.text) for begin, start in found)

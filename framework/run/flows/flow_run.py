@@ -114,6 +114,7 @@ class FlowRun:
         settings: Spark settings of target and flow.
         on_outcome: called for each committed batch.
         starts: where the sources of this generation start by their names, in place of what the code says.
+        awaited: the folders of the Delta tables of which the version where it starts is not committed yet.
     """
 
     context: FlowContext
@@ -123,6 +124,7 @@ class FlowRun:
     settings: Mapping[str, str]
     on_outcome: OnOutcome
     starts: Mapping[str, SourceStart] = field(default_factory=dict)
+    awaited: tuple[str, ...] = ()
 
     @property
     def storage(self) -> Storage:

@@ -56,18 +56,21 @@ class FlowRunner:
         if flow.spec.once and generation is not None and generation.completed:
             return FlowOutcome(written=0)
         starts = parse_starts(generation.start if generation is not None else None)
-        if starts and not self.context.state.can_start(flow, starts):
-            return FlowOutcome(written=0)
         applied = applied_by(flow.spec.name, self.context)
+        awaited = self.context.state.starts.awaited(flow, starts)
         run = FlowRun(
             context=self.context, step=step, flow=flow, dataset=dataset, settings=settings, starts=starts,
-            on_outcome=self._marking(step, dataset, on_outcome),
+            awaited=tuple(awaited.values()), on_outcome=self._marking(step, dataset, on_outcome),
         )  # fmt: skip
+        # Before the first row is read: the stream may read what is there now, and die before it is stored again.
+        self._remember_sources(step, flow)
+        if awaited and not self.context.state.starts.can_start(flow, awaited):
+            return FlowOutcome(written=0)
         self._name_restart(step, run)
         try:
             outcome = _run(run)
         finally:  # batches before a failure are in the table
-            self._mark_table(step, dataset)
+            self._mark(step, dataset)
         self._applied.update(applied)
         if flow.spec.once and not is_awaited(
             self.context.registry.gateways, self.context.store.storage, flow.spec.name
@@ -104,9 +107,18 @@ class FlowRunner:
             now = self.context.clock.monotonic()
             if now - marked_at >= _MARK_SECONDS:
                 marked_at = now
-                self._mark_table(step, dataset)
+                self._mark(step, dataset)
 
         return committed
+
+    def _mark(self, step: RunFlow, dataset: GraphDataset) -> None:
+        self._remember_sources(step, self._flow(step))
+        self._mark_table(step, dataset)
+
+    def _remember_sources(self, step: RunFlow, flow: GraphFlow) -> None:
+        if flow.streaming and not flow.spec.from_snapshots:
+            checkpoint = GenerationStore(self.context.store.storage).path(step.dataset, step.flow, step.generation)
+            self.context.state.remember_sources(flow, checkpoint)
 
     def _mark_table(self, step: RunFlow, dataset: GraphDataset) -> None:
         store = self.context.store

@@ -33,6 +33,7 @@ from framework.run.tables.table_store import TableStore
 from framework.sources.cloud_files.schemas import SchemaStore
 from framework.sources.delta.first_read import FirstRead
 from framework.sources.delta.source import KIND as DELTA
+from framework.sources.delta.source import begin_of
 from framework.sources.kinds import recognized
 from framework.sources.port import StreamingRelation
 from framework.sources.starts import ReaderStart, SourceStart, reader_start, start_of
@@ -230,7 +231,7 @@ class _Reads:
         else:
             source = recognized(relation)
             kind, name = source.kind, source.location or source.kind
-        start = start_of(self.starts, name)
+        start = start_of(self.starts, name, begin_of(relation.options) if kind == DELTA else "")
         if start is None and kind == DELTA:
             options = self._first(name, relation.options)
             return ReaderStart(options=options) if options else None
@@ -238,7 +239,7 @@ class _Reads:
 
     def _started(self, name: str, options: Mapping[str, str]) -> Mapping[str, str]:
         """Return a table's read options with its start."""
-        start = self.starts.get(name)
+        start = start_of(self.starts, name, begin_of(options))
         return options if start is None else self._reader_start(DELTA, start, name).applied(options)
 
     def _first(self, path: str, options: Mapping[str, str]) -> Mapping[str, str]:

@@ -135,7 +135,11 @@ class StagedSnapshot:
         if progress.is_settled and len(progress.sources) != 1:
             # Spark would name another fault: a checkpoint of another number of sources.
             path = f"{self._run.checkpoint}/offsets/{progress.last_commit_batch}"
-            raise OperationError("CHECKPOINT_FILE_DAMAGED", path=path, flow=self._run.step.flow)
+            raise OperationError(
+                "CHECKPOINT_FILE_DAMAGED", flow=self._run.step.flow,
+                problem=f"{path} is empty, cut off or not an offset of its source.",
+                ways="Run `sluice doctor`, which names the ways out and their costs.",
+            )  # fmt: skip
         self._source = staged_stream(session, self._rows.options, self._staging, progress)
         return stream_of(session, self._source, f"{self._rows.format}[{self._rows.options.get('table', '')}]", faults)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from framework.checkpoints.damage import inspect_checkpoint
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
@@ -15,20 +16,21 @@ from framework.checkpoints.roll_back import last_kept, written_since
 from framework.checkpoints.snapshots import SnapshotStore
 from framework.checkpoints.table_marks import read_mark
 from framework.declare.specs import DatasetKind
-from framework.foundation.errors import UserError
-from framework.foundation.names import QualifiedName
+from framework.foundation.conditions.recovery import PUT_BACK
 from framework.foundation.read_once import ReadOnceStorage
 from framework.foundation.storage import Storage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
-from framework.graph.rules import did_you_mean
 from framework.ingest.holds import held_flows
-from framework.plan.starts import as_started, flow_sources, resolve_starts
+from framework.plan.starts import as_started, flow_sources
 from framework.plan.state import FlowState, StoredState, TableState
 from framework.run.flows.ahead import begins_late, has_lost_start, is_ahead, sink_folder
+from framework.run.flows.flow_starts import FlowStarts, begin_of_read
 from framework.run.flows.former_flows import former_flows, has_unknown_refresh, has_unknown_rows
 from framework.run.flows.generation_numbers import is_older_than_restart, is_older_than_rewind, latest_number
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.source_places import misplaced_in_checkpoint, misplaced_source
+from framework.run.flows.trusted_positions import trusted_progress
+from framework.run.tables.catalog_entries import foreign_entry
 from framework.run.tables.left_columns import left_columns
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.marked_tables import older_copy
@@ -37,17 +39,20 @@ from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.history import batches_in
 from framework.sources.delta.log import LogTip, read_tip
-from framework.sources.delta.source import REPLACED, begin_of, table_source
-from framework.sources.kinds import flow_gaps, flow_resume, is_drained, removed_data, source_identity
+from framework.sources.delta.source import REPLACED, table_source
+from framework.sources.kinds import (
+    flow_gaps,
+    flow_resume,
+    is_drained,
+    put_back_sources,
+    remember_sources,
+    removed_data,
+    source_identity,
+)
 from framework.sources.port import Gap, SourceReference
 from framework.sources.starts import (
     SourceStart,
-    awaits_version,
-    parse_start,
-    parse_starts,
-    pin_start,
     start_of,
-    starts_text,
 )
 
 _LATEST = "startingVersion=latest"
@@ -64,6 +69,11 @@ class StateReader:
     def storage(self) -> Storage:
         """The pipeline's storage."""
         return self.store.storage
+
+    @property
+    def starts(self) -> FlowStarts:
+        """Where the sources of flows start."""
+        return FlowStarts(graph=self.graph, store=self.store)
 
     def read(self) -> StoredState:
         """Return the stored state of all datasets and flows of the graph; each file is read once."""
@@ -109,10 +119,11 @@ class StateReader:
         computed_from = None
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
             computed_from = view_fingerprint(self.storage, self.store.path(dataset.spec))
+        foreign = foreign_entry(self.store.spark, dataset.spec, self.store.path(dataset.spec))
         return TableState(
             exists=stored is not None,
-            path=self.store.path(dataset.spec),
-            other_owner=stored.other_owner if stored is not None else None,
+            path=foreign.location if foreign is not None else self.store.path(dataset.spec),
+            other_owner=found.other_owner if (found := foreign or stored) is not None else None,
             elsewhere=stored.elsewhere if stored is not None else "",
             other_storage=stored.other_storage if stored is not None else "",
             kind=stored.kind if stored is not None else None,
@@ -148,6 +159,7 @@ class StateReader:
             building=building,
             latest=self._latest_number(dataset, flow, tip),
             misplaced=misplaced_in_checkpoint(self.graph, self.store, flow, runs_next, self.storage),
+            rebuild_gaps=self._rebuild_gaps(flow, building),
             removed=removed_data(self.storage, flow.sources),
             begins_late=begins_late(flow),
         )
@@ -173,6 +185,8 @@ class StateReader:
         progress = self._progress(flow, checkpoint)
         was_stream = progress.query_id is not None
         is_stream = flow.streaming and not flow.spec.from_snapshots
+        damages = inspect_checkpoint(self.storage, checkpoint) if is_stream and not is_over else ()
+        trusted = trusted_progress(self.storage, checkpoint, damages, current.query) if damages else progress
         changed = was_stream if not is_stream else current.completed and not was_stream
         appends, in_target = dataset.cdc is None, batches_in(self.storage, path)
         kept = last_kept(manifest, appends=appends, storage=self.storage)
@@ -185,8 +199,9 @@ class StateReader:
             has_kept=kept is not None,
             repeats=appends and kept is not None and bool(written_since(self.storage, manifest, kept, in_target)),
             query=query,
+            damages=damages,
             gaps=() if query is None else self.gaps(flow, checkpoint),
-            resume=() if query is None else self.resume(flow, checkpoint),
+            resume=() if query is None or trusted is None else self.resume(flow, checkpoint, trusted),
             former=former,
             changed_kind=changed and not is_over,
             deleted=(is_stream or flow.spec.from_snapshots) and not is_over
@@ -243,98 +258,28 @@ class StateReader:
         dataset = self.graph.dataset(flow.spec.target)
         return FlowState() if dataset is None else self._flow(dataset, flow)
 
-    def can_start(self, flow: GraphFlow, starts: Mapping[str, SourceStart]) -> bool:
-        """Whether the versions at which a flow starts are all committed; before, there is nothing to read."""
-        return not any(awaits_version(self.storage, source, start) for source, start in self._started(flow, starts))
-
-    def starts_of(self, flow: QualifiedName, starts: Sequence[str]) -> str:
-        """Return the starts of a flow's sources as a manifest stores them.
-
-        Args:
-            flow: the flow's full name.
-            starts: as the user writes them.
-
-        Raises:
-            UserError: FLOW_NOT_FOUND; a start that is invalid, or that its source does not have.
-        """
-        found = self.graph.flow(flow)
-        if found is None:
-            known = [each.spec.name for each in self.graph.flows]
-            raise UserError("FLOW_NOT_FOUND", flow=flow, hint=did_you_mean(flow, known))
-        resolved = resolve_starts(self.graph, found, [parse_start(start) for start in starts])
-        return self.pinned_starts(flow, starts_text(resolved))
-
-    def pinned_start(self, flow: QualifiedName, start: str | None) -> str | None:
-        """Return the starts of a generation that begins, with those of its code that would move from update to update.
-
-        A stream that begins at the latest version of a table and finds nothing has no position, and would begin at what
-        is the latest version in the next update.
-
-        Args:
-            flow: the flow's full name.
-            start: as the manifest stores them; None if only the code says where it begins.
-
-        Raises:
-            UserError: START_NOT_AVAILABLE if a table has not the version.
-        """
-        found = self.graph.flow(flow)
-        if start is not None or found is None or not found.streaming:
-            return start if start is None else self.pinned_starts(flow, start)
-        moving = {
-            str(read.dataset or read.text): parse_start(_LATEST)
-            for read in found.reads
-            if read.streaming and (read.begins or begin_of(dict(read.options))).lower() == _LATEST.lower()
-        }
-        pinned = {
-            name: pin_start(self.storage, source, moving[name])
-            for name, source in self._named_sources(found).items()
-            if name in moving
-        }
-        fixed = {name: each for name, each in pinned.items() if each.text != _LATEST}
-        return starts_text(fixed) if fixed else None
-
-    def pinned_starts(self, flow: QualifiedName, starts: str) -> str:
-        """Return the starts of a flow, as a manifest stores them, with `latest` versions of Delta tables as numbers.
-
-        Raises:
-            UserError: START_NOT_AVAILABLE if a table has not the version.
-        """
-        found, present = parse_starts(starts), self.graph.flow(flow)
-        if present is not None:
-            for name, source in self._named_sources(present).items():
-                if name in found:
-                    found[name] = pin_start(self.storage, source, found[name])
-        return starts_text(found)
-
-    def _started(
-        self, flow: GraphFlow, starts: Mapping[str, SourceStart]
-    ) -> Iterator[tuple[SourceReference, SourceStart]]:
-        for name, source in self._named_sources(flow).items():
-            start = start_of(starts, name)
-            if start is not None:
-                yield source, start
-
-    def _named_sources(self, flow: GraphFlow) -> dict[str, SourceReference]:
-        """Return the sources of a flow by name; tables without a known path are missing."""
-        named = {}
-        for source in flow_sources(self.graph, flow):
-            if source.reference is not None:
-                named[source.name] = source.reference
-            else:
-                read = next((read for read in flow.reads if str(read.dataset) == source.name), None)
-                path = self._path(read.dataset, read.path) if read is not None else None
-                if path is not None:
-                    named[source.name] = table_source(path)
-        return named
-
     def gaps(self, flow: GraphFlow, checkpoint: str) -> tuple[Gap, ...]:
         """Return the lost positions of a flow's sources; only replaced tables if its options may allow to lose data."""
         gaps = flow_gaps(self.storage, checkpoint, self.stream_sources(flow) or ())
         for read in flow.reads:
             by_path = read.dataset is None and read.text == read.path  # the options of such a read are unknown
             if by_path or dict(read.options).get("failondataloss", "true").lower() == "false":
-                return tuple(gap for gap in gaps if gap.condition == REPLACED)
+                return tuple(gap for gap in gaps if gap.condition in {REPLACED, PUT_BACK})
         return gaps
+
+    def _rebuild_gaps(self, flow: GraphFlow, building: int | None) -> tuple[Gap, ...]:
+        if building is None or not flow.streaming:
+            return ()
+        gap = self.put_back(flow, GenerationStore(self.storage).path(flow.spec.target, flow.spec.name, building))
+        return () if gap is None else (gap,)
+
+    def put_back(self, flow: GraphFlow, checkpoint: str) -> Gap | None:
+        """Return a source in which something else is in the place of what a checkpoint has read; None if none has."""
+        return next(iter(put_back_sources(self.storage, checkpoint, self.stream_sources(flow) or ())), None)
+
+    def remember_sources(self, flow: GraphFlow, checkpoint: str) -> None:
+        """Store what a checkpoint has read, and what its stream may read that starts now."""
+        remember_sources(self.storage, checkpoint, self.stream_sources(flow) or ())
 
     def resume(self, flow: GraphFlow, checkpoint: str, progress: CheckpointProgress | None = None) -> tuple[str, ...]:
         """Return the starts that continue where a checkpoint ends, with the sources' names if there are several.
@@ -351,7 +296,7 @@ class StateReader:
         current = manifest.in_state(GenerationState.CURRENT)
         if current is not None and misplaced_source(self.graph, self.store, flow, current) is not None:
             return ()
-        named = self._named_sources(flow)
+        named = self.starts.named_sources(flow)
         starts = flow_resume(self.storage, checkpoint, tuple(named.values()), progress)
         if starts is None or len(named) != len(flow_sources(self.graph, flow)):
             return ()
@@ -368,25 +313,24 @@ class StateReader:
 
     def stream_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
         """Return all streaming sources of a flow, tables of the pipeline included; None if a path is unknown."""
-        tables = []
+        tables, starts = [], self.starts.current(flow)
         for read in flow.reads:
             dataset = self.graph.dataset(read.dataset) if read.dataset else None
             if not read.streaming or (dataset is not None and dataset.kind is DatasetKind.TEMPORARY_VIEW):
                 continue
-            path = self._path(read.dataset, read.path)
+            path = self.starts.path_of(read.dataset, read.path)
             if path is None:
                 return None
             # An option such as `startingVersion=latest` counts from the first run; those of a read by path are unknown.
             from_start = read.dataset is not None and not read.options
-            begins = read.begins or begin_of(dict(read.options))
-            tables.append(table_source(path, read.only, from_start=from_start, begins=begins))
-        return (*tables, *self._started_sources(flow))
+            begins = begin_of_read(read)
+            start = start_of(starts, str(read.dataset or read.text), begins)
+            pinned = "" if start is None else start.text
+            tables.append(table_source(path, read.only, from_start=from_start, begins=begins, pinned=pinned))
+        return (*tables, *self._started_sources(flow, starts))
 
-    def _started_sources(self, flow: GraphFlow) -> Iterator[SourceReference]:
+    def _started_sources(self, flow: GraphFlow, starts: Mapping[str, SourceStart]) -> Iterator[SourceReference]:
         """Yield the sources of a flow as its current generation reads them, which may have starts of its own."""
-        manifest = GenerationStore(self.storage).manifest(flow.spec.target, flow.spec.name)
-        current = manifest.in_state(GenerationState.CURRENT)
-        starts = parse_starts(None if current is None else current.start)
         for source in flow.sources:
             start = start_of(starts, source.location or source.kind)
             yield source if start is None else as_started(source, start)
@@ -400,7 +344,7 @@ class StateReader:
             dataset = self.graph.dataset(read.dataset) if read.dataset else None
             if dataset is not None and dataset.kind is DatasetKind.TEMPORARY_VIEW:
                 continue
-            path = self._path(read.dataset, read.path)
+            path = self.starts.path_of(read.dataset, read.path)
             if path is None:
                 return None
             tables.append(table_source(path))
@@ -422,17 +366,11 @@ class StateReader:
             return None
         parts = [flow.fingerprint]
         for read in flow.reads:
-            path = self._path(read.dataset, read.path)
+            path = self.starts.path_of(read.dataset, read.path)
             if path is None:
                 continue
             parts.append(str(source_identity(self.storage, table_source(path))))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
-
-    def _path(self, name: QualifiedName | None, path: str | None) -> str | None:
-        dataset = self.graph.dataset(name) if name is not None else None
-        if dataset is None:
-            return path
-        return self.store.path(dataset.spec) if dataset.is_table else None
 
 
 def building_of(manifest: Manifest, rebuild: Rebuild | None) -> int | None:

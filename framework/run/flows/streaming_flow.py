@@ -34,6 +34,7 @@ from framework.run.tables.appended_files import SINK_OPTIONS, TableAppend, can_a
 from framework.sources.cloud_files.relation import bound
 from framework.sources.cloud_files.source import check_columns
 from framework.sources.databases.formats import register_formats
+from framework.sources.delta.later_begin import beginning_later
 from framework.sources.kinds import streamed_sources
 
 if TYPE_CHECKING:
@@ -87,7 +88,10 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
 
 def _bound(run: FlowRun, query: FlowQuery, session: SparkSession, faults: list[BaseException]) -> DataFrame:
     register_formats(session, query.frame)
-    return bound(moved(query.frame, session), run.storage, run.checkpoint, faults)
+    frame = moved(query.frame, session)
+    if run.awaited:
+        frame = beginning_later(frame, run.awaited)
+    return bound(frame, run.storage, run.checkpoint, faults)
 
 
 def _target(run: FlowRun, query: FlowQuery, session: SparkSession, batches: _Batches) -> StreamTarget:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from framework.foundation.jvm_cache import private_field
-from framework.foundation.jvm_callbacks import accept_callbacks
+from framework.foundation.jvm_callbacks import accept_callbacks, close_ended_callers, note_caller
 from framework.foundation.wording import exception_text
 from framework.graph.relations import cloned
 from framework.graph.settings import set_option
@@ -132,6 +132,7 @@ def run_stream(
             query.stop()
         seen.look(query)
         _remove_listener(frame.sparkSession)
+        close_ended_callers()
     if faults and not is_ended:  # of a source that has nothing for Spark any more
         raise faults[-1]
 
@@ -228,6 +229,7 @@ def _writer(frame: DataFrame, target: StreamTarget, trigger: Trigger, faults: li
     if function is not None:
 
         def apply(batch: DataFrame, number: int) -> None:
+            note_caller()
             try:
                 function(batch, number)
             except Exception as error:

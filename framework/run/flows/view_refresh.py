@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructField, StructType
 
+from framework.cdc.delta.fed_replacement import has_feed, replace_fed_rows
 from framework.cdc.delta.table_replacement import TableDefinition, replace_rows
 from framework.cdc.model.columns import quote
 from framework.checkpoints.rebuilds import RebuildStore
@@ -83,8 +84,11 @@ class ViewRefresher:
         properties = self.store.properties(dataset)
         partitions = spelled_as_in(dataset.table_schema, spec.partition_columns)
         definition = TableDefinition(properties=properties, comment=spec.comment, partition_columns=partitions)
-        can_keep = not spec.cluster_by and self.store.exists(address)
-        if can_keep and replace_rows(address, frame, definition, user_metadata=mark):
+        exists = self.store.exists(address)
+        if exists and not spec.cluster_by and replace_rows(address, frame, definition, user_metadata=mark):
+            return
+        if exists and has_feed(properties) and replace_fed_rows(address, frame, definition, user_metadata=mark):
+            self.store.cluster(dataset, address)  # a crash before is as below
             return
         writer = frame.writeTo(address.sql).using("delta").option(USER_METADATA, mark)
         for key, value in properties.items():

@@ -32,6 +32,7 @@ from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import TableAddress
 from framework.run.quarantine.values import to_variant
+from framework.run.tables.new_tables import new_table
 from framework.run.tables.table_record import QUARANTINE_FOLDER
 from framework.sources.delta.log import latest_version
 
@@ -210,8 +211,7 @@ class QuarantineTable:
                 return
             # A process that was killed while it created the table left a log folder, where Delta then creates none.
             self.storage.delete_tree(f"{self.path}/_delta_log")
-            builder = DeltaTable.createIfNotExists(self.session).location(self.path).addColumns(SCHEMA)
-            builder.partitionedBy("flow").execute()
+            new_table(self.session, self.path).addColumns(SCHEMA).partitionedBy("flow").execute()
 
 
 def is_of(dataset: QualifiedName, flow: QualifiedName) -> Column:

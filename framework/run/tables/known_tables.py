@@ -14,12 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.registry import Registry
-from framework.declare.specs import DatasetSpec
+from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import is_local
 from framework.graph.relations import named
 from framework.graph.tables import ExternalTable
+from framework.plan.state import TableKind
 from framework.run.tables.table_store import TableStore
 from framework.sources.cloud_files.schemas import SchemaStore, schemas_of
 from framework.sources.delta.log import latest_version
@@ -46,6 +47,14 @@ class StoredTables:
             return self.store.schema(self.store.copy(name, rebuild.number))
         record = self.store.record(name)
         return None if record is None else record.schema
+
+    def stored_kind(self, name: QualifiedName) -> DatasetKind | None:
+        """Return the kind in the record of a dataset's table; None if there is no record, or one without a kind."""
+        record = self.store.record(name)
+        if record is None or record.kind is None:
+            return None
+        is_view = record.kind is TableKind.MATERIALIZED_VIEW
+        return DatasetKind.MATERIALIZED_VIEW if is_view else DatasetKind.STREAMING_TABLE
 
     def path(self, spec: DatasetSpec) -> str:
         """Return the folder of a dataset's table."""

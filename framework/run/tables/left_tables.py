@@ -19,10 +19,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from framework.checkpoints.generations import dataset_folder
+from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import open_storage
@@ -32,6 +37,8 @@ from framework.run.tables.catalog_entries import unregister
 from framework.run.tables.folder_uses import FolderUses
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import read_tip
+
+_UNREAD = "a source can't be read now, so it may be in use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +66,20 @@ class LeftTables:
     graph: DataflowGraph
     store: TableStore
 
+    @classmethod
+    def of(cls, graph: DataflowGraph, store: TableStore) -> LeftTables:
+        """Return the tables that a prune may drop.
+
+        Raises:
+            UserError: PRUNE_NOTHING_DECLARED: code may be missing.
+            OperationError: PRUNE_SOURCES_UNREAD: a table may be one of a source, or read by a query, that is unknown.
+        """
+        if not graph.datasets:
+            raise UserError("PRUNE_NOTHING_DECLARED", pipeline=graph.pipeline)
+        if graph.is_partial:
+            raise OperationError("PRUNE_SOURCES_UNREAD", pipeline=graph.pipeline)
+        return cls(graph=graph, store=store)
+
     def find(self) -> tuple[LeftTable, ...]:
         """Return the tables that a prune drops, by name: undeclared tables that are not in use."""
         return tuple(table for table, reason in self._undeclared() if reason is None)
@@ -82,7 +103,7 @@ class LeftTables:
                 table_id=tip.table_id if tip is not None else None,
                 version=tip.version if tip is not None else None,
             )
-            yield table, uses.why_kept(record)
+            yield table, _UNREAD if self.graph.is_partial else uses.why_kept(record)
 
     def begun(self) -> tuple[LeftTable, ...]:
         """Return the tables whose deletion is not finished."""
@@ -109,7 +130,10 @@ class LeftTables:
     def _delete(self, table: LeftTable) -> None:
         storage, layout = self.store.storage, self.store.layout
         if table.path:
-            unregister(self.store.spark, table.name, table.path)
+            # A catalog that does not answer must not block updates. The entry is then left, with a location where
+            # nothing is: it holds no rows, and a dataset that is declared again with that name has it.
+            with suppress(PySparkException, Py4JError):
+                unregister(self.store.spark, table.name, table.path)
         storage.delete_tree(layout.record(table.name))
         storage.delete_tree(layout.auxiliary(table.name))
         failpoint("prune.before_table")

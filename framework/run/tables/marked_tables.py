@@ -11,20 +11,28 @@ from framework.foundation.read_once import fresh
 from framework.foundation.storage import Storage
 from framework.run.tables.table_record import QUARANTINE_FOLDER, StorageLayout, read_record
 from framework.sources.delta.log import LogTip, latest_version, read_tip
+from framework.sources.delta.read_commits import commit_identity
 
 
 def mark_table(storage: Storage, path: str, dataset: QualifiedName, flow: QualifiedName, generation: int) -> None:
     """Store how far a table has come: a generation of a flow goes on only in this version or a later one."""
     tip = read_tip(storage, path)
-    if tip is not None and tip.table_id is not None:
-        write_mark(
-            storage, dataset, flow,
-            TableMark(
-                generation=generation, table_id=tip.table_id, version=tip.version, created=tip.created,
-                auxiliary=latest_version(storage, StorageLayout(storage=storage).auxiliary(dataset)),
-                quarantine=_quarantine_version(storage, flow),
-            ),
-        )  # fmt: skip
+    if tip is None or tip.table_id is None:
+        return
+    auxiliary = StorageLayout(storage=storage).auxiliary(dataset)
+    versions = {
+        path: tip.version,
+        auxiliary: latest_version(storage, auxiliary),
+        storage.path(QUARANTINE_FOLDER): _quarantine_version(storage, flow),
+    }
+    commits = tuple(None if at is None else commit_identity(storage, folder, at) for folder, at in versions.items())
+    write_mark(
+        storage, dataset, flow,
+        TableMark(
+            generation=generation, table_id=tip.table_id, version=tip.version, created=tip.created,
+            auxiliary=versions[auxiliary], quarantine=versions[storage.path(QUARANTINE_FOLDER)], commits=commits,
+        ),
+    )  # fmt: skip
 
 
 def _quarantine_version(storage: Storage, flow: QualifiedName) -> int | None:
@@ -64,7 +72,10 @@ def older_copy(storage: Storage, path: str, manifest: Manifest, tip: LogTip | No
         return ""
     if tip.table_id not in {None, mark.table_id}:
         return "is a table from before it was deleted and created again" if tip.created < mark.created else ""
-    if tip.version < mark.version and (now := _version_before(storage, path, mark.version)):
+    now = _version_before(storage, path, mark.version) if tip.version < mark.version else ""
+    if tip.table_id is not None:
+        now = now or _other_commit(storage, path, mark.version, _commit_of(mark, 0))
+    if now:
         return f"is {now}"
     return _older_companion(storage, mark, manifest.dataset)
 
@@ -72,11 +83,28 @@ def older_copy(storage: Storage, path: str, manifest: Manifest, tip: LogTip | No
 def _older_companion(storage: Storage, mark: TableMark, dataset: QualifiedName) -> str:
     """Return what says that an older copy of what belongs to a table is in its place; empty if none is."""
     auxiliary, quarantine = StorageLayout(storage=storage).auxiliary(dataset), storage.path(QUARANTINE_FOLDER)
-    if now := _version_before(storage, auxiliary, mark.auxiliary):
+    if now := _version_before(storage, auxiliary, mark.auxiliary) or _other_commit(
+        storage, auxiliary, mark.auxiliary, _commit_of(mark, 1)
+    ):
         return f"has an auxiliary table ({auxiliary}) that is {now}"
-    if now := _version_before(storage, quarantine, mark.quarantine):
+    if now := _version_before(storage, quarantine, mark.quarantine) or _other_commit(
+        storage, quarantine, mark.quarantine, _commit_of(mark, 2)
+    ):
         return f"has rows in a quarantine ({quarantine}) that is {now}"
     return ""
+
+
+def _commit_of(mark: TableMark, place: int) -> str | None:
+    """Return one of the commits of a mark; None if it is unknown, as in a mark of an earlier release."""
+    return mark.commits[place] if place < len(mark.commits) else None
+
+
+def _other_commit(storage: Storage, path: str, version: int | None, commit: str | None) -> str:
+    """Return what says that a marked version is another commit now; empty if it is not, or if it is unknown."""
+    present = None if version is None or commit is None else commit_identity(storage, path, version)
+    if present in {None, commit}:
+        return ""
+    return f"an older copy that was written on to: its version {version} was another commit before"
 
 
 def _version_before(storage: Storage, path: str, marked: int | None) -> str:

@@ -26,6 +26,7 @@ from framework.graph.graph import GraphDataset
 from framework.graph.relations import cloned
 from framework.plan.state import TableKind
 from framework.run.tables.catalog_entries import register
+from framework.run.tables.new_tables import new_table
 from framework.run.tables.storage_identity import StorageIdentity
 from framework.run.tables.stored_columns import are_equal, differs, has_columns, names, spelled_as_in
 from framework.run.tables.table_kind import recorded_kind, stored_kind
@@ -285,7 +286,7 @@ class TableStore:
         spec = dataset.spec
         # A process that was killed while it created the table left a log folder, where Delta then creates none.
         self.storage.delete_tree(f"{address.path}/_delta_log")
-        builder = DeltaTable.createIfNotExists(self._creating).location(str(address.path))
+        builder = new_table(self._creating, str(address.path))
         builder = builder.addColumns(StructType.fromJson(json.loads(dataset.table_schema or "")))
         for key, value in self.properties(dataset).items():
             builder = builder.property(key, value)

@@ -8,18 +8,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from pyspark.errors import AnalysisException
+
 from framework.declare.ingestion import ingest_database
 from framework.declare.loader import load_modules
 from framework.declare.registry import Registry
-from framework.declare.specs import IngestedGateway
+from framework.declare.specs import DatasetKind, DatasetSpec, IngestedGateway
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
 from framework.foundation.names import QualifiedName
+from framework.graph.calls import first_words
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.resolution import Resolution
 from framework.graph.rules import did_you_mean
 from framework.ingest.expansion import expand_ingestions
+from framework.ingest.known_tables import is_copied
 from framework.plan.request import RequestOptions, UpdateRequest
 from framework.plan.selection import check_names
 from framework.run.configuration import trigger_interval
+from framework.run.flows.reads import TableQueries
 from framework.run.tables.analysis_store import AnalysisStore
 from framework.run.tables.known_tables import StoredTables
 from framework.run.tables.storage_identity import StorageIdentity
@@ -27,47 +33,85 @@ from framework.session.query_log import quiet_query_log
 from framework.sources.starts import parse_start
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from framework.declare.loader import Module
     from framework.declare.pipeline_spec import PipelineSpec
-    from framework.declare.specs import DatasetSpec
-    from framework.graph.graph import DataflowGraph
     from framework.run.tables.table_store import TableStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Definitions:
-    """A filled registry, with the hash of its source code (None if unknown)."""
+    """A filled registry, with the hash of its source code (None if unknown).
+
+    Args:
+        failure: why the modules could not be loaded; the registry then has the declarations of all code that ran.
+    """
 
     spec: PipelineSpec
     registry: Registry
     code_version: str | None
     spark: SparkSession
+    failure: UserError | None = None
 
     @classmethod
-    def load(cls, spec: PipelineSpec, modules: Sequence[Module], store: TableStore) -> Definitions:
-        """Run the pipeline's modules.
+    def load(cls, spec: PipelineSpec, modules: Sequence[Module], spark: SparkSession) -> Definitions:
+        """Run the pipeline's modules. Those that raise are the `failure`; `check` raises it."""
+        registry = Registry(catalog=spec.catalog, schema=spec.schema, gathers_faults=True)
+        try:
+            version = load_modules(spec, modules, registry, spark)
+        except UserError as error:
+            faults: list[SluiceError] = list(error.errors) if isinstance(error, GraphErrors) else [error]
+            known = replace(registry, faults=faults, is_incomplete=True)
+            return cls(spec=spec, registry=known, code_version=None, spark=spark, failure=error)
+        return cls(spec=spec, registry=registry, code_version=version, spark=spark)
+
+    def check(self, store: TableStore) -> None:
+        """Check that all modules were loaded.
 
         Raises:
             GraphErrors: the error of every module that raised, with its file and line, and the errors of the other
                 modules' declarations and queries.
+            UserError: a file is missing, or there is no file.
         """
-        registry = Registry(catalog=spec.catalog, schema=spec.schema, gathers_faults=True)
-        try:
-            version = load_modules(spec, modules, registry, store.spark)
-        except GraphErrors as error:
-            known = replace(registry, faults=list(error.errors), is_incomplete=True)
+        if self.failure is None:
+            return
+        if isinstance(self.failure, GraphErrors):
             with suppress(OperationError):  # if the storage can't be read, the errors of the modules are still reported
-                cls(spec=spec, registry=known, code_version=None, spark=store.spark).resolve(store, UpdateRequest())
+                self.resolve(store, UpdateRequest())
+        raise self.failure
+
+    def sql(self, query: str, store: TableStore, more: Mapping[str, Callable[[], DataFrame]]) -> DataFrame:
+        """Return the rows of a query over the stored tables and the declared views; nothing else is analysed.
+
+        Raises:
+            UserError: TABLE_OR_VIEW_NOT_FOUND, UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND, or QUERY_INVALID; the failure of
+                a module that may declare the unknown name.
+        """
+        try:
+            return self._queries(store).sql(query, more)
+        except AnalysisException as error:
+            raise UserError("QUERY_INVALID", cause=first_words(error)) from error
+        except UserError as error:
+            if self.failure is not None and error.condition == "TABLE_OR_VIEW_NOT_FOUND":
+                raise self.failure from error
             raise
-        return cls(spec=spec, registry=registry, code_version=version, spark=store.spark)
+
+    def _queries(self, store: TableStore) -> TableQueries:
+        graph = DataflowGraph(
+            pipeline=self.spec.name,
+            datasets=tuple(GraphDataset(spec=spec, kind=spec.kind) for spec in self.registry.datasets),
+            flows=tuple(GraphFlow(spec=spec) for spec in self.registry.flows),
+        )
+        tables = StoredTables(store=store, registry=self.registry)
+        return TableQueries(graph=graph, registry=self.registry, spark=self.spark, store=store, tables=tables)
 
     def expanded(self, store: TableStore, request: UpdateRequest) -> Definitions:
         """Return the definitions with the tables of ingestions as the databases have them now, for an update.
 
         Raises:
-            OperationError: a database can't be read; if the modules have errors, these are reported instead.
+            OperationError: the state of an ingestion can't be read, or a schema is missing that no update had; if the
+                modules have errors, these are reported instead.
         """
         known = self.registry
         if any(fault.fields.get("function") == ingest_database.__name__ for fault in known.faults):
@@ -76,7 +120,7 @@ class Definitions:
             return replace(self, registry=known)
         registry = replace(
             known, datasets=[*known.datasets], flows=[*known.flows], queries={**known.queries}, faults=[*known.faults],
-            gateways=[], generated={}, rebuilt=set(), replaced=set(),
+            gateways=[], unlisted=[], generated={}, rebuilt=set(), replaced=set(),
         )  # fmt: skip
         try:
             root = Path(self.spec.root or ".")
@@ -91,11 +135,15 @@ class Definitions:
             registry = replace(registry, faults=[*known.faults, error], is_incomplete=True)
         return replace(self, registry=registry)
 
-    def table(self, name: QualifiedName, graph: Callable[[], DataflowGraph]) -> DatasetSpec:
-        """Return the declaration of a table. No query is analysed for a table that a module declares.
+    def table(self, name: QualifiedName, store: TableStore, graph: Callable[[], DataflowGraph]) -> DatasetSpec:
+        """Return the declaration of a table.
+
+        No query is analysed, and no database asked, for a table that a module declares or that an ingestion has copied.
+        If the definitions have errors, what is in the storage is enough.
 
         Args:
             name: the table's full name.
+            store: the stored tables.
             graph: the resolved graph, which has the tables of ingestions too.
 
         Raises:
@@ -105,7 +153,16 @@ class Definitions:
         declared = [spec for spec in self.registry.datasets if spec.name == name and spec.kind.is_table]
         if len(declared) == 1:
             return declared[0]
-        dataset = graph().dataset(name)
+        record = store.record(name)
+        stored = None if record is None else DatasetSpec(name=name, kind=DatasetKind.STREAMING_TABLE, path=record.path)
+        if stored is not None and is_copied(store.storage, name) and self.registry.ingestions:
+            return stored
+        try:
+            dataset = graph().dataset(name)
+        except SluiceError:
+            if stored is None:
+                raise
+            return stored
         if dataset is None or not dataset.is_table:
             tables = [each.name for each in graph().datasets if each.is_table]
             raise UserError("DATASET_NOT_FOUND", dataset=name, hint=did_you_mean(name, tables))
@@ -115,10 +172,12 @@ class Definitions:
         """Return the ingestions with their tables at the source.
 
         Raises:
-            GraphErrors: a database can't be read, or has not what is declared.
+            SourceError: a database can't be read.
+            GraphErrors: a database has not what is declared.
         """
         if len(self.registry.gateways) < len(self.registry.ingestions):
-            raise GraphErrors(self.registry.faults)
+            unlisted = [each.error for each in self.registry.unlisted if each.is_whole]
+            raise unlisted[0] if unlisted else GraphErrors(self.registry.faults)
         return tuple(self.registry.gateways)
 
     def resolve(self, store: TableStore, request: UpdateRequest) -> DataflowGraph:

@@ -17,9 +17,11 @@ from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.conditions.recovery import BREAKS, SOURCE_FILES_GONE, SOURCES_CHANGED
 from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError, SluiceError, remote_error
+from framework.foundation.java_causes import python_of_tasks, session_fault, with_last_cause
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
-from framework.foundation.wording import exception_text, one_line
+from framework.foundation.resource_faults import RESOURCE_CONDITIONS, resource_condition
+from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.calls import first_words
 from framework.run.flows.expectations import VIOLATION_MARK
 
@@ -46,8 +48,17 @@ _BUILT_AT = re.compile(r'^== DataFrame ==\n".*" was called from\n(?P<file>.+):(?
 _SQL_CONTEXT = re.compile(r"^== SQL\b.*==\n(?P<lines>(?:.+\n)*.+)", re.MULTILINE)
 _CARETS = re.compile(r" *(\^+)")
 _WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED", "DELTA_FAILED_TO_MERGE_FIELDS"})
+# A function's own exception is its own matter; a package that its process lacks is one of the machine.
+_OF_PYTHONS_PACKAGES = re.compile(
+    r"(?:ModuleNotFoundError|ImportError|PySparkImportError)\b|.*\[(?:PACKAGE_NOT_INSTALLED|PYTHON_VERSION_MISMATCH|"
+    r"UNSUPPORTED_PACKAGE_VERSION)\]"
+)
 
+_READ_FAILED = "FAILED_READ_FILE"
 _FILE_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
+_NO_STATE = "CANNOT_LOAD_STATE_STORE"
+"""Its parts say which file can't be read; if one can't be for now, `can_heal` knows."""
+
 _MOST_CAUSES = 20
 _CALL_FAILED = "An error occurred while calling "
 
@@ -63,7 +74,7 @@ _CAN_HEAL = re.compile(
     r"|Python worker failed to connect back|Python worker exited unexpectedly"
     # The process of a source's reader was killed: the JVM reads to the end of its socket, or can't write to it.
     r"|EOFException(?=: null|[^:]|$)|Broken pipe"
-    r"|No space left on device|Stale file handle|503 Service|429 Too Many|SlowDown"
+    r"|Stale file handle|503 Service|429 Too Many|SlowDown"
 )
 
 
@@ -73,7 +84,8 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
     A SluiceError is returned unchanged.
     A violated expectation becomes EXPECTATION_VIOLATION with the row. An exception of a Python function,
     in Spark's workers or in this process, becomes PYTHON_EXCEPTION with type, message and the user's line.
-    A JVM that has ended becomes SPARK_LOST, and a Parquet column of another type FILE_TYPE_MISMATCH.
+    A JVM that has ended becomes SPARK_LOST, a Parquet column of another type FILE_TYPE_MISMATCH, and what is missing or
+    invalid in the session one of the conditions of `session_fault`: whose fault it is follows from the last cause.
     Everything else becomes FLOW_FAILED, with the condition and message of Spark or Delta if there is one. If Spark
     knows the expression that failed, its text in SQL is added, or its line in Python is the location.
 
@@ -86,11 +98,9 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
         return error if isinstance(error, SluiceError) else OperationError("SPARK_LOST", location=location)
     user_line = innermost_user_line(error.__traceback__)
     text = "\n".join(_texts(error))
-    violation = _VIOLATION.search(text)
-    if violation is not None:
-        return OperationError(
-            "EXPECTATION_VIOLATION", location=location, flow=flow, expectation=violation["name"], row=violation["row"]
-        )
+    told = _violation(text, flow, location) or _resource_fault(text, flow, location)
+    if told is not None:
+        return told
     if user_line is not None and not isinstance(error, PySparkException | Py4JError):
         return OperationError("PYTHON_EXCEPTION", location=user_line, flow=flow, error=exception_text(error))
     remote = remote_error(text)
@@ -99,10 +109,25 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
     # The query's wrapper of a batch function's exception is not parsed, because the exception itself has more detail.
     found = python_error("\n".join(_own_texts(error)))
     if found is not None:
-        return OperationError(
-            "PYTHON_EXCEPTION", location=found.location or user_line or location, flow=flow, error=found.text
-        )
-    where = _expression_line(text) or user_line or location
+        return _python_fault(found, flow, user_line or location)
+    return _spark_fault(error, flow, text, user_line or location)
+
+
+def _python_fault(found: PythonError, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
+    """Return the error of an exception in a Python function: of its code or rows, or of the packages of its process."""
+    if _OF_PYTHONS_PACKAGES.match(found.text) is None:
+        return OperationError("PYTHON_EXCEPTION", location=found.location or location, flow=flow, error=found.text)
+    fields = {"subject": f"Flow {flow}", "python": python_of_tasks(), "error": found.text}
+    return OperationError("PYTHON_OF_TASKS_UNFIT", location=found.location, **fields)
+
+
+def _spark_fault(error: BaseException, flow: QualifiedName, text: str, location: SourceLocation | None) -> SluiceError:
+    """Return the error of an exception of Spark: of the session, of a file's type, or of the flow."""
+    where = _expression_line(text) or location
+    session = next(filter(None, map(session_fault, _chain(error))), None)
+    if session is not None:
+        at = where if session.is_of_read else None
+        return OperationError(session.condition, location=at, subject=f"Flow {flow}", **session.fields)
     mismatch = _TYPE_MISMATCH.search(text)
     condition, fields = ("FLOW_FAILED", {}) if mismatch is None else ("FILE_TYPE_MISMATCH", mismatch.groupdict())
     return OperationError(condition, location=where, flow=flow, **(fields or {"cause": _cause(error, text)}))
@@ -126,6 +151,7 @@ def break_fault(error: BaseException) -> BreakFault | None:
     text = "\n".join(_texts(error))
     for found, words in reversed(_CONDITION.findall(text)):
         condition = SOURCE_FILES_GONE if found == _FILE_GONE else found
+        condition = _NO_STATE if condition.startswith(f"{_NO_STATE}.") else condition
         if condition in BREAKS:
             return BreakFault(condition=condition, words=one_line(_SQLSTATE.sub("", words)))
     counted = _SOURCES_CHANGED.search(text)
@@ -137,8 +163,36 @@ def break_fault(error: BaseException) -> BreakFault | None:
     )
 
 
+def _violation(text: str, flow: QualifiedName, location: SourceLocation | None) -> OperationError | None:
+    found = _VIOLATION.search(text)
+    if found is None:
+        return None
+    fields = {"flow": flow, "expectation": found["name"], "row": found["row"]}
+    return OperationError("EXPECTATION_VIOLATION", location=location, **fields)
+
+
+def _resource_fault(text: str, flow: QualifiedName, location: SourceLocation | None) -> OperationError | None:
+    condition = resource_condition(text)
+    if condition is None:
+        return None
+    # The last line has the first cause.
+    lines = [line for line in text.splitlines() if resource_condition(line) == condition]
+    return OperationError(
+        condition, location=location, place=f"A file of flow {flow}", problem=one_line(lines[-1].strip())
+    )
+
+
+def is_resource_fault(error: BaseException) -> bool:
+    """Whether the machine has run out of something that a retry does not bring back, such as disk space."""
+    if isinstance(error, SluiceError):
+        return error.condition in RESOURCE_CONDITIONS
+    return resource_condition("\n".join(_texts(error))) is not None
+
+
 def can_heal(error: BaseException) -> bool:
     """Whether a retry may succeed without any other change."""
+    if is_resource_fault(error):
+        return False
     if isinstance(error, SluiceError):
         return error.condition in RETRYABLE or error.condition == FILES_GONE
     if is_spark_lost(error):
@@ -179,9 +233,12 @@ def innermost_condition(text: str) -> tuple[str, str] | None:
 
 def _cause(error: BaseException, text: str) -> str:
     """Return the innermost condition with its first line; without one, the first line of what ended the query."""
+    text = without_internal_names(text)
     found = innermost_condition(text)
     if found is not None:
-        return _with_expression(f"[{found[0]}] {found[1]}".strip(), text)
+        words = _with_expression(f"[{found[0]}] {found[1]}".strip(), text)
+        # Which value or setting a reader stumbles over, Spark says below its own condition only.
+        return with_last_cause(words, error) if found[0].startswith(_READ_FAILED) else words
     # A query's wrapper has the message of its cause, and none if the cause is only a class, as EOFException.
     ended_by = (each for each in _own_texts(error) if "[STREAM_FAILED]" not in each)
     return next(ended_by, first_words(error)).splitlines()[0]

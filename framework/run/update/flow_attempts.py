@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from framework.checkpoints.generations import GenerationStore
@@ -12,7 +12,7 @@ from framework.foundation.conditions.recovery import REMOVED_ROWS, SOURCE_FILES_
 from framework.foundation.errors import SluiceError
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.ingest.holds import held_flows
-from framework.plan.foretelling import foretell, ways_out
+from framework.plan.foretelling import foretell, foretell_rebuild, ways_out
 from framework.plan.state import FlowState as StoredFlow
 from framework.plan.state import TableState
 from framework.plan.steps import Breakage, RefreshView, RunFlow, breakage_error
@@ -23,7 +23,13 @@ from framework.run.flows.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import StoppedError
 from framework.run.flows.view_refresh import ViewRefresher
-from framework.run.update.fault_classification import break_fault, can_heal, flow_fault, is_spark_lost
+from framework.run.update.fault_classification import (
+    break_fault,
+    can_heal,
+    flow_fault,
+    is_resource_fault,
+    is_spark_lost,
+)
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
@@ -115,12 +121,32 @@ class FlowAttempts:
         self.journal.flow(step.flow, step.dataset, FlowState.RUNNING)
         if isinstance(step, RefreshView):
             return self.refresher.refresh(step)
+        self._check_sources(step)
 
         def committed(outcome: FlowOutcome, progress: dict[str, Any] | None) -> None:
             total.add(outcome)
             self.journal.progressed(step.flow, step.dataset, outcome, progress)
 
         return self.runner.run(step, committed)
+
+    def _check_sources(self, step: RunFlow) -> None:
+        """Raise the condition of a flow whose stored position is not one of its sources any more.
+
+        An earlier step of the update may have written to a table that was put back from a backup.
+        """
+        flow, dataset = self._flow(step), self._dataset(step)
+        if not flow.streaming or flow.spec.from_snapshots:
+            return
+        path = GenerationStore(self.runner.context.store.storage).path(step.dataset, step.flow, step.generation)
+        gap = self.state.put_back(flow, path)
+        if gap is None:
+            return
+        if step.rebuild is None:
+            broken = foretell(dataset, flow, replace(self.state.flow_state(flow), gaps=(gap,)))
+        else:
+            broken = foretell_rebuild(dataset, StoredFlow(rebuild_gaps=(gap,)))
+        assert broken is not None  # it has a gap
+        raise breakage_error(self.graph, step.flow, broken)
 
     def _may_begin_again(self, step: RunFlow | RefreshView, error: BaseException) -> bool:
         """Whether rows of a Delta source were removed while its first read began: the next one is of other files."""
@@ -133,10 +159,12 @@ class FlowAttempts:
 
     def _break(self, step: RunFlow | RefreshView, error: BaseException) -> SluiceError | None:
         """Return the error of a checkpoint that the flow can't continue from, with the ways out; None if it can."""
-        found = break_fault(error)
-        if found is None or isinstance(step, RefreshView):
+        if isinstance(step, RefreshView) or is_resource_fault(error):
             return None
         dataset, flow = self._dataset(step), self._flow(step)
+        found = break_fault(error)
+        if found is None:
+            return self._damage(step, error)
         if found.condition == SOURCE_FILES_GONE and not self._names_source(flow, found.words):
             return None
         # A rebuild has a checkpoint of its own, and the table keeps the current one.
@@ -148,6 +176,14 @@ class FlowAttempts:
             condition=found.condition, problem=problem, ways=ways_out(found.condition, dataset, flow, state)
         )
         return breakage_error(self.graph, step.flow, broken)
+
+    def _damage(self, step: RunFlow, error: BaseException) -> SluiceError | None:
+        """Return the error of a checkpoint whose files have been damaged since the plan; None if they are sound."""
+        if isinstance(error, SluiceError) or step.rebuild is not None:
+            return None
+        state = self.state.flow_state(self._flow(step))
+        foretold = foretell(self._dataset(step), self._flow(step), state) if state.damages else None
+        return None if foretold is None else breakage_error(self.graph, step.flow, foretold)
 
     def _names_source(self, flow: GraphFlow, text: str) -> bool:
         """Whether a text names a file in the folder of a Delta table that a flow reads as a stream."""

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from delta import DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -30,6 +29,7 @@ from framework.foundation.table_address import TableAddress
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.plan.history import ALL_COLUMNS
 from framework.run.flows.streaming_query import session_for
+from framework.run.tables.new_tables import new_table
 from framework.run.tables.table_store import TableStore
 from framework.run.update.history_rows import IDENTITY, aligned, identified, lost_by_keys, lost_rows
 from framework.run.update.quarantined_again import QuarantinedAgain
@@ -118,7 +118,7 @@ class KeptHistory:
         rows = read_version(session, str(source.path), version)
         # Without the metadata by which Delta computes values, such as those of identity columns.
         columns = StructType([StructField(field.name, field.dataType) for field in rows.schema.fields])
-        builder = DeltaTable.createIfNotExists(session).location(path).addColumns(columns)
+        builder = new_table(session, path).addColumns(columns)
         for key, value in mapped_properties(rows.schema).items():
             builder = builder.property(key, value)
         builder.execute()

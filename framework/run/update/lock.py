@@ -15,6 +15,7 @@ from typing import IO
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
 from framework.foundation.processes import start_of_process
+from framework.foundation.resource_faults import file_fault
 from framework.foundation.storage import LocalStorage, Storage
 from framework.run.update.lease import Lease, LeaseTerms
 from framework.session.jvm_process import current_jvm
@@ -157,12 +158,15 @@ def _opened(path: pathlib.Path) -> IO[str]:
     try:
         return path.open("a+", encoding="utf-8")
     except OSError as error:
-        raise OperationError("STORAGE_NOT_WRITABLE", path=path, problem=error) from error
+        raise file_fault(error, path, "STORAGE_NOT_WRITABLE") from error
 
 
 def _rewrite(path: pathlib.Path, text: str) -> None:
     """Replace the content of the lock file in place: a rename would replace the locked file."""
-    path.write_text(text, encoding="utf-8")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise file_fault(error, path, "STORAGE_NOT_WRITABLE") from error
 
 
 def _already_running(holder_json: str, path: str, remedy: str) -> OperationError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from framework.declare.specs import IngestedGateway
@@ -10,6 +10,7 @@ from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.ingest.generations import Refusal
+from framework.plan.steps import Plan, SkipStep
 
 
 def refused_copies(
@@ -29,6 +30,25 @@ def refused_copies(
 def lost_slots(refusals: Iterable[Refusal]) -> dict[QualifiedName, SluiceError]:
     """Return why new slots could not be made, by the changes that can't be read from the ones before."""
     return {each.target: each.error for each in refusals if each.gap is not None}
+
+
+def with_causes(plan: Plan, withheld: Mapping[QualifiedName, SluiceError]) -> Plan:
+    """Return the plan whose steps say why the datasets that it leaves out could not be read anew."""
+    return replace(
+        plan,
+        steps=tuple(
+            replace(step, reason=f"{step.reason}: {withheld[step.dataset].what}")
+            if isinstance(step, SkipStep) and step.excluded and step.dataset in withheld
+            else step
+            for step in plan.steps
+        ),
+    )
+
+
+def waiting(refusals: Iterable[Refusal], told: Container[str]) -> tuple[SluiceError, ...]:
+    """Return each reason once for which tables were not read anew, but for those that failed flows have told."""
+    errors = {each.error.render(): each.error for each in refusals if each.error.what not in told}
+    return tuple(errors.values())
 
 
 def with_faults(

@@ -96,6 +96,7 @@ class UpdateResult(Displayed):
 
     Args:
         graph: the graph of the update, for its diagram.
+        refused: why tables could not be read anew, which the next update tries again; each reason once.
     """
 
     update_id: str
@@ -103,6 +104,7 @@ class UpdateResult(Displayed):
     flows: tuple[FlowResult, ...]
     duration_seconds: float
     graph: DataflowGraph | None = field(default=None, compare=False)
+    refused: tuple[SluiceError, ...] = ()
 
     @property
     def is_idle(self) -> bool:

@@ -147,7 +147,8 @@ def _after(step: Work) -> Iterator[QualifiedName]:
 def _skipped(step: SkipStep, flow: QualifiedName, error: SluiceError | None) -> FlowResult:
     if error is not None:
         return FlowResult(flow=flow, dataset=step.dataset, state=FlowState.FAILED, reason=NOT_SET_UP, error=error)
-    state = FlowState.EXCLUDED if step.excluded else FlowState.IDLE
+    waits = FlowState.SKIPPED if step.waits_for else FlowState.IDLE
+    state = FlowState.EXCLUDED if step.excluded else waits
     return FlowResult(flow=flow, dataset=step.dataset, state=state, reason=step.reason)
 
 

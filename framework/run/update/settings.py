@@ -8,8 +8,8 @@ from typing import Self
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.run.configuration import DEFAULT_PROGRESS_SECONDS, progress_seconds, whole_number
 from framework.run.quarantine.setting import quarantine_by_default
+from framework.run.update.intervals import DEFAULT_INTERVALS, RefreshIntervals, refresh_intervals
 from framework.run.update.retries import RetryPolicy, retry_policy
-from framework.run.update.supervisor import DEFAULT_INTERVALS, RefreshIntervals, refresh_intervals
 
 PARALLEL_FLOWS = "pipelines.maxParallelFlows"
 _DEFAULT_PARALLEL_FLOWS = 4

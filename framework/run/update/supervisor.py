@@ -5,8 +5,8 @@ supervisor compares the change tokens of its sources, which needs neither Spark 
 partitions of a table starts only if they have new rows. So 200 flows of which 5 receive rows cost little more than
 5, also if all read one table. A view is refreshed when its inputs changed, at most once per
 trigger interval. A flow that fails is degraded: it restarts with exponential backoff while all other flows
-continue. A failure that a retry can't heal ends the flow as FAILED. A flow that stops for new columns of its files, and
-those that read its table, restart with the columns at once.
+continue, also if a database refuses its login. A failure that a retry can't heal ends the flow as FAILED. A flow that
+stops for new columns of its files, and those that read its table, restart with the columns at once.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ from typing import Protocol
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.reset_requests import ResetRequests
 from framework.foundation.clock import Clock
+from framework.foundation.conditions.databases import REFUSED_LOGINS
 from framework.foundation.conditions.run import RESOLVED_AGAIN
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
+from framework.foundation.resource_faults import RESOURCE_CONDITIONS
 from framework.foundation.storage_port import Storage
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.plan.steps import AvailableNow, Continuous, RefreshView, RunFlow
-from framework.run.configuration import trigger_interval
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.update.checkpoint_actions import begin_reset
+from framework.run.update.intervals import RefreshIntervals
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
 from framework.run.update.units import FlowHealth, Grow, StepRunner, Successor, Unit
+from framework.run.update.unread import UnreadDatasets
 from framework.sources.kinds import all_drained, flow_lag, flow_positions, has_nothing_to_begin, kind_named
 from framework.sources.port import UNKNOWN_LAG, Lag, SourceReference
 
@@ -44,32 +47,6 @@ ALIVE_SECONDS = 60.0
 
 _MOST_RESTARTS = 100
 """Restarts of a flow for new columns without a run that succeeds in between; each one adds at least one column."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshIntervals:
-    """The shortest times between two refreshes of a view; Lakeflow's defaults of `pipelines.trigger.interval`.
-
-    Args:
-        tables_seconds: for a view or a snapshot flow whose inputs are all Delta tables.
-        unknown_seconds: for one with another input, whose changes can't be detected.
-    """
-
-    tables_seconds: float = 60.0
-    unknown_seconds: float = 600.0
-
-
-DEFAULT_INTERVALS = RefreshIntervals()
-
-
-def refresh_intervals(configuration: Mapping[str, str]) -> RefreshIntervals:
-    """Return the intervals of a pipeline: `pipelines.trigger.interval` for all views, or the defaults.
-
-    Raises:
-        UserError: INVALID_CONFIGURATION for an interval that is not a number and a unit.
-    """
-    seconds = trigger_interval(configuration)
-    return DEFAULT_INTERVALS if seconds is None else RefreshIntervals(tables_seconds=seconds, unknown_seconds=seconds)
 
 
 _FLOW_STATES: Mapping[FlowHealth, FlowState] = {
@@ -130,6 +107,7 @@ class Supervisor:
         holds: the flows that an operator has paused: they start when they are released.
         grow: restarts flows with new columns of their files, or with a new generation; None if such a flow fails.
         resets: flows that are to begin a new generation as soon as they do not run.
+        unread: datasets whose sources could not be read; their flows begin once they can be.
     """
 
     graph: DataflowGraph
@@ -144,6 +122,7 @@ class Supervisor:
     holds: Container[QualifiedName] = frozenset()
     grow: Grow | None = None
     resets: ResetRequests | None = None
+    unread: UnreadDatasets = field(default_factory=UnreadDatasets)
     _units: list[Unit] = field(default_factory=list)
 
     @property
@@ -151,7 +130,14 @@ class Supervisor:
         """The current state of each flow; may be called from any thread."""
         units = tuple(self._units)
         failed = [unit.step.dataset for unit in units if unit.health is FlowHealth.FAILED]
-        return tuple(self._status(unit, failed) for unit in units)
+        unread = (
+            FlowStatus(
+                flow=flow, dataset=each.name, health=FlowHealth.DEGRADED, reason=each.error.what,
+                failures=each.failures,
+            )
+            for each in self.unread.waiting for flow in each.flows
+        )  # fmt: skip
+        return (*(self._status(unit, failed) for unit in units), *unread)
 
     def _status(self, unit: Unit, failed: Sequence[QualifiedName]) -> FlowStatus:
         missing = [str(name) for name in _inputs(unit.flow) if name in failed]
@@ -186,28 +172,34 @@ class Supervisor:
                 self.journal.ended(self._result(unit))
 
     def _supervise(self, pool: ThreadPoolExecutor, running: dict[Future[FlowResult], Unit]) -> None:
-        while not self.stop.is_set and not (self._units and all(unit.is_over for unit in self._units)):
+        while not self.stop.is_set and (self.unread.waiting or not self._is_over):
             for unit in self._due(self.parallel_flows - len(running)):
                 running[pool.submit(unit.attempts.run, self._started(unit, len(running)))] = unit
             self._pause(running)
             self._collect(running)
             if self.resets is not None and self.grow is not None:
                 self._reset(self.resets, self.grow)
+            if self.grow is not None:
+                self._go_on(self.unread.successors(self.grow, self.journal, self.clock, self.retries))
             self._report_alive()
+
+    @property
+    def _is_over(self) -> bool:
+        return bool(self._units) and all(unit.is_over for unit in self._units)
 
     @property
     def results(self) -> tuple[FlowResult, ...]:
         """One result for each flow: the sum of its runs, and its final state."""
         return tuple(self._result(unit) for unit in self._units)
 
-    def _unit(self, step: RunFlow | RefreshView, error: SluiceError | None) -> Unit:
-        flow = self._flow(step)
+    def _unit(self, step: RunFlow | RefreshView, error: SluiceError | None, new: Successor | None = None) -> Unit:
+        flow = self._flow(step) if new is None else new.flow
         compared = isinstance(step, RefreshView) or flow.spec.from_snapshots
         sources = self.state.compared_sources(flow) if compared else self.state.stream_sources(flow)
         interval = self.intervals.tables_seconds if sources is not None else self.intervals.unknown_seconds
         unit = Unit(
-            step, sources, flow=flow, attempts=self.attempts, interval_seconds=interval if compared else 0.0,
-            now=self.clock.monotonic(),
+            step, sources, flow=flow, attempts=self.attempts if new is None else new.attempts,
+            interval_seconds=interval if compared else 0.0, now=self.clock.monotonic(),
         )  # fmt: skip
         if error is not None:
             self._fail(unit, _not_set_up(step, error))
@@ -216,11 +208,14 @@ class Supervisor:
     def _due(self, most: int) -> Iterator[Unit]:
         """Yield up to `most` units to start now; each source is read once."""
         now, seen = self.clock.monotonic(), dict[SourceReference, str | None]()
+        # A view has no table before it was refreshed once.
+        first = {each.step.dataset for each in self._units if isinstance(each.step, RefreshView) and each.is_first}
         # The longest waiting units first, so that a busy flow can't starve the rest.
         for unit in sorted(self._units, key=lambda unit: unit.started_at or 0.0):
             if most <= 0:
                 return
             may_start = unit.health in {FlowHealth.IDLE, FlowHealth.DEGRADED} and now >= unit.not_before
+            may_start = may_start and not (unit.is_first and first.intersection(_inputs(unit.flow)))
             if may_start and unit.step.flow in self.holds:
                 unit.was_held = True
             elif may_start and self._moved(unit, seen):
@@ -309,7 +304,7 @@ class Supervisor:
                 self._replace(unit, unit.successor)
             case FlowState.FAILED if self.grow is not None and _has_new_columns(result, unit):
                 self._restart(unit, self.grow)
-            case FlowState.FAILED if result.may_heal and result.error is not None:
+            case FlowState.FAILED if result.error is not None and _may_heal(result, result.error):
                 self._degrade(unit, result, result.error)
             case FlowState.FAILED:
                 self._fail(unit, total)
@@ -333,16 +328,21 @@ class Supervisor:
             assert unit.result is not None
             self._fail(unit, replace(unit.result, error=error, reason=error.condition))
             return
-        for each in self._units:
-            successor = successors.get(each.step.flow)
-            if successor is None or each.is_over:
-                continue
-            if each.health is FlowHealth.RUNNING and each is not unit:
-                each.successor = successor  # its query ends when it comes to the change of its source
-            else:
-                self._replace(each, successor)
+        self._go_on(successors, unit)
         if unit.health is FlowHealth.RUNNING and unit.result is not None:  # the plan has no step for it
             self._fail(unit, unit.result)
+
+    def _go_on(self, successors: Mapping[QualifiedName, Successor], stopped: Unit | None = None) -> None:
+        """Let flows go on as their successors: one that runs when its query has ended, a new one at once."""
+        units = {unit.step.flow: unit for unit in self._units}
+        for name, successor in successors.items():
+            unit = units.get(name)
+            if unit is None:
+                self._units.append(self._unit(successor.step, successor.error, successor))
+            elif unit.health is FlowHealth.RUNNING and unit is not stopped:
+                unit.successor = successor  # its query ends when it comes to the change of its source
+            elif not unit.is_over:
+                self._replace(unit, successor)
 
     def _reset(self, resets: ResetRequests, grow: Grow) -> None:
         """Begin the new generations that operators have asked for; failed flows go on, too."""
@@ -423,6 +423,11 @@ class Supervisor:
         flow = self.graph.flow(step.flow)
         assert flow is not None
         return flow
+
+
+def _may_heal(result: FlowResult, error: SluiceError) -> bool:
+    """Whether a later start may succeed: a refused login and a full disk are mended while the update runs."""
+    return result.may_heal or error.condition in REFUSED_LOGINS | RESOURCE_CONDITIONS
 
 
 def _has_new_columns(result: FlowResult, unit: Unit) -> bool:

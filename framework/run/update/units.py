@@ -106,6 +106,11 @@ class Unit:
         """The sum of its runs."""
 
     @property
+    def is_first(self) -> bool:
+        """Whether no run has ended yet, and one is to come."""
+        return self.result is None and not self.is_over and not self.was_held
+
+    @property
     def is_over(self) -> bool:
         """Whether the unit never starts again in this update."""
         return self.health in {FlowHealth.FAILED, FlowHealth.DONE}

@@ -49,13 +49,14 @@ from framework.run.update.ingestion_reports import ingestion_reports
 from framework.run.update.journal import Journal
 from framework.run.update.lock import update_lock
 from framework.run.update.rebuilds import Rebuilds
-from framework.run.update.refused_refreshes import lost_slots, refused_copies, with_faults
+from framework.run.update.refused_refreshes import lost_slots, refused_copies, waiting, with_causes, with_faults
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.run.update.rewind_obstacles import check_no_rewind
 from framework.run.update.rewinds import Rewinds
 from framework.run.update.schedule import NOT_SET_UP
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.supervisor import FlowStatus, Supervisor
+from framework.run.update.unread import unread_datasets
 from framework.session.query_log import quiet_query_log
 
 if TYPE_CHECKING:
@@ -97,21 +98,22 @@ class Update:
             OperationError: REWIND_UNFINISHED, REWIND_NOT_FINISHABLE.
         """
         check_no_rewind(self.store)
-        return self._keeping()._planned(frozenset())  # noqa: SLF001 - the same class
+        return self._keeping()._planned({})  # noqa: SLF001 - the same class
 
     def _keeping(self) -> Update:
         """Return the update whose full refreshes leave the changes that copies have not applied."""
         kept = kept_changes(self.registry.gateways, self.store.storage, refreshes=self.request.refreshes)
         return replace(self, request=replace(self.request, kept=kept))
 
-    def _planned(self, refused: Container[QualifiedName]) -> Plan:
+    def _planned(self, refused: Mapping[QualifiedName, SluiceError]) -> Plan:
         """Return the plan without the copies whose rows must all be read again, and can't: their source has refused it.
 
         Rows of two definitions would be in them.
         """
         rebuilt = frozenset(self.registry.rebuilt)
         withheld = frozenset(name for name in rebuilt | self.registry.replaced if name in refused)
-        return self._plan_for(replace(self.request, outdated=rebuilt - withheld, withheld=withheld))
+        plan = self._plan_for(replace(self.request, outdated=rebuilt - withheld, withheld=withheld))
+        return with_causes(plan, {name: error for name, error in refused.items() if name in withheld})
 
     def _without_refused(
         self, refused: Mapping[QualifiedName, SluiceError], slots: Mapping[QualifiedName, SluiceError]
@@ -133,7 +135,7 @@ class Update:
         state = self._state
         plan = make_plan(self.graph, request, state.read())
         steps = tuple(
-            replace(step, start=state.pinned_start(step.flow, step.start))
+            replace(step, start=state.starts.pinned(step.flow, step.start))
             if isinstance(step, BeginGeneration)
             else step
             for step in plan.steps
@@ -162,7 +164,7 @@ class Update:
                 delete_old_events(self.store.storage, self.clock.now())
             refusals = begin_generations(
                 self.registry.gateways, self.store.storage, self.clock, is_refreshed=self.request.refreshes,
-                reader=reader,
+                reader=reader, unread=[each.ingestion for each in self.registry.unlisted if each.is_whole],
             )  # fmt: skip
             AnalysisStore(self.store.storage, self.graph.pipeline).write(self.graph.analyses)
             RewindStore(self.store.storage).check_none()
@@ -173,7 +175,9 @@ class Update:
             with self._log(update_id) as log, self._reports(log):
                 journal = Journal(log, continuous=self.request.continuous)
                 journal.refused(refusals)
-                return ready._recorded(plan, journal, update_id, started, unsettled)  # noqa: SLF001 - as above
+                result = ready._recorded(plan, journal, update_id, started, unsettled)  # noqa: SLF001 - as above
+                failed = {str(flow.error.fields.get("cause")) for flow in result.flows if flow.error is not None}
+                return replace(result, refused=waiting(refusals, failed))
 
     def _begin_resets(self) -> None:
         """Do the resets that a continuous update has not done before it ended; a full refresh reads all data anyway."""
@@ -218,7 +222,7 @@ class Update:
         if has_new_columns(rebuilt) and self.resolve is not None and restarts < MOST_RESTARTS:
             grown = replace(self, graph=self.resolve())  # no flow runs now
             # The unfinished full refreshes are among its steps.
-            asked = grown._again(_datasets(plan), failed)  # noqa: SLF001 - the same class
+            asked = grown._again(_datasets(plan), self.graph.unresolved.union(failed))  # noqa: SLF001 - the same class
             again = grown._plan_for(_going_on(self.request, _datasets(plan), asked))  # noqa: SLF001 - as above
             return grown._continuous(again, with_graph(executor, grown.graph), journal, restarts + 1)  # noqa: SLF001 - as above
         failed |= {result.dataset: result.error for result in rebuilt if result.error is not None}
@@ -229,6 +233,7 @@ class Update:
             stop=self.stop, retries=self.settings.retries, parallel_flows=self.settings.parallel_flows,
             intervals=self.settings.intervals, holds=executor.work.runner.context.holds,
             grow=self._growth(plan, executor), resets=ResetRequests(self.store.storage, self.clock),
+            unread=unread_datasets(self.graph, plan, self._is_tried_again),
         )  # fmt: skip
         self._supervisors.append(supervisor)
         supervisor.run(supervised_steps(plan, unfinished), failed)
@@ -244,7 +249,8 @@ class Update:
         def plan_of(graph: DataflowGraph, datasets: tuple[QualifiedName, ...]) -> Plan:
             return replace(self, graph=graph)._plan_for(_going_on(self.request, datasets))  # noqa: SLF001 - the same class
 
-        supervised = frozenset(step.dataset for step in supervised_steps(plan))
+        waiting = filter(self._is_tried_again, self.graph.unresolved.intersection(_datasets(plan)))
+        supervised = frozenset((*(step.dataset for step in supervised_steps(plan)), *waiting))
         return Growth(executor=executor, resolve=self.resolve, plan_of=plan_of, supervised=supervised)
 
     @property
@@ -283,7 +289,8 @@ class Update:
                 break
             left = {flow.dataset for flow in flows if flow.state in _UNDONE}
             grown = replace(self, graph=self.resolve())
-            plan = grown._plan_for(grown._again(left, _not_set_up(flows)))  # noqa: SLF001 - the same class
+            unset = _not_set_up(flows) | self.graph.unresolved
+            plan = grown._plan_for(grown._again(left, unset))  # noqa: SLF001 - the same class
             executor = with_graph(executor, grown.graph)
             again = self._attempt(plan, executor, journal)
             flows = (*(flow for flow in flows if flow.dataset not in left), *again)
@@ -309,6 +316,12 @@ class Update:
         failed = executor.set_up(plan, unsettled)
         journal.update(UpdateState.RUNNING)
         return executor.run(plan, failed)
+
+    def _is_tried_again(self, name: QualifiedName) -> bool:
+        """Whether a dataset whose source can't be read begins in a running update, once it can be."""
+        flows = {flow.spec.name for flow in self.graph.flows_into(name)}
+        is_asked = self.request.refreshes(name) or not flows.isdisjoint(self.request.reset_checkpoints)
+        return not is_asked and name not in self.registry.isolated
 
     @property
     def _state(self) -> StateReader:
@@ -415,9 +428,9 @@ def _going_on(
 
 
 def _datasets(plan: Plan) -> tuple[QualifiedName, ...]:
-    """Return the datasets that a plan updates."""
-    kept = (SkipStep, KeepStored)
-    return tuple(dict.fromkeys(step.dataset for step in plan.steps if not isinstance(step, kept)))
+    """Return the datasets that a plan updates, or would if their sources could be read."""
+    steps = (step for step in plan.steps if not isinstance(step, KeepStored))
+    return tuple(dict.fromkeys(each.dataset for each in steps if not isinstance(each, SkipStep) or each.waits_for))
 
 
 def _pipeline_name(graph: DataflowGraph) -> QualifiedName:

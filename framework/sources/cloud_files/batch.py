@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from framework.foundation.errors import UserError
+from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.listing import NothingKnown, list_new
-from framework.sources.cloud_files.options import CloudFilesOptions, parse_options
+from framework.sources.cloud_files.options import CloudFilesOptions
 from framework.sources.cloud_files.rows import BatchReader
 from framework.sources.cloud_files.schemas import FileGroup, batch_schema
 
@@ -30,19 +31,23 @@ def read_batch(spark: SparkSession, path: str, given: Mapping[str, str], schema:
     Args:
         spark: the session of the query.
         path: the folder, or a glob.
-        given: the options of a reader of `cloudFiles`, keys in lower case.
+        given: the options of a reader of `cloudFiles`, as the user spells them.
         schema: the columns; None if they are inferred from all files.
 
     Raises:
         UserError: an option is wrong, or has no effect in a batch; the columns can't be read.
     """
+    lower = {name.lower(): value for name, value in given.items()}
     for name in _OF_STREAMS:
-        value = given.get(f"cloudfiles.{name.lower()}")
+        value = lower.get(f"cloudfiles.{name.lower()}")
         if value is not None:
             why = "a batch reads all files, each time; read `STREAM read_files(…)`"
             raise UserError("CLOUD_FILES_OPTION_UNSUPPORTED", option=name, value=value, why=why)
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     options = parse_options(path, given, has_schema=schema is not None, zone=zone)
+    if options.skip_rows:
+        why = "a batch reads all files by the position of their columns; read `STREAM read_files(…)`"
+        raise UserError("CLOUD_FILES_OPTION_UNSUPPORTED", option="skipRows", value=str(options.skip_rows), why=why)
     files = list_new(spark, options, NothingKnown())
     columns, groups = batch_schema(spark, options, schema, files)
     in_time = _is_selected(options)

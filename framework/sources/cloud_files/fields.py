@@ -5,7 +5,8 @@ Fields inside of structs, arrays and maps are named as in hints: `at.x`, `items.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from functools import reduce
 
 from pyspark.sql.types import (
     ArrayType,
@@ -95,6 +96,89 @@ def case_variants(known: StructType, found: StructType, prefix: str = "") -> lis
     return variants
 
 
+def without_variants(columns: StructType, spellings: Collection[str] = ()) -> StructType:
+    """The columns and fields, of which each name is there once in any case; types have the values of all of its cases.
+
+    Args:
+        columns: the columns of files.
+        spellings: names that are preferred to others of their cases, which are the first ones otherwise.
+    """
+    fields: dict[str, StructField] = {}
+    for each in columns.fields:
+        kind, before = _type_without_variants(each.dataType), fields.get(each.name.lower())
+        if before is None:
+            fields[each.name.lower()] = StructField(each.name, kind)
+        else:
+            name = each.name if each.name in spellings else before.name
+            fields[each.name.lower()] = StructField(name, _type_without_variants(widest(before.dataType, kind)))
+    return StructType(list(fields.values()))
+
+
+def _type_without_variants(kind: DataType) -> DataType:
+    if isinstance(kind, StructType):
+        return without_variants(kind)
+    if isinstance(kind, ArrayType):
+        return ArrayType(_type_without_variants(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _type_without_variants(kind.valueType))
+    return kind
+
+
+def with_variants(known: DataType, found: DataType) -> DataType:
+    """The known type with all fields of files, also those whose names differ from others in case only."""
+    if isinstance(known, StructType) and isinstance(found, StructType):
+        theirs = {each.name: each for each in found.fields}
+        both = [
+            StructField(each.name, with_variants(each.dataType, theirs.pop(each.name, each).dataType))
+            for each in known.fields
+        ]
+        return StructType([*both, *theirs.values()])
+    if isinstance(known, ArrayType) and isinstance(found, ArrayType):
+        return ArrayType(with_variants(known.elementType, found.elementType))
+    if isinstance(known, MapType) and isinstance(found, MapType):
+        return MapType(known.keyType, with_variants(known.valueType, found.valueType))
+    return known
+
+
+def with_maps(known: DataType, found: DataType) -> DataType:
+    """The type of files with maps where the stream has them: an inference takes each object for a struct."""
+    if isinstance(known, MapType) and isinstance(found, StructType):
+        values = (with_maps(known.valueType, each.dataType) for each in found.fields)
+        return MapType(known.keyType, reduce(with_variants, values, known.valueType))
+    if isinstance(known, StructType) and isinstance(found, StructType):
+        types = {each.name: each.dataType for each in known.fields}
+        return StructType(
+            [StructField(each.name, with_maps(types.get(each.name, each.dataType), each.dataType)) for each in found]
+        )
+    if isinstance(known, ArrayType) and isinstance(found, ArrayType):
+        return ArrayType(with_maps(known.elementType, found.elementType))
+    return found
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Names that differ in more than case: those that would not get a number."""
+    taken: set[str] = set()
+    found = []
+    for number, name in enumerate(names):
+        distinct = name if name.lower() not in taken else f"{name}\u0001{number}"
+        taken.add(distinct.lower())
+        found.append(distinct)
+    return found
+
+
+def distinct_fields(kind: DataType) -> DataType:
+    """A type with the same fields in their places, and names that differ in more than case: a cast leads to it."""
+    if isinstance(kind, StructType):
+        names = distinct_names(kind.fieldNames())
+        types = (distinct_fields(each.dataType) for each in kind.fields)
+        return StructType([StructField(name, each) for name, each in zip(names, types, strict=True)])
+    if isinstance(kind, ArrayType):
+        return ArrayType(distinct_fields(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, distinct_fields(kind.valueType))
+    return kind
+
+
 def _inside(known: DataType, found: DataType, prefix: str) -> Iterator[tuple[StructType, StructType, str]]:
     """Yield the structs in the same place of two types, and the prefix of their fields."""
     if isinstance(found, StructType) and isinstance(known, StructType):
@@ -130,13 +214,12 @@ def _widest_number(first: DataType, second: DataType) -> DataType | None:
 
 
 def widest_columns(first: StructType, second: StructType) -> StructType:
-    """The columns of both, with types that have all values."""
-    others = {each.name.lower(): each.dataType for each in second.fields}
+    """The columns of both, with types that have all values; names that differ in case are different ones."""
+    others = {each.name: each for each in second.fields}
     both = [
-        StructField(each.name, widest(each.dataType, others.get(each.name.lower(), each.dataType)))
-        for each in first.fields
+        StructField(each.name, widest(each.dataType, others.pop(each.name, each).dataType)) for each in first.fields
     ]
-    return merged(StructType(both), second) if second.fields else StructType(both)
+    return StructType([*both, *others.values()])
 
 
 def _widest_decimal(first: DataType, second: DataType) -> DecimalType | None:

@@ -55,7 +55,7 @@ class FileLog:
         """Look up the segments, once.
 
         Raises:
-            OperationError: STORED_FILE_DAMAGED if segments are missing.
+            OperationError: STORED_FILE_DAMAGED if segments are missing, or the mark of the start is damaged.
         """
         if not self._loaded:
             self._first_unread = _read_start(self.storage, self.folder)
@@ -78,6 +78,17 @@ class FileLog:
     def is_new(self) -> bool:
         """Whether the source has never started."""
         return self._first_unread is None
+
+    def check(self) -> OperationError | None:
+        """Return the damage of the list with which the next start certainly fails; None if there is none."""
+        try:
+            if not self.load().is_new:
+                self._open_index()
+                for _ in self.each(self._known.last, self.last):
+                    pass
+        except OperationError as error:
+            return error
+        return None
 
     def unseen(self, uris: Sequence[str]) -> list[str]:
         """The URIs that no file of the list has."""
@@ -142,18 +153,22 @@ class FileLog:
         """Return the files with the numbers `after + 1` to `last`.
 
         Raises:
-            OperationError: CLOUD_FILES_POSITION_LOST if the list ends before.
+            OperationError: CLOUD_FILES_LIST_TOO_SHORT if the list ends before.
         """
         return list(self.each(after, last))
 
     def each(self, after: int, last: int) -> Iterator[FoundFile]:
         """Yield the files of `between`, one segment after the other."""
         if last > self.last:
-            raise OperationError("CLOUD_FILES_POSITION_LOST", path=self.folder, last=self.last, wanted=last)
+            raise OperationError("CLOUD_FILES_LIST_TOO_SHORT", path=self.folder, last=self.last, wanted=last)
         while after < last:
-            (first, _), lines = self._having(after + 1)
+            segment, lines = self._having(after + 1)
+            first = segment[0]
             chosen = lines[after + 1 - first : last + 1 - first]
-            yield from map(_parse, chosen)
+            try:
+                yield from [_parse(line) for line in chosen]
+            except ValueError as error:
+                raise self._damaged(segment, f"a line of it has no size and time ({error})") from error
             after += len(chosen)
 
     def _searched(self, asked: Sequence[object], ask: Callable[[KnownFiles], list[_Found]]) -> list[_Found] | None:
@@ -272,7 +287,10 @@ def _segment_of(segments: Sequence[Segment], number: int) -> Segment:
 
 def _read_start(storage: Storage, folder: str) -> int | None:
     text = storage.read_text(f"{folder}/start")
-    return int(json.loads(text)["first"]) if text else None
+    try:
+        return None if text is None else int(json.loads(text)["first"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise OperationError("STORED_FILE_DAMAGED", path=f"{folder}/start", problem=error) from error
 
 
 def _render(files: Iterable[FoundFile]) -> str:

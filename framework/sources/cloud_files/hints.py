@@ -26,6 +26,11 @@ def with_hints(data: StructType, options: CloudFilesOptions) -> StructType:
     return data
 
 
+def hinted_names(options: CloudFilesOptions) -> frozenset[str]:
+    """The columns that hints name, as they spell them."""
+    return frozenset(path[0] for path, _ in parse_hints(options.hints))
+
+
 def fields_to_add(known: StructType, found: StructType, options: CloudFilesOptions) -> list[str]:
     """The new fields of files, without those inside of a column whose whole type is a hint: they can't be added."""
     return new_fields(known, with_hints(merged(known, found), options))

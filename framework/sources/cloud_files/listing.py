@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 
-from framework.foundation.errors import OperationError, UserError
+from framework.foundation.errors import OperationError, SourceError, UserError
 from framework.foundation.file_systems import missing_file_system
 from framework.foundation.jvm_cache import java_class, scala_object, scala_seq
 from framework.sources.cloud_files.folder_times import modified_ns
@@ -96,7 +96,7 @@ def list_new(
         times: gets the modification time of each local folder before it is listed, in nanoseconds.
 
     Raises:
-        UserError: CLOUD_FILES_FOLDER_MISSING.
+        SourceError: CLOUD_FILES_FOLDER_MISSING.
         OperationError: STORAGE_NOT_READABLE.
     """
     local = local_path(options.path)
@@ -114,7 +114,7 @@ def has_new(path: str, options: CloudFilesOptions, known: Known) -> bool:
     """Whether a local path has a file that is not known; the listing ends with the first one.
 
     Raises:
-        UserError: CLOUD_FILES_FOLDER_MISSING.
+        SourceError: CLOUD_FILES_FOLDER_MISSING.
         OperationError: STORAGE_NOT_READABLE.
     """
     return any(_is_in_time(file, options) for file in _local_files(path, options, known, {}))
@@ -228,7 +228,7 @@ def _local_uris(path: str, options: CloudFilesOptions, times: dict[str, int]) ->
     accepts = glob_pattern(options.glob).fullmatch if options.glob else None
     roots = list(_expanded(path))
     if not roots and not _GLOB.search(path):
-        raise UserError("CLOUD_FILES_FOLDER_MISSING", path=path)
+        raise SourceError("CLOUD_FILES_FOLDER_MISSING", path=path)
     for root in dict.fromkeys(roots):
         if os.path.isfile(root):  # noqa: PTH113 - as above
             found: Iterator[tuple[str, list[str]]] = iter([(os.path.dirname(root), [os.path.basename(root)])])  # noqa: PTH119, PTH120 - as above
@@ -242,7 +242,7 @@ def _local_uris(path: str, options: CloudFilesOptions, times: dict[str, int]) ->
                 yield _encoded_names(folder, chosen)
             except UnicodeEncodeError as error:  # the JVM can't open it
                 shown = ascii(folder if error.object == folder else f"{folder}/{error.object}")
-                raise UserError("CLOUD_FILES_NAME_UNREADABLE", path=path, name=shown) from error
+                raise SourceError("CLOUD_FILES_NAME_UNREADABLE", path=path, name=shown) from error
 
 
 def _encoded_names(folder: str, names: Sequence[str]) -> list[str]:
@@ -280,7 +280,7 @@ def _names_below(folder: str, depth: int, times: dict[str, int]) -> Iterator[tup
                 yield folder, [name for name in names if name not in below] if below else names
     except FileNotFoundError as error:
         if depth == 0:
-            raise UserError("CLOUD_FILES_FOLDER_MISSING", path=folder) from error
+            raise SourceError("CLOUD_FILES_FOLDER_MISSING", path=folder) from error
     except OSError as error:
         raise OperationError("STORAGE_NOT_READABLE", path=folder, problem=str(error)) from error
     if depth > _MOST_LINKS:
@@ -373,7 +373,7 @@ def _hadoop_listing(spark: SparkSession, path: str) -> str:
         if roots.isEmpty():
             if _GLOB.search(path):
                 return ""
-            raise UserError("CLOUD_FILES_FOLDER_MISSING", path=path)
+            raise SourceError("CLOUD_FILES_FOLDER_MISSING", path=path)
         no_options = scala_object("scala.collection.immutable.Map").empty()
         cache = scala_object("org.apache.spark.sql.execution.datasources.NoopCache")
         index = jvm.org.apache.spark.sql.execution.datasources.InMemoryFileIndex(
@@ -383,7 +383,7 @@ def _hadoop_listing(spark: SparkSession, path: str) -> str:
         return _status_texts(scala_seq([]).appendedAll(index.allFiles()))
     except Py4JJavaError as error:
         if "FileNotFoundException" in str(error.java_exception.toString()):
-            raise UserError("CLOUD_FILES_FOLDER_MISSING", path=path) from error
+            raise SourceError("CLOUD_FILES_FOLDER_MISSING", path=path) from error
         problem = str(error.java_exception.toString())
         advice = missing_file_system(problem)
         if advice is not None:

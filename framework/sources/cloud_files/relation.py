@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame
 
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage_port import Storage
-from framework.sources.cloud_files.options import CloudFilesOptions, parse_options
+from framework.sources.cloud_files.given_options import parse_options
+from framework.sources.cloud_files.options import CloudFilesOptions
 from framework.sources.cloud_files.schemas import FileSchema, SchemaStore, resolve_schema
 from framework.sources.cloud_files.source import MARK
 from framework.sources.cloud_files.stream import CloudFilesStream
@@ -39,7 +40,7 @@ def stand_in(
     Args:
         spark: the session of the query.
         path: the argument of `load`.
-        given: the options of the reader, keys in lower case.
+        given: the options of the reader, as the user spells them.
         schema: the schema of the reader; None if there is none.
         schemas: the recorded columns.
 
@@ -48,18 +49,20 @@ def stand_in(
     """
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     options = parse_options(path, given, has_schema=schema is not None, zone=zone)
-    if "header" not in given and _is_recorded_without_header(options, schemas):
-        given = {**given, "header": "false"}
-        options = parse_options(path, given, has_schema=False, zone=zone)
+    lower = {name.lower(): value for name, value in given.items()}
+    if "header" not in lower and _is_recorded_without_header(options, schemas):
+        lower["header"] = "false"
+        options = parse_options(path, {**given, "header": "false"}, has_schema=False, zone=zone)
     columns = resolve_schema(spark, options, schema, schemas)
     mark = json.dumps(
         {
             "path": options.path,
-            "options": dict(given),
+            "options": lower,
             "has_schema": schema is not None,
             "schema": columns.to_json(),
             "schemas": schemas.root,
             "zone": zone,
+            **({"without_effect": options.without_effect} if options.without_effect else {}),
         }
     )
     # `_metadata` of Parquet has one field more than that of all other formats.

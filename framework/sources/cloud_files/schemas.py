@@ -23,23 +23,30 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from framework.foundation.errors import OperationError, UserError
+from framework.foundation.errors import OperationError, SluiceError, SourceError, UserError
+from framework.foundation.java_causes import session_fault
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.storage_port import Storage, read_stored_json
-from framework.foundation.wording import one_line
-from framework.sources.cloud_files.fields import merged, plain_type, widest, widest_columns
+from framework.foundation.wording import one_line, without_internal_names
+from framework.sources.cloud_files.apart import EXACT_NAMES, session_with, types_without_first
+from framework.sources.cloud_files.fields import merged, plain_type, widest, widest_columns, without_variants
+from framework.sources.cloud_files.file_columns import header_columns
 from framework.sources.cloud_files.folders import folder_columns
-from framework.sources.cloud_files.headers import header_groups
-from framework.sources.cloud_files.hints import as_texts, opened, with_hints
+from framework.sources.cloud_files.headers import Header, header_groups
+from framework.sources.cloud_files.hints import as_texts, hinted_names, opened, with_hints
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, list_new
 from framework.sources.cloud_files.manifest import manifest_reader, write_manifest
 from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions
 from framework.sources.cloud_files.widening import widened
+from framework.sources.faults import is_source_fault
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.readwriter import DataFrameReader
 
 _MOST_FILES = 1000
+_MERGED_IN_ANY_CASE = SELF_TYPED | {"xml"}
+"""Formats of which Spark takes columns for one if their names differ in case only."""
 _CORRUPT = "_corrupt_record"
 _changing = threading.Lock()
 _unrecorded: dict[str, FileSchema] = {}
@@ -157,7 +164,7 @@ class SchemaStore:
         with _changing:
             schema = self.read(options)
             assert schema is not None
-            found = all_columns(groups)
+            found = without_variants(all_columns(groups))
             known = {name.lower() for name in schema.data.fieldNames()}
             new = StructType([each for each in folders.fields if each.name.lower() not in known])
             data, partitions = merged(opened(schema.data, found, options), found), merged(schema.partitions, new)
@@ -199,7 +206,8 @@ def resolve_schema(
     """Return the columns of a source: given by the module, recorded before, or inferred now from its files.
 
     Raises:
-        UserError: CLOUD_FILES_SCHEMA_UNKNOWN, CLOUD_FILES_SCHEMA_UNREADABLE, CLOUD_FILES_HINTS_INVALID.
+        SourceError: CLOUD_FILES_SCHEMA_UNKNOWN, CLOUD_FILES_SCHEMA_UNREADABLE.
+        UserError: CLOUD_FILES_HINTS_INVALID.
     """
     if given is not None or options.format in FIXED_SCHEMAS:
         return FileSchema.given(options, given if given is not None else FIXED_SCHEMAS[options.format])
@@ -216,18 +224,18 @@ def batch_schema(
     """Return the columns of a batch of all files, and the files by the columns that they have, as far as needed.
 
     Raises:
-        UserError: as of `resolve_schema`.
+        SluiceError: as of `resolve_schema`.
     """
     is_known = given is not None or options.format in FIXED_SCHEMAS
     groups = [FileGroup(files=tuple(files))]
     if options.keeps_unknown or not is_known:
-        groups = file_groups(spark, options, files)
+        groups = file_groups(spark, options, files, given)
     if is_known:
         schema = FileSchema.given(options, given if given is not None else FIXED_SCHEMAS[options.format])
     else:
-        found = all_columns(groups)
+        found = without_variants(all_columns(groups), hinted_names(options))
         if not found.fields:
-            raise UserError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
+            raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
         inferred = FileSchema(data=found, partitions=folder_columns(options, files), rescued=options.rescued)
         schema = _resolved(options, inferred)
     return schema, [replace(group, columns=as_texts(group.columns, options, schema.data)) for group in groups]
@@ -258,31 +266,39 @@ def _hinted_partitions(recorded: FileSchema, data: StructType) -> StructType:
 def _inferred(spark: SparkSession, options: CloudFilesOptions) -> FileSchema:
     files = [file for file in list_new(spark, options, NothingKnown()) if file.size > 0]
     if not files:
-        raise UserError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
+        raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
     newest = files[-_MOST_FILES:]
-    data = all_columns(file_groups(spark, options, newest))
+    data = without_variants(all_columns(file_groups(spark, options, newest)), hinted_names(options))
     if not data.fields:
-        raise UserError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
+        raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
     return FileSchema(data=data, partitions=folder_columns(options, newest), rescued=options.rescued)
 
 
-def file_groups(spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile]) -> list[FileGroup]:
+def file_groups(
+    spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile], known: StructType | None = None
+) -> list[FileGroup]:
     """Return files by the columns that they have: one group, unless a column has several types in the files.
 
     Spark has no schema for such files together; they are halved until it has one.
 
+    Args:
+        spark: the session of the query.
+        options: of the source.
+        files: the files.
+        known: the columns of the stream, to which those of CSV headers belong; None if they are not known yet.
+
     Raises:
-        UserError: as of `columns_of_files`.
+        SluiceError: as of `columns_of_files`.
     """
     try:
-        return [FileGroup(columns=columns_of_files(spark, options, files), files=tuple(files))]
-    except UserError as error:
+        return [FileGroup(columns=columns_of_files(spark, options, files, known), files=tuple(files))]
+    except SluiceError as error:
         if options.format not in SELF_TYPED or len(files) < 2 or "CANNOT_MERGE" not in str(error.fields.get("cause")):
             raise
     half = len(files) // 2
     groups: dict[str, FileGroup] = {}
     for part in (files[:half], files[half:]):
-        for group in file_groups(spark, options, part):
+        for group in file_groups(spark, options, part, known):
             same = groups.get(group.columns.json())
             joined = group.files if same is None else (*same.files, *group.files)
             groups[group.columns.json()] = FileGroup(columns=group.columns, files=joined)
@@ -294,30 +310,49 @@ def all_columns(groups: Sequence[FileGroup]) -> StructType:
     return reduce(widest_columns, (group.columns for group in groups), StructType([]))
 
 
-def columns_of_files(spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile]) -> StructType:
+def columns_of_files(
+    spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile], known: StructType | None = None
+) -> StructType:
     """Return the columns that some files have, by a native inference over exactly these files.
 
-    The driver alone reads the list of the files, so that a temporary folder of its machine can have it.
+    The driver alone reads the list of the files, so that a temporary folder of its machine can have it. Names that
+    differ in case are those of different columns; arguments as of `file_groups`.
 
     Raises:
-        UserError: CLOUD_FILES_SCHEMA_UNREADABLE, CLOUD_FILES_FORMAT_MISSING.
+        SourceError: CLOUD_FILES_SCHEMA_UNREADABLE, if the files are the cause.
+        UserError: the same, if an option is; CLOUD_FILES_FORMAT_MISSING, CLOUD_FILES_ENCODING_UNKNOWN, or a condition
+            of the session.
     """
     full = [file for file in files if file.size > 0]
     if not full:
         return StructType([])
     try:
         with TemporaryDirectory(prefix="sluice-columns-") as scratch:
-            found = _columns_in(spark, options, full, LocalStorage(scratch))
+            found = _columns_in(spark, options, full, LocalStorage(scratch), known)
     except (PySparkException, Py4JError) as error:
         if options.format == "avro" and "AVRO" in str(error).upper() and "AVRO_NOT_LOADED" in _condition(error):
             raise UserError("CLOUD_FILES_FORMAT_MISSING", format="Avro", version=spark.version) from error
-        cause = one_line(str(error).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0])
-        raise UserError(
+        unfit = _not_of_files(error, options)
+        if unfit is not None:
+            raise unfit from error
+        cause = one_line(without_internal_names(str(error)).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0])
+        kind = SourceError if is_source_fault(error) else UserError
+        raise kind(
             "CLOUD_FILES_SCHEMA_UNREADABLE", path=options.path, format=options.format, count=len(full), cause=cause
         ) from error
     return StructType(
         [StructField(each.name, plain_type(each.dataType)) for each in found.fields if each.name != _CORRUPT]
     )
+
+
+def _not_of_files(error: PySparkException | Py4JError, options: CloudFilesOptions) -> UserError | None:
+    """Return the error of an encoding, or of the session, that no repair of the files mends; None for any other."""
+    fault = session_fault(error)
+    if fault is not None:
+        return UserError(fault.condition, subject=f"The source cloudFiles of {options.path}", **fault.fields)
+    if not isinstance(error, PySparkException) or error.getCondition() != "INVALID_PARAMETER_VALUE.CHARSET":
+        return None
+    return UserError("CLOUD_FILES_ENCODING_UNKNOWN", path=options.path, cause=one_line(str(error)))
 
 
 def _condition(error: Exception) -> str:
@@ -326,12 +361,23 @@ def _condition(error: Exception) -> str:
 
 
 def _columns_in(
-    spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile], storage: Storage
+    spark: SparkSession,
+    options: CloudFilesOptions,
+    files: Sequence[FoundFile],
+    storage: Storage,
+    known: StructType | None,
 ) -> StructType:
     folder = write_manifest(storage, storage.path("files"), files)
     if options.format == "csv":
-        return _csv_columns(spark, options, files, storage, folder)
-    return _read_columns(spark, options, folder)
+        return _csv_columns(spark, options, files, storage, known)
+    if options.format in _MERGED_IN_ANY_CASE:
+        return _read_columns(session_with(spark, EXACT_NAMES), options, folder)
+    try:
+        return _read_columns(spark, options, folder)
+    except PySparkException as error:
+        if error.getCondition() != "COLUMN_ALREADY_EXISTS":
+            raise
+    return _read_columns(session_with(spark, EXACT_NAMES), options, folder)
 
 
 def _read_columns(spark: SparkSession, options: CloudFilesOptions, folder: str) -> StructType:
@@ -344,19 +390,42 @@ def _read_columns(spark: SparkSession, options: CloudFilesOptions, folder: str) 
 
 
 def _csv_columns(
-    spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile], storage: Storage, folder: str
+    spark: SparkSession,
+    options: CloudFilesOptions,
+    files: Sequence[FoundFile],
+    storage: Storage,
+    known: StructType | None,
 ) -> StructType:
-    """The columns of CSV files by name; a column that has several types in files of different headers is a string."""
+    """The columns of CSV files by name; a column that has several types in files of different headers is a string.
+
+    Those that belong to known columns have their names; those that differ from them in case only are left out.
+    """
+    any_case = not options.is_case_sensitive or options.rescued is None
     found: dict[str, DataType] = {}
-    for header, group in header_groups(spark, options, folder, files):
-        types: dict[str, DataType] = dict.fromkeys(header, StringType())
+    for header, group in header_groups(spark, options, files):
+        columns, variants = header_columns(header, known or StructType([]), any_case=any_case)
+        types: dict[str, DataType] = dict.fromkeys(columns.fieldNames(), StringType())
         if options.infers_types:
-            reader = manifest_reader(spark).format("csv").options(**dict(options.reader)).option("inferSchema", "true")
-            inferred = reader.load(write_manifest(storage, f"{folder}/group", group)).schema
-            types = dict(zip(header, (each.dataType for each in inferred.fields), strict=False))
+            inferred = _csv_types(spark, options, header, write_manifest(storage, storage.path("group"), group))
+            types = dict(zip(columns.fieldNames(), (each.dataType for each in inferred.fields), strict=False))
+        for name in (each.place for each in variants):
+            types.pop(name, None)
         for name, kind in types.items():
             found[name] = widest(found.get(name, kind), kind)
     return StructType([StructField(name, kind) for name, kind in found.items()])
+
+
+def _csv_types(spark: SparkSession, options: CloudFilesOptions, header: Header, folder: str) -> StructType:
+    given = dict(options.reader)
+    if not header.skipped:
+        reader = manifest_reader(spark).format("csv").options(**given)
+        return reader.option("inferSchema", "true").load(folder).schema
+    texts = StructType([StructField(f"c{place}", StringType()) for place in range(len(header.names))])
+
+    def load(reader: DataFrameReader) -> DataFrame:
+        return reader.format("csv").options(**given).option("header", "false").load(folder)
+
+    return types_without_first(spark, texts, header.skipped, load, given)
 
 
 def new_columns_error(options: CloudFilesOptions, names: Sequence[str], files: Sequence[FoundFile]) -> OperationError:

@@ -14,9 +14,10 @@ from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.cleaning import Cleaner, forget_commits, removed_files
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import has_changed
+from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, has_new, list_new
 from framework.sources.cloud_files.offsets import FOLDER, are_numbered, committed_files, log_folder, offset_number
-from framework.sources.cloud_files.options import CloudFilesOptions, local_path, parse_options
+from framework.sources.cloud_files.options import CloudFilesOptions, local_path
 from framework.sources.cloud_files.schemas import FileSchema
 from framework.sources.files.source import FileSource
 from framework.sources.port import (
@@ -74,7 +75,7 @@ class CloudFilesSource:
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Whether every file that is there is in a list, every file of a list is read, and none is to be cleaned."""
         sources = _sources(position)
-        if not _is_of(position, sources):
+        if not _is_of(position, sources) or _damages(position):
             return False
         if any(_has_cleaning(position, number) for number in range(len(sources))):
             return False
@@ -93,7 +94,7 @@ class CloudFilesSource:
     def lag(self, position: SourcePosition, *, now: float) -> Lag:
         """Bytes and age of the unread files; the number of rows is unknown if there are any."""
         sources = _sources(position)
-        if not _is_of(position, sources):
+        if not _is_of(position, sources) or _damages(position):
             return UNKNOWN_LAG
         found = [unread_files(position, number) for number in range(len(sources))]
         if None in found:
@@ -106,15 +107,16 @@ class CloudFilesSource:
         )
 
     def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """Lists of files that end before the position: a part of the checkpoint is missing."""
-        found = []
+        """Lists of files that are damaged or end before the position: a part of the checkpoint is missing."""
+        locations = [str(source.location) for source in _sources(position)]
+        found = {number: f"The list of files is damaged. {what}" for number, what in _damages(position).items()}
         for number, wanted in _committed(position).items():
-            last = _log(position, number).last
-            if wanted > last and number < len(_sources(position)):
-                source = _sources(position)[number]
-                problem = f"The list of files ends at {last}, but the checkpoint needs {wanted}."
-                found.append(Gap(condition="CLOUD_FILES_POSITION_LOST", location=str(source.location), problem=problem))
-        return tuple(found)
+            if number < len(locations) and number not in found and wanted > (last := _log(position, number).last):
+                found[number] = f"The list of files ends at {last}, but the checkpoint needs {wanted}."
+        return tuple(
+            Gap(condition="CLOUD_FILES_POSITION_LOST", location=locations[number], problem=problem)
+            for number, problem in sorted(found.items())
+        )
 
     def lost_since(self, position: RewindPosition) -> str:
         """Files after the position that are gone, such as by `cleanSource`; other file systems are not looked at."""
@@ -143,6 +145,12 @@ class CloudFilesSource:
         """
         for number, offset in _committed(position).items():
             forget_commits(position.storage, position.checkpoint, number, after=offset)
+
+
+def options_without_effect(source: SourceReference) -> list[tuple[str, str]]:
+    """The options of a source that change no row, as the user spells them, each with the reason."""
+    mark = json.loads(source.details) if source.kind == CloudFilesSource.kind and source.details else {}
+    return [(name, why) for name, why in mark.get("without_effect", ())]
 
 
 def widens_types(source: SourceReference) -> bool:
@@ -244,6 +252,14 @@ def _has_cleaning(position: SourcePosition, number: int) -> bool:
 
 def _log(position: SourcePosition | RewindPosition, number: int) -> FileLog:
     return FileLog(position.storage, f"{log_folder(position.checkpoint, number)}/files").load()
+
+
+def _damages(position: SourcePosition) -> dict[int, str]:
+    """Return the lists of files that are damaged, by the number of their source."""
+    numbers = [number for number in _committed(position) if number < len(_sources(position))]
+    logs = {number: FileLog(position.storage, f"{log_folder(position.checkpoint, number)}/files") for number in numbers}
+    found = {number: log.check() for number, log in logs.items()}
+    return {number: damage.what for number, damage in found.items() if damage is not None}
 
 
 def _is_read(position: SourcePosition, number: int) -> bool | None:

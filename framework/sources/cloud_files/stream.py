@@ -26,7 +26,7 @@ from framework.sources.cloud_files.folders import new_folders
 from framework.sources.cloud_files.hints import as_texts, fields_to_add
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, list_new, present_files
 from framework.sources.cloud_files.offsets import log_folder, offset_number, offset_text
-from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions
+from framework.sources.cloud_files.options import CloudFilesOptions
 from framework.sources.cloud_files.rows import BatchReader
 from framework.sources.cloud_files.schemas import (
     FileGroup,
@@ -203,7 +203,7 @@ class CloudFilesStream:
         folders = new_folders(self._options, self._data.columns, files)
         known = merged(self._data.data, self._data.partitions)
         variants = case_variants(known, found)
-        if variants and self._options.format not in SELF_TYPED:
+        if variants and self._options.loses_variants:
             raise OperationError("UNKNOWN_FIELD_CASE", path=self._options.path, columns=", ".join(variants))
         names = [*fields_to_add(known, found, self._options), *folders.fieldNames()]
         wider = self._wider(groups) if self._options.widens_types else []
@@ -237,14 +237,14 @@ class CloudFilesStream:
 
     def _groups(self, files: Sequence[FoundFile], last: int) -> list[FileGroup]:
         """The files of a batch by their columns, inferred once; one group without columns if they are of no use."""
-        if not self._options.follows_columns and not self._options.keeps_unknown:
+        if not (self._options.follows_columns or self._options.keeps_unknown or self._options.needs_names):
             return [FileGroup(files=tuple(files))]
         if last not in self._found:
             self._found = {last: self._infer(files)}
         return self._found[last]
 
     def _infer(self, files: Sequence[FoundFile]) -> list[FileGroup]:
-        return file_groups(self._spark, self._options, self._present(files))
+        return file_groups(self._spark, self._options, self._present(files), self._data.data)
 
     def _regrouped(self, groups: Sequence[FileGroup], files: Sequence[FoundFile]) -> list[FileGroup]:
         """The groups with the columns of the stream's kind, and with their files as they are now."""

@@ -36,6 +36,8 @@ _URI = re.compile(
     r"(?:(?P<user>[^:@/?#\s]*)(?::(?P<password>[^@/?#\s]*))?@)?"
     r"(?P<hosts>[^@/?#\s]*)(?:/(?P<database>[^@/?#\s]*))?(?:\?(?P<query>[^#\s]*))?"
 )
+# A % that begins no byte: libpq rejects the whole text.
+_STRAY = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
 # Host names, addresses, addresses of IPv6 in brackets and percent-encoded socket folders, with ports.
 _HOSTS = re.compile(
     r"(?:\[[0-9A-Fa-f:.%\w]+\]|[^:,\[\]]*)(?::\d{0,5})?(?:,(?:\[[0-9A-Fa-f:.%\w]+\]|[^:,\[\]]*)(?::\d{0,5})?)*"
@@ -63,7 +65,7 @@ class Connection:
 
     def __post_init__(self) -> None:
         match = _URI.fullmatch(self.uri)
-        if match is None or not _HOSTS.fullmatch(match["hosts"]) or _has_stray_user(match):
+        if match is None or not _HOSTS.fullmatch(match["hosts"]) or _has_stray_user(match) or _STRAY.search(self.uri):
             raise UserError("DATABASE_CONNECTION_INVALID", name=self.name)
         scheme = match["scheme"].lower()
         if scheme not in _SUPPORTED:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from framework.foundation.conditions.recovery import PUT_BACK
 from framework.foundation.read_once import fresh
 from framework.foundation.storage_port import Storage
 from framework.sources.delta.log import (
@@ -19,6 +20,7 @@ from framework.sources.delta.log import (
     read_tip,
 )
 from framework.sources.delta.partitions import PartitionCondition, partition_conditions
+from framework.sources.delta.read_commits import ReadCommits, commit_identity
 from framework.sources.delta.unread import UnreadCommits
 from framework.sources.port import (
     NO_LAG,
@@ -35,6 +37,7 @@ from framework.sources.port import (
 
 KIND = "delta"
 REPLACED = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
+_BEGINS_AT = "startingversion"
 _MOST_COMMITS = 200
 
 
@@ -46,7 +49,7 @@ def begin_of(options: Mapping[str, str]) -> str:
 
 
 def table_source(
-    path: str, only: tuple[ColumnValues, ...] = (), *, from_start: bool = False, begins: str = ""
+    path: str, only: tuple[ColumnValues, ...] = (), *, from_start: bool = False, begins: str = "", pinned: str = ""
 ) -> SourceReference:
     """The reference to a Delta table by its folder.
 
@@ -55,10 +58,12 @@ def table_source(
         only: conditions that all rows of interest meet.
         from_start: whether a stream without a position begins with all rows of the table.
         begins: the start that the code gives; empty for the whole table.
+        pinned: the start that a generation of the flow has in its place; empty for none.
     """
     return SourceReference(
-        kind=KIND, shape=SourceShape.TABLE, location=path, only=only, from_start=from_start, begins=begins
-    )
+        kind=KIND, shape=SourceShape.TABLE, location=path, details=pinned, only=only, from_start=from_start,
+        begins=begins,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +81,23 @@ class _Offset:
     version: int
     index: int
     in_snapshot: bool
+
+    @property
+    def last(self) -> int:
+        """The last version that was read, if only in part."""
+        return self.version if self.in_snapshot or self.index >= 0 else self.version - 1
+
+    @classmethod
+    def begin(cls, source: SourceReference, tip: LogTip | None) -> _Offset | None:
+        """The offset of a stream that has read nothing of a table yet, which Spark does not store.
+
+        Returns:
+            None if the stream does not begin at a version.
+        """
+        option, _, number = (source.details or source.begins).partition("=")
+        if tip is None or tip.table_id is None or option.lower() != _BEGINS_AT or not number.isdecimal():
+            return None
+        return cls(table_id=tip.table_id, version=int(number), index=-1, in_snapshot=False)
 
     @classmethod
     def parse(cls, text: str) -> _Offset | None:
@@ -121,19 +143,25 @@ class DeltaSource:
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Compare each offset with the newest version of its table, or with the commits that concern the flow.
 
-        False also where tables and offsets differ in number or identity: reading on fails or reads
-        another table, so the stream must start and report it.
+        False also where tables and offsets differ in number or identity, or where the last commit is not known to be
+        the one that was read: reading on fails or reads another table, so the stream must start and report it.
         """
         sources = tuple(dict.fromkeys(position.sources))
         tips = [self._tip(position.storage, source) for source in sources]
+        known = ReadCommits.load(position.storage, position.checkpoint)
         pairs = [
             (offset, source)
             for offset in position.offsets
             for source, tip in zip(sources, tips, strict=True)
-            if offset_is_drained(offset, tip)
-            or (_is_alone(tip, tips, position.offsets) and self._may_skip(position, source, _Offset.parse(offset)))
+            if (
+                offset_is_drained(offset, tip)
+                or (_is_alone(tip, tips, position.offsets) and self._may_skip(position, source, _Offset.parse(offset)))
+            )
+            and _is_last(position.storage, source, known, offset)
         ]
-        return {offset for offset, _ in pairs} == {*position.offsets} and {source for _, source in pairs} == {*sources}
+        read = {source for _, source in pairs}
+        read |= {source for source, tip in zip(sources, tips, strict=True) if _waits(source, tip, position.offsets)}
+        return {offset for offset, _ in pairs} == {*position.offsets} and read == {*sources}
 
     def _tip(self, storage: Storage, source: SourceReference) -> LogTip | None:
         """The newest version of a table; many flows may read partitions of one table, whose log is listed once."""
@@ -141,12 +169,12 @@ class DeltaSource:
         return self._unread.tip(storage, path) if source.only else read_tip(storage, path)
 
     def _pairs(self, position: SourcePosition) -> Iterator[tuple[SourceReference, LogTip | None, _Offset | None]]:
-        """Each table with its newest version and the offset that reads it, by table id."""
+        """Each table with its newest version and the offset that reads it, by table id, or where the stream begins."""
         offsets = [parsed for text in position.offsets if (parsed := _Offset.parse(text)) is not None]
         for source in position.sources:
             tip = self._tip(position.storage, source)
             matching = (offset for offset in offsets if tip is not None and offset.table_id == tip.table_id)
-            yield source, tip, next(matching, None)
+            yield source, tip, next(matching, None) or _Offset.begin(source, tip)
 
     def _may_skip(self, position: SourcePosition, source: SourceReference, parsed: _Offset | None) -> bool:
         """Whether no unread commit concerns a flow with conditions on partition columns."""
@@ -161,9 +189,12 @@ class DeltaSource:
         return bool(source.only) and self._unread.is_empty(storage, source)
 
     def identity(self, storage: Storage, source: SourceReference) -> str | None:
-        """Path, newest version and table id."""
-        tip = read_tip(storage, str(source.location))
-        return f"{source.location} none" if tip is None else f"{source.location} {tip.version} {tip.table_id}"
+        """Path, newest version with its commit, and table id."""
+        path = str(source.location)
+        tip = read_tip(storage, path)
+        if tip is None:
+            return f"{path} none"
+        return f"{path} {tip.version} {commit_identity(storage, path, tip.version)} {tip.table_id}"
 
     def lag(self, position: SourcePosition, *, now: float) -> Lag:
         """Sum rows and bytes of the files that unread commits add; unknown during the initial snapshot."""
@@ -177,16 +208,63 @@ class DeltaSource:
 
     def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
         """Tables that were replaced, or whose log no longer holds the next version to read."""
+        pairs = [*self._pairs(position)]
+        present = {None if tip is None else tip.table_id for _, tip, _ in pairs}
+        read = {parsed.table_id for text in position.offsets if (parsed := _Offset.parse(text)) is not None}
+        # A table that never had rows for the stream has no offset.
+        is_gone = bool(read - present)
         found = (
-            _table_gap(position.storage, str(source.location), tip, position.offsets)
-            for source, tip, _ in self._pairs(position)
-        )
+            _table_gap(
+                position.storage, str(source.location), tip, position.offsets,
+                is_gone=is_gone and not _waits(source, tip, position.offsets),
+            )
+            for source, tip, _ in pairs
+        )  # fmt: skip
         return tuple(gap for gap in found if gap is not None)
+
+    def put_back(self, position: SourcePosition) -> tuple[Gap, ...]:
+        """Tables of which a version that was read is another commit now."""
+        known = ReadCommits.load(position.storage, position.checkpoint)
+        found = []
+        for source, tip, offset in self._offsets(position):
+            path = str(source.location)
+            version = known.replaced(position.storage, path, tip.table_id or "", offset.last)
+            if version is not None and version <= tip.version:
+                problem = (
+                    f"Version {version} of the table is another commit than the one that the flow has read: an older "
+                    "copy was put in its place, and written on to."
+                )
+                found.append(Gap(condition=PUT_BACK, location=path, problem=problem))
+        return tuple(dict.fromkeys(found))
+
+    def remember(self, position: SourcePosition) -> None:
+        """Store which commits the versions up to the position are, and those that a stream may read now."""
+        storage = position.storage
+        known = ReadCommits.load(storage, position.checkpoint)
+        begun = {source: offset for source, _, offset in self._offsets(position)}
+        for source, tip, _ in self._pairs(position):
+            if tip is not None and tip.table_id is not None:
+                last = begun[source].last if source in begun else None
+                known = known.advanced(
+                    storage, str(source.location), tip.table_id, last=last, newest=max(tip.version, last or 0)
+                )
+        known.save(storage, position.checkpoint)
+
+    def _offsets(self, position: SourcePosition) -> Iterator[tuple[SourceReference, LogTip, _Offset]]:
+        """Each offset with the table that it reads; of two of one table, the one that is ahead comes last."""
+        parsed = [offset for text in position.offsets if (offset := _Offset.parse(text)) is not None]
+        for source, tip, found in self._pairs(position):
+            mine = [offset for offset in parsed if tip is not None and offset.table_id == tip.table_id]
+            for offset in sorted(mine or filter(None, [found]), key=lambda each: each.last):
+                assert tip is not None  # of the table with the id in the offset
+                yield source, tip, offset
 
     def resume(self, position: SourcePosition) -> tuple[str, ...] | None:
         """The next version to read; unknown in the initial snapshot, or if a table was replaced."""
-        found = [offset for _, _, offset in self._pairs(position)]
-        if len(position.offsets) != len(position.sources):
+        pairs = [*self._pairs(position)]
+        found = [offset for _, _, offset in pairs]
+        waiting = [source for source, tip, _ in pairs if _waits(source, tip, position.offsets)]
+        if len(position.offsets) + len(waiting) != len(position.sources):
             return None
         if any(offset is None or offset.in_snapshot for offset in found):
             return None  # a start at a version skips the rows of the snapshot that are not read yet
@@ -262,6 +340,20 @@ def offset_is_drained(offset_json: str, tip: LogTip | None) -> bool:
     return offset.version > tip.version and not offset.in_snapshot
 
 
+def _waits(source: SourceReference, tip: LogTip | None, offsets: tuple[str, ...]) -> bool:
+    """Whether nothing of a table was read, because the version where the stream begins is not committed yet."""
+    begin = _Offset.begin(source, tip)
+    if begin is None or tip is None or begin.version <= tip.version:
+        return False
+    return all(parsed.table_id != tip.table_id for text in offsets if (parsed := _Offset.parse(text)) is not None)
+
+
+def _is_last(storage: Storage, source: SourceReference, known: ReadCommits, offset: str) -> bool:
+    """Whether the last commit that a stream has read of a table is the one that the table has."""
+    parsed = _Offset.parse(offset)
+    return parsed is not None and known.is_last(storage, str(source.location), parsed.table_id, parsed.last)
+
+
 def _is_alone(tip: LogTip | None, tips: list[LogTip | None], offsets: tuple[str, ...]) -> bool:
     """Whether a table is read by one stream of the query, so that its offset belongs to its conditions."""
     if tip is None or tip.table_id is None:
@@ -312,12 +404,15 @@ def _record_count(add: dict[str, Any]) -> int | None:
         return None
 
 
-def _table_gap(storage: Storage, path: str, tip: LogTip | None, offsets: tuple[str, ...]) -> Gap | None:
+def _table_gap(
+    storage: Storage, path: str, tip: LogTip | None, offsets: tuple[str, ...], *, is_gone: bool
+) -> Gap | None:
+    """Return why a table can't be read on; `is_gone` is whether the stream has read a table that is none of its own."""
     parsed = [offset for text in offsets if (offset := _Offset.parse(text)) is not None]
     if tip is None:
         return Gap(condition="DELTA_TABLE_NOT_FOUND", location=path, problem="The path contains no Delta table.")
     mine = [offset for offset in parsed if offset.table_id == tip.table_id]
-    if tip.table_id is not None and not mine:
+    if tip.table_id is not None and not mine and is_gone:
         return Gap(
             condition=REPLACED,
             location=path,

@@ -23,6 +23,7 @@ from typing import Any
 from framework.foundation.storage_port import Storage, lines_of
 from framework.sources.delta.log import LogListing, LogTip, commit_path, log_token, read_listing, tip_of
 from framework.sources.delta.partitions import partition_conditions
+from framework.sources.delta.read_commits import commit_identity
 from framework.sources.port import ColumnValues, SourceReference
 
 MOST_COMMITS = 1_000
@@ -135,6 +136,8 @@ class TableLog:
         self._files_before = {self._first: 0}
         """A running number of the files before each version."""
         self._timestamps: dict[int, int | None] = {}
+        self._listed = self.tip.version, commit_identity(storage, path, self.tip.version)
+        """A version with its commit, by which another log at the same path is known."""
 
     def read_new(self) -> None:
         """Read the commits that were made since, by their names: nothing is listed."""
@@ -153,6 +156,10 @@ class TableLog:
         same = listing.tip.table_id is not None and listing.tip.table_id == self.tip.table_id
         if not same or listing.tip.version > self.tip.version:
             return False
+        version, commit = self._listed  # a folder that is put back may have the same version again
+        if commit_identity(self.storage, self._path, version) != commit:
+            return False
+        self._listed = self.tip.version, commit_identity(self.storage, self._path, self.tip.version)
         self._commits = {
             **listing.commits,
             **{at: self._commits[at] for at in self._commits if at > listing.tip.version},

@@ -165,8 +165,8 @@ def _entries(storage: Storage, folder: str) -> list[_Entry]:
     found: dict[str, _Entry] = {}
     for name in storage.list_names(folder):
         for line in (storage.read_text(f"{folder}/{name}") or "").splitlines():
-            if line.startswith("{"):
-                value = json.loads(line)
+            value = offset_object(line)
+            if value:
                 path = plain_path(unquote(str(value["path"])))
                 found[line] = _Entry(batch=int(value["batchId"]), path=path, line=line)
     return sorted(found.values(), key=lambda entry: entry.batch)
@@ -221,8 +221,9 @@ def _files_below(storage: Storage, folder: str) -> Iterator[tuple[str, FileStatu
 def _recorded(storage: Storage, log: str) -> Iterator[str]:
     for name in storage.list_names(log):
         for line in (storage.read_text(f"{log}/{name}") or "").splitlines():
-            if line.startswith("{"):
-                yield plain_path(unquote(str(json.loads(line)["path"])))
+            value = offset_object(line)  # a line that is cut off has nothing
+            if "path" in value:
+                yield plain_path(unquote(str(value["path"])))
 
 
 def _overlap(folders: Sequence[str]) -> bool:

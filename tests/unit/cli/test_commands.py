@@ -13,9 +13,10 @@ from click.testing import Result
 
 from framework.diagrams.picture import picture_of
 from framework.diagrams.svg import svg
-from framework.foundation.errors import OperationError, UserError
+from framework.foundation.errors import OperationError, SourceError, UserError
 from framework.plan.explainer import plan_json, plan_text
-from framework.run.update.results import UpdateState
+from framework.run.update.results import FlowState, UpdateState
+from tests.support.commands import every_command
 from tests.support.fake_pipeline import IDLE, LOADED, PLAN, FakePipeline, FakeRows, failed, graph
 
 Sluice = Callable[..., Result]
@@ -310,6 +311,36 @@ def test_an_unexpected_error_is_reported_as_internal(sluice: Sluice, pipeline: F
     verbose = sluice("show", "orders", "-v")
     assert "Traceback (most recent call last)" in verbose.stderr
     assert "ZeroDivisionError: division by zero" in verbose.stderr
+
+
+def test_an_error_of_several_flows_is_printed_once(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """Both flows of a table of a database that is held fail with its error; a table that waits has its reason."""
+    error = OperationError("STORAGE_NOT_WRITABLE", path="/data", problem="read-only file system")
+    waits = SourceError("DATABASE_TRANSACTIONS_OPEN", slot="shop", seconds=100, pids="4711")
+    flows = (dataclasses.replace(LOADED, state=FlowState.FAILED, error=error), failed(error))
+    excluded = dataclasses.replace(IDLE, state=FlowState.EXCLUDED, reason="it could not begin: open transactions")
+    pipeline.result = dataclasses.replace(
+        pipeline.result, state=UpdateState.FAILED, flows=(*flows, excluded), refused=(waits,)
+    )
+    result = sluice("run")
+    assert result.stderr.count("[STORAGE_NOT_WRITABLE]") == 1
+    assert "Flows load into orders, by_day failed:\n[STORAGE_NOT_WRITABLE]" in result.stderr
+    assert "A table waits for the next update:\n[DATABASE_TRANSACTIONS_OPEN]" in result.stderr
+    assert "it could not begin: open transactions" in " ".join(result.stdout.split())
+    assert "not in the selection" not in result.stdout
+
+
+def test_verbose_means_the_same_before_and_after_the_name_of_a_command(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """Each group and each command takes -v, so that it can be added anywhere to a command that failed."""
+    pipeline.fault = ZeroDivisionError("division by zero")
+    for arguments in (("-v", "show", "orders"), ("show", "-v", "orders"), ("show", "orders", "-v")):
+        assert "ZeroDivisionError: division by zero\n" in sluice(*arguments).stderr
+    pipeline.fault = None
+    for arguments in (("-v", "checkpoints", "list"), ("checkpoints", "-v", "list"), ("checkpoints", "list", "-v")):
+        sluice(*arguments)
+        assert pipeline.calls[-1][1][1]["verbose"] is True
+    options = {words: [text for each in command.params for text in each.opts] for words, command in every_command()}
+    assert [words for words, texts in options.items() if "-v" not in texts] == []
 
 
 @pytest.mark.parametrize(

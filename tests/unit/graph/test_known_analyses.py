@@ -95,8 +95,9 @@ def test_only_datasets_whose_queries_are_all_generated_are_kept() -> None:
     """A query of a user, no query, or an input with a fault: the dataset is analysed in each update."""
     fault = replace(CHANGES, fault=UserError("INGESTION_WITHOUT_KEY", table="t", statement="s"))
     user = FlowSpec(name=name("by_hand"), target=SPEC.name)
-    answers = [key(flows=(*FLOWS, user)), key(flows=()), key(changes=fault), key(changes=None)]
-    assert answers == [None] * 4
+    waits = replace(CHANGES, waits_for=(SPEC.name,))
+    answers = [key(flows=(*FLOWS, user)), key(flows=()), key(changes=fault), key(changes=waits), key(changes=None)]
+    assert answers == [None] * 5
 
 
 TABLE = '{"type":"struct","fields":[]}'
@@ -133,7 +134,9 @@ def test_what_is_kept_is_recalled_as_it_was() -> None:
     known, found = analyses(GENERATED), key()
     known.keep(found, None, ANALYSED, GRAPH_FLOWS)
     (kept,) = known.used.values()
-    assert set(kept.content) == {field.name for field in fields(GraphDataset)} - {"spec", "fault"} | {"flows"}
+    assert set(kept.content) == {field.name for field in fields(GraphDataset)} - {"spec", "fault", "waits_for"} | {
+        "flows"
+    }
     assert set(kept.content["flows"][0]) == {field.name for field in fields(GraphFlow)} - {"spec"}
     again = replace(known, kept=read_analyses(analyses_text(known.used)), used={})
     moved = replace(SPEC, location=SourceLocation(file="b.py", line=9))

@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from framework.checkpoints.offsets import read_progress
+from framework.checkpoints.damage import inspect_checkpoint
+from framework.checkpoints.offsets import CheckpointProgress, read_progress
 from framework.foundation.local_storage import LocalStorage
 from framework.record import drafts
 from framework.record.events import Event, EventDraft, EventError, ExceptionSummary, Origin
 from framework.record.log import EventLog
+from framework.record.progress import stream_details
 from framework.record.reader import read_events
-from framework.recovery.doctor.damage import inspect_checkpoint, sound_progress
 from framework.recovery.doctor.diagnoses import FALLING_BEHIND, POSITION_STILL
 from framework.recovery.doctor.diagnosis import Diagnosis
 from framework.recovery.doctor.failures import Failure, read_failures, read_update_failure
 from framework.recovery.doctor.pace import pace_of
+from framework.run.flows.trusted_positions import trusted_progress
 from framework.testing.manual_clock import ManualClock
 
 FLOW = "main.shop.load"
@@ -58,6 +60,11 @@ class World:
         found = inspect_checkpoint(self.storage, str(self.checkpoint))
         return [(each.condition, each.path.removeprefix(f"{self.checkpoint}/")) for each in found]
 
+    def trusted(self) -> CheckpointProgress | None:
+        """The position that can be trusted."""
+        path = str(self.checkpoint)
+        return trusted_progress(self.storage, path, inspect_checkpoint(self.storage, path))
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
@@ -70,7 +77,8 @@ def world(tmp_path: Path) -> World:
     store = json.dumps({"operatorInfo": {"operatorId": 0}, "stateStoreInfo": [{"numPartitions": 2}]})
     world.write("state/0/_metadata/metadata", f"v1\n{store}")
     for partition in (0, 1):
-        world.write(f"state/0/{partition}/2.delta", "")
+        for version in (1, 2):
+            world.write(f"state/0/{partition}/{version}.delta", "x")
     return world
 
 
@@ -126,8 +134,13 @@ def test_a_sound_checkpoint_has_no_damage(world: World, tmp_path: Path) -> None:
         ("commits/1", "", "CHECKPOINT_FILE_DAMAGED"),
         ("commits/1", 'v1\n{"next', "CHECKPOINT_FILE_DAMAGED"),
         ("commits/1", "x1\n{}", "CHECKPOINT_FILE_DAMAGED"),
-        ("state/0/_metadata/metadata", None, "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"),
+        ("commits/1", "v9\n{}", "CHECKPOINT_FILE_DAMAGED"),
+        ("offsets/0", None, "CHECKPOINT_FILE_DAMAGED"),
+        ("offsets/0", "", "CHECKPOINT_FILE_DAMAGED"),
+        ("offsets/0", "v9\n{}\n{}", "CHECKPOINT_FILE_DAMAGED"),
         ("state/0/1", None, "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"),
+        ("state/0/0/_metadata/schema", "", "CHECKPOINT_FILE_DAMAGED"),
+        ("state/0/0/_metadata/schema", '\0\x02v2\0{"type":"struct","fields":[]}', "CHECKPOINT_FILE_DAMAGED"),
     ],
 )
 def test_a_damaged_file_is_named(world: World, file: str, text: str | None, condition: str) -> None:
@@ -138,17 +151,78 @@ def test_a_damaged_file_is_named(world: World, file: str, text: str | None, cond
     assert world.damages() == [(condition, file)]
 
 
-def test_the_position_is_that_of_the_last_sound_batch(world: World) -> None:
-    """A commit that is cut off was written after its batch; offsets that are cut off say nothing."""
+@pytest.mark.parametrize("file", ["metadata", "offsets/0", "offsets/1", "commits/1"])
+def test_a_folder_in_place_of_a_file_is_a_missing_file(world: World, file: str) -> None:
+    """No reader of a checkpoint fails with it, and it is named."""
+    (world.checkpoint / file).unlink()
+    (world.checkpoint / file).mkdir()
+    assert [path for _, path in world.damages()] == [file]
+
+
+@pytest.mark.parametrize(
+    "file", ["commits/0", "state/0/_metadata/metadata", "state/0/0/_metadata/schema", "state/0/0/1.snapshot"]
+)
+def test_what_spark_does_not_need_is_no_damage(world: World, file: str) -> None:
+    """An older commit, and what Spark writes again."""
+    world.write(file, "")
+    world.storage.delete_tree(str(world.checkpoint / file))
+    assert world.damages() == []
+
+
+@pytest.mark.parametrize(("file", "text"), [("1.delta", None), ("2.delta", None), ("2.delta", ""), ("1.delta", "")])
+def test_a_state_without_a_version_is_named(world: World, file: str, text: str | None) -> None:
+    """Spark needs each change since a snapshot, or since the start."""
+    (world.checkpoint / "state/0/1" / file).unlink()
+    if text is not None:
+        world.write(f"state/0/1/{file}", text)
+    assert world.damages() == [("CANNOT_LOAD_STATE_STORE", "state/0/1")]
+    world.write("state/0/1/2.snapshot", "x")
+    assert world.damages() == []
+
+
+@pytest.mark.parametrize(("name", "text"), [("0", None), ("1", ""), ("1", "v9\n{}"), ("1", 'v1\n{"pa'), ("2", None)])
+def test_a_damaged_list_of_files_is_named(world: World, name: str, text: str | None) -> None:
+    """Spark's file source reads each list since the last merged one, up to its offset."""
+    for number in range(3):
+        world.write(f"sources/0/{number}", f'v1\n{{"path":"file:///a","timestamp":1,"batchId":{number}}}')
+    for batch in (0, 1):
+        world.write(f"offsets/{batch}", f'v1\n{{}}\n{{"logOffset":{batch + 1}}}')
+    assert world.damages() == []
+    (world.checkpoint / f"sources/0/{name}").unlink()
+    if text is not None:
+        world.write(f"sources/0/{name}", text)
+    assert world.damages() == [("CHECKPOINT_FILE_DAMAGED", f"sources/0/{name}")]
+    world.write("sources/0/2.compact", "v1")
+    assert world.damages() == []
+
+
+def test_metadata_that_is_cut_off_is_damage_before_the_first_batch(world: World) -> None:
+    """Spark reads it when the stream starts; without one, it begins."""
+    for folder in ("offsets", "commits", "state"):
+        world.storage.delete_tree(str(world.checkpoint / folder))
+    assert world.damages() == []
+    world.write("metadata", "")
+    assert world.damages() == [("STREAMING_CHECKPOINT_MISSING_METADATA_FILE", "metadata")]
+
+
+def test_the_position_is_that_of_the_last_batch_whose_end_is_known(world: World) -> None:
+    """A commit that is cut off was written after its batch; where the batch ended is also in the event log."""
     world.write("commits/1", "")
-    found = sound_progress(world.storage, str(world.checkpoint))
+    found = world.trusted()
     assert found is not None
     assert (found.last_commit_batch, found.sources) == (1, ('{"reservoirVersion":1}',))
     world.write("offsets/1", "v1")
     assert read_progress(world.storage, str(world.checkpoint)).sources == ()
-    found = sound_progress(world.storage, str(world.checkpoint))
+    found = world.trusted()
     assert found is not None
     assert (found.last_commit_batch, found.sources) == (0, ('{"reservoirVersion":0}',))
+    for query, batch, end in (("q", 0, '{"a":1}'), ("q", 1, '{"reservoirVersion":7}'), ("other", 1, '{"b":1}')):
+        spark = {"id": query, "batchId": batch, "sources": [{"endOffset": end}]}
+        event = drafts.stream_progress(flow=FLOW, dataset="main.shop.orders", progress=stream_details(spark))
+        world.record(f"{query}-{batch}", event)
+    found = world.trusted()
+    assert found is not None
+    assert (found.last_commit_batch, found.sources) == (1, ('{"reservoirVersion":7}',))
 
 
 @pytest.mark.parametrize(

@@ -46,20 +46,20 @@ def test_each_fault_has_its_diagnosis_and_its_costs(world: HandWrittenWorld) -> 
     bounded = "lost: none; repeated: at most 5 rows; read again: 5 rows"
     assert ways == {
         "removed": ("STATEFUL_OPERATORS_CHANGED", [
-            ("RESTORE", here), ("RESET_HERE", here), ("RESET_START", again), ("FULL_REFRESH", rebuilt),
+            ("RESTORE", here), ("RESET_HERE", here), ("FULL_REFRESH", rebuilt), ("RESET_START", again),
         ]),
         "added": ("STATEFUL_OPERATORS_CHANGED", [
-            ("RESTORE", here), ("RESET_HERE", keys), ("RESET_START", again), ("FULL_REFRESH", rebuilt),
+            ("RESTORE", here), ("FULL_REFRESH", rebuilt), ("RESET_START", again), ("RESET_HERE", keys),
         ]),
         "damaged": ("CHECKPOINT_DAMAGED", [
-            ("RESET_HERE", here), ("RESET_START", again), ("FULL_REFRESH", rebuilt),
+            ("RESET_HERE", here), ("FULL_REFRESH", rebuilt), ("RESET_START", again),
         ]),
-        "cut": ("CHECKPOINT_DAMAGED", [("RESET_START", bounded), ("FULL_REFRESH", rebuilt)]),
+        "cut": ("CHECKPOINT_DAMAGED", [("FULL_REFRESH", rebuilt), ("RESET_START", bounded)]),
         "changed": ("DELTA_SOURCE_CHANGED", [
             ("RESTORE", here),
+            ("RESET_START", "lost: none; repeated: at most 4 rows; read again: 4 rows"),
             ("RESET_AFTER_CHANGE",
              "lost: 2 rows: the change of version 2 is not applied; repeated: none; read again: none"),
-            ("RESET_START", "lost: none; repeated: at most 4 rows; read again: 4 rows"),
             ("FULL_REFRESH", deleted),
         ]),
         "denied": ("PERMISSION_MISSING", [("FOLLOW", here), ("RUN_AGAIN", here)]),
@@ -73,8 +73,8 @@ def test_a_finding_has_the_command_and_the_evidence(world: HandWrittenWorld) -> 
     assert finding.position == Position(generation=1, starts=("startingVersion=1",))
     assert [way.command for way in finding.ways] == [
         None,
-        "sluice run --reset-checkpoint main.shop.changed --from startingVersion=3",
         "sluice run --reset-checkpoint main.shop.changed",
+        "sluice run --reset-checkpoint main.shop.changed --from startingVersion=3",
         "sluice run --full-refresh main.shop.changed",
     ]
     assert finding.evidence == (

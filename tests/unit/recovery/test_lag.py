@@ -168,6 +168,19 @@ def test_a_triggered_update_may_be_silent(world: World, lock: Callable[[], ExitS
         assert world.health()["unread"] is FlowHealth.RUNNING
 
 
+def test_a_flow_that_the_running_update_does_not_have_is_not_running(
+    world: World, lock: Callable[[], ExitStack]
+) -> None:
+    """The code declares it since the update began; the other one has not reported anything yet."""
+    defined = drafts.flow_definition(
+        flow=str(name("unread")), dataset=str(name("unread")), flow_type="append", input_datasets=[], once=False,
+        comment=None, spark_conf={},
+    )  # fmt: skip
+    with lock():
+        world.record("u-1", drafts.create_update(cause="USER_ACTION"), defined, drafts.update_progress(state="RUNNING"))
+        assert world.health() == {**AT_REST, "unread": FlowHealth.RUNNING}
+
+
 def test_a_failed_flow_has_its_error(world: World) -> None:
     """Its last run failed; its lag is still known."""
     error = EventError(fatal=True, exceptions=(ExceptionSummary(class_name="OperationError", message="broken\nmore"),))

@@ -62,6 +62,7 @@ def test_a_roll_back_repeats_rows_once_the_next_generation_has_put_some_into_the
     assert (stored(world).has_kept, stored(world).repeats) == (True, False)
     path = world.generations.path(name("t"), name("t"), 2)
     world.storage.write_text(f"{path}/offsets/0", 'v1\n{}\n{"logOffset":1}')
+    world.storage.write_text(f"{path}/sources/0/1.compact", "v1")
     assert (stored(world).has_kept, stored(world).repeats) == (True, False)
     world.batch("t", 0, generation=2)
     assert (stored(world).has_kept, stored(world).repeats) == (True, True)
@@ -115,6 +116,7 @@ def test_a_table_has_rows_of_flows_that_no_longer_write_to_it(tmp_path: Path) ->
     world.generations.begin(name("t"), name("t"), reason="")
     path = world.generations.path(name("t"), name("t"), 2)
     world.storage.write_text(f"{path}/offsets/0", 'v1\n{"batchTimestampMs":120000}\n{"logOffset":1}')
+    world.storage.write_text(f"{path}/sources/0/1.compact", "v1")
     assert former() == []
     planned("late", 0, minute=3)
     assert former() == ["late"]
@@ -350,7 +352,15 @@ def test_a_flow_that_runs_for_long_marks_its_table_now_and_then(tmp_path: Path) 
     """It may be killed after weeks; then an older copy of its table is not written to."""
     world = World(tmp_path, "t")
     (dataset,), t = world.graph.datasets, name("t")
-    context = cast("FlowContext", SimpleNamespace(store=world.store, clock=world.clock))
+    context = cast(
+        "FlowContext",
+        SimpleNamespace(
+            store=world.store,
+            clock=world.clock,
+            graph=world.graph,
+            state=StateReader(graph=world.graph, store=world.store),
+        ),
+    )
     step = RunFlow(flow=t, dataset=t, generation=1, after=(), reason="")
     committed = FlowRunner(context=context)._marking(step, dataset, lambda *_: None)
     marks = []

@@ -23,10 +23,11 @@ from framework.plan.steps import AvailableNow, Continuous, RefreshView, RunFlow
 from framework.record.events import Event, Origin
 from framework.record.log import EventLog
 from framework.run.flows.stop_signal import StopSignal
+from framework.run.update.intervals import RefreshIntervals
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
-from framework.run.update.supervisor import RefreshIntervals, Supervisor
+from framework.run.update.supervisor import Supervisor
 from framework.run.update.units import FlowHealth, Grow, Successor
 from framework.sources.delta.source import table_source
 from framework.sources.port import ColumnType, ColumnValues, SourceReference, SourceShape
@@ -329,6 +330,28 @@ def test_a_failure_that_may_heal_degrades_one_flow_only(world: World) -> None:
     assert [table for table, _ in world.ran] == ["broken", "sound", "sound", "broken"]
     assert len(degraded) == 1
     assert [flow.health for flow in supervisor.flows] == [FlowHealth.IDLE, FlowHealth.IDLE]
+
+
+def test_a_refused_login_degrades_every_flow(world: World) -> None:
+    """A password that is wrong for a while ends no flow, whether it is streaming or runs once."""
+
+    def fails(step: RunFlow | RefreshView) -> FlowResult:
+        error = OperationError("DATABASE_LOGIN_REFUSED", connection="bank", address="db", cause="no", role="r")
+        return replace(failed(step, may_heal=False), error=error)
+
+    def passes_time(step: RunFlow | RefreshView) -> FlowResult:
+        world.clock.sleep(20)
+        return completed(step)
+
+    changes, snapshot = (
+        world.flow(name, fails, completed, once=name == "snapshot") for name in ("changes", "snapshot")
+    )
+    sound = world.flow("sound", passes_time, once=True)
+    supervisor = world.supervise(changes, *(replace(each, trigger=AvailableNow()) for each in (snapshot, sound)))
+    states = {flow.dataset.table: (flow.health, flow.failures) for flow in supervisor.flows}
+    healthy = {"changes": (FlowHealth.IDLE, 0), "snapshot": (FlowHealth.DONE, 0), "sound": (FlowHealth.DONE, 0)}
+    assert states == healthy
+    assert [table for table, _ in world.ran] == ["changes", "snapshot", "sound", "changes", "snapshot"]
 
 
 def test_a_failure_after_rows_is_the_first_one(world: World) -> None:

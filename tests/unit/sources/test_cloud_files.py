@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from framework.foundation.errors import UserError
+from framework.foundation.errors import SourceError, UserError
 from framework.foundation.storage import LocalStorage
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import keep_times
 from framework.sources.cloud_files.folders import folder_columns
+from framework.sources.cloud_files.given_options import parse_options, reader_options
 from framework.sources.cloud_files.globs import glob_pattern
 from framework.sources.cloud_files.listing import (
     FoundFile,
@@ -27,7 +28,7 @@ from framework.sources.cloud_files.listing import (
     present_files,
 )
 from framework.sources.cloud_files.offsets import log_folder, offset_text
-from framework.sources.cloud_files.options import CloudFilesOptions, EvolutionMode, local_path, parse_options
+from framework.sources.cloud_files.options import CloudFilesOptions, EvolutionMode, local_path
 from framework.sources.cloud_files.source import CloudFilesSource, unread_files
 from framework.sources.kinds import flow_lag, is_drained
 from framework.sources.port import NO_LAG, UNKNOWN_LAG, Lag, SourcePosition, SourceReference, SourceShape
@@ -106,7 +107,16 @@ def test_options_have_the_documented_defaults() -> None:
         ({"cloudFiles__cleanSource": "MOVE", **moved("file:/in/old")}, "CLOUD_FILES_OPTION_CONFLICT"),
         ({"cloudFiles__cleanSource": "OFF", **moved("/old")}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
         ({"cloudFiles__cleanSource.retentionDuration": "1 day"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
-        ({"cloudFiles__useNotifications": "true"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
+        ({"maxFileAge": "1d", "cloudFiles__useNotifications": "true"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
+        ({"cloudFiles__useStrictGlobber": "true"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
+        ({"cloudFiles__pathRewrites": "{}"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
+        ({"skipRows": "1"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
+        ({"cloudFiles__format": "csv", "skipRows": "-1"}, "CLOUD_FILES_OPTION_INVALID"),
+        ({"cloudFiles__format": "csv", "skipRows": "1", "mode": "FAILFAST"}, "CLOUD_FILES_OPTION_CONFLICT"),
+        ({"readerCaseSensitive": "maybe"}, "CLOUD_FILES_OPTION_INVALID"),
+        ({"parserCaseSensitive": "true"}, "CLOUD_FILES_OPTION_UNKNOWN"),
+        ({"multiLin": "true"}, "CLOUD_FILES_OPTION_UNKNOWN"),
+        ({"cloudFile.schemaHints": "id INT"}, "CLOUD_FILES_OPTION_UNKNOWN"),
         ({"maxFileAge": "1d"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
         ({"cloudFiles__maxFileAge": "1d"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
         ({"cloudFiles__format": "text", "rescuedDataColumn": "rest"}, "CLOUD_FILES_OPTION_UNSUPPORTED"),
@@ -128,16 +138,61 @@ def test_an_option_that_is_wrong_or_without_effect_is_refused(given: dict[str, s
 
 
 def test_an_unknown_option_names_the_one_that_is_meant() -> None:
-    """Options of Databricks' own listing are refused with the reason; those of a format have no prefix."""
+    """As the user spells both; those of a format have no prefix, and those of `cloudFiles` have one."""
     for name, text in (
-        ("inferSchema", "Did you mean `cloudFiles.inferColumnTypes`?"),
-        ("schemaHint", "Did you mean `schemaHints`?"),
-        ("header", "An option of the format has no prefix: `header`."),
-        ("useManagedFileEvents", "new files are found by listing, not by notifications"),
+        ("cloudFiles.inferSchema", "Did you mean `cloudFiles.inferColumnTypes`?"),
+        ("cloudFiles.SchemaHint", "no option `cloudFiles.SchemaHint`. Did you mean `cloudFiles.schemaHints`?"),
+        ("cloudFiles.header", "An option of the format has no prefix: `header`."),
+        ("MultiLin", "no option `MultiLin`. Did you mean `multiLine`?"),
+        ("schemaHints", "Did you mean `cloudFiles.schemaHints`?"),
+        ("cloudFile.schemaHints", "Did you mean `cloudFiles.schemaHints`?"),
+        ("qqqq", "no option `qqqq`.\n"),
+        ("badRecordsPath", "can't be `true`: set `rescuedDataColumn`"),
     ):
         with pytest.raises(UserError) as raised:
-            options(has_schema=False, **{f"cloudFiles__{name}": "true"})
-        assert text in raised.value.render()
+            parse_options("/in", {"cloudFiles.format": "json", name: "true"}, has_schema=False, zone="UTC")
+        assert text in raised.value.render(), name
+
+
+def test_options_that_change_no_row_are_noted_with_the_reason() -> None:
+    """Those of notifications, those of other formats, and unknown ones if they are not validated; Hadoop's are not."""
+    given = {
+        "cloudFiles.format": "json", "cloudFiles.useNotifications": "true", "cloudFiles.backfillInterval": "1 day",
+        "cloudFiles.resourceTag.Owner": "me", "databricks.serviceCredential": "s", "Header": "true",
+        "mergeSchema": "true", "fs.s3a.endpoint": "e",
+    }  # fmt: skip
+    found = parse_options("/in", given, has_schema=False, zone="UTC")
+    why = dict(found.without_effect)
+    assert set(why) == {*given} - {"cloudFiles.format", "fs.s3a.endpoint"}
+    assert why["Header"] == "it is an option of csv, and the format is json"
+    assert why["cloudFiles.backfillInterval"] == "each listing is complete, so that no file is missed"
+    assert "usenotifications" not in dict(found.reader)
+    lenient = {"cloudFiles.format": "json", "cloudFiles.validateOptions": "false", "multiLin": "true"}
+    assert dict(parse_options("/in", lenient, has_schema=False, zone="UTC").without_effect) == {
+        "multiLin": "it is unknown, and `cloudFiles.validateOptions` is false; did you mean `multiLine`?"
+    }
+
+
+def test_read_files_has_the_options_without_the_prefix() -> None:
+    """In any case; all others go to the reader, and types are inferred unless the query says otherwise."""
+    given = {"format": "csv", "SchemaHints": "id INT", "useNotifications": "true", "skipRows": "1", "sep": ";"}
+    assert reader_options(given) == {
+        "cloudFiles.inferColumnTypes": "true", "cloudFiles.format": "csv", "cloudFiles.SchemaHints": "id INT",
+        "cloudFiles.useNotifications": "true", "skipRows": "1", "sep": ";",
+    }  # fmt: skip
+    assert reader_options({"INFERCOLUMNTYPES": "false"}) == {"cloudFiles.INFERCOLUMNTYPES": "false"}
+
+
+def test_skipped_rows_and_letter_case_are_options_of_ours() -> None:
+    """Spark's reader does not get them, and other skipped rows mean other columns."""
+    csv = {"cloudFiles.format": "csv"}
+    plain, skipping = (
+        parse_options("/in", {**csv, **more}, has_schema=False, zone="UTC")
+        for more in ({}, {"skipRows": "2", "parserCaseSensitive": "false"})
+    )
+    assert (skipping.skip_rows, skipping.is_case_sensitive, skipping.reader) == (2, False, plain.reader)
+    assert (plain.skip_rows, plain.is_case_sensitive) == (0, True)
+    assert not set(skipping.inference_keys) & set(plain.inference_keys)
 
 
 def test_files_are_not_moved_into_their_folder_by_a_link(tmp_path: Path) -> None:
@@ -208,7 +263,7 @@ def test_a_listing_has_new_files_by_time_then_name(tmp_path: Path) -> None:
     assert not has_new(str(tmp_path), options(tmp_path), Seen(*found))
     (tmp_path / "\udcff.json").touch()
     for folder, condition in ((tmp_path / "none", "FOLDER_MISSING"), (tmp_path, "NAME_UNREADABLE")):
-        with pytest.raises(UserError) as raised:
+        with pytest.raises(SourceError) as raised:
             list_new(None, options(folder), NothingKnown())
         assert raised.value.condition == f"CLOUD_FILES_{condition}"
 
@@ -319,7 +374,7 @@ def test_what_is_hidden_or_not_selected_can_not_stop_a_listing(tmp_path: Path) -
     (Path(os.fsdecode(odd)) / "_hidden.json").write_text("1")
     assert names(list_new(None, options(tmp_path), NothingKnown())) == ["1.json"]
     (Path(os.fsdecode(odd)) / "2.json").write_text("1")
-    with pytest.raises(UserError) as raised:
+    with pytest.raises(SourceError) as raised:
         list_new(None, options(tmp_path), NothingKnown())
     assert raised.value.condition == "CLOUD_FILES_NAME_UNREADABLE"
 

@@ -94,7 +94,7 @@ def test_the_list_only_grows_and_the_start_is_recorded_once(tmp_path: Path) -> N
     assert len(list((tmp_path / "log").iterdir())) < 80
     with pytest.raises(OperationError) as raised:
         final.between(0, 282)
-    assert raised.value.condition == "CLOUD_FILES_POSITION_LOST"
+    assert raised.value.condition == "CLOUD_FILES_LIST_TOO_SHORT"
 
 
 @pytest.mark.parametrize("turn", range(2))

@@ -84,6 +84,7 @@ class Table:
         position = SourcePosition(
             storage=self.storage, checkpoint=checkpoint, sources=sources, offsets=offsets, source_count=len(offsets)
         )
+        self.source.remember(position)  # as after the run that has read to it
         return self.source.is_drained(position) is True
 
 

@@ -89,6 +89,19 @@ def operator_sql(operator: str, operator_schemas: Iterable[str | None]) -> str:
     return operator if any(operator_schemas) else f"OPERATOR(pg_catalog.{operator})"
 
 
+def base_value_sql(column: str, type_name: str) -> str:
+    """Return a column's value as one of its type below any domain, by which operators compare it.
+
+    The operators of enums do not take domains over them. A cast to the type that the column has does nothing, and
+    one of a domain to its base type changes no value, so the index of the key still serves.
+
+    Args:
+        column: the column, in SQL.
+        type_name: the type without modifiers and below any domain, in SQL.
+    """
+    return f"{column}::{type_name}"
+
+
 def lock_sql(name: TableName) -> str:
     """Return a statement that reads nothing, but locks the table against rewrites until the transaction ends.
 
@@ -138,7 +151,7 @@ def next_bound_sql(relation: str, key: Sequence[KeyColumn], after: Bound | None,
     # concat calls the output function of the type; a cast to text may differ from it, or be defined by a user.
     columns = ", ".join(f"pg_catalog.concat({_column(column.name)})" for column in key)
     lower = Chunk(number=1, kind=ChunkKind.KEY, lower=after)
-    order = ", ".join(_comparable(column) for column in key)
+    order = ", ".join(_ordered(column) for column in key)
     return (
         f"SELECT {columns} FROM {relation} AS {ALIAS} WHERE {condition_sql(lower, key)} "
         f"ORDER BY {order} OFFSET {rows - 1} LIMIT 1"
@@ -158,7 +171,7 @@ def known_bounds_sql(histogram: str, key: KeyColumn, after: Bound | None) -> str
     # The same comparison as in chunks, which may have another collation than the histogram.
     return (
         f"SELECT pg_catalog.concat({_column(key.name)}), pg_catalog.max({ALIAS}.total) OVER () "
-        f"FROM ({values}) AS {ALIAS} WHERE {lower} ORDER BY {_comparable(key)}"
+        f"FROM ({values}) AS {ALIAS} WHERE {lower} ORDER BY {_ordered(key)}"
     )
 
 
@@ -219,8 +232,16 @@ def _column(name: str) -> str:
 
 
 def _comparable(column: KeyColumn) -> str:
-    collation = f" COLLATE {column.collation}" if column.collation else ""
-    return f"{_column(column.name)}{collation}"
+    return f"{base_value_sql(_column(column.name), column.type_name)}{_collate(column)}"
+
+
+def _ordered(column: KeyColumn) -> str:
+    # An order takes domains, and PostgreSQL finds it in an index only if the column is not cast.
+    return f"{_column(column.name)}{_collate(column)}"
+
+
+def _collate(column: KeyColumn) -> str:
+    return f" COLLATE {column.collation}" if column.collation else ""
 
 
 def _values(bound: Bound, key: Sequence[KeyColumn]) -> list[str]:

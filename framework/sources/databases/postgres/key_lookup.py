@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from framework.sources.databases.chunks import KeyColumn
-from framework.sources.databases.postgres.chunk_sql import operator_sql, relation_sql, search_path_sql
+from framework.sources.databases.postgres.chunk_sql import base_value_sql, operator_sql, relation_sql, search_path_sql
 from framework.sources.databases.postgres.session import FLUSH_LOG, Session
 from framework.sources.databases.postgres.table_storage import parse_storage, storage_sql
 from framework.sources.databases.tables import SourceTable, quote_identifier
@@ -68,7 +68,8 @@ def _conditions(column: KeyColumn, text: str, *, as_text: bool) -> list[str]:
     """
     present, given = f"present.{quote_identifier(column.name)}", f"{text}::{column.type_name}"
     collation = f" COLLATE {column.collation}" if column.collation else ""
-    same = [f"{present}{collation} {operator_sql('=', [column.operator_schema])} {given}"]
+    value = base_value_sql(present, column.type_name)
+    same = [f"{value}{collation} {operator_sql('=', [column.operator_schema])} {given}"]
     if as_text:
         same.append(f'pg_catalog.concat({present}) COLLATE "C" = pg_catalog.concat({given}) COLLATE "C"')
     return same

@@ -30,7 +30,7 @@ from psycopg2 import errors
 from framework.foundation.clock import Clock
 from framework.foundation.errors import SourceError
 from framework.sources.databases.postgres.changes import PendingRow
-from framework.sources.databases.postgres.chunk_sql import operator_sql, search_path_sql
+from framework.sources.databases.postgres.chunk_sql import base_value_sql, operator_sql, search_path_sql
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.pgoutput import OMITTED, Relation, Row, Value
 from framework.sources.databases.postgres.session import FLUSH_LOG, Session
@@ -48,16 +48,19 @@ SELECT count(*) FROM unnest(%s::text[]) AS given(xid)
 WHERE NOT pg_visible_in_snapshot(given.xid::xid8, pg_current_snapshot())
 """
 _COLUMNS = """
-SELECT n.nspname, c.relname, a.attname, a.atttypid, format_type(a.atttypid, a.atttypmod), (
+SELECT n.nspname, c.relname, a.attname, a.atttypid, base.name, base.operators
+FROM pg_class AS c
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+CROSS JOIN LATERAL (
     WITH RECURSIVE bases(type) AS (
         SELECT a.atttypid
         UNION ALL
         SELECT t.typbasetype FROM bases AS b JOIN pg_type AS t ON t.oid = b.type WHERE t.typtype = 'd')
-    SELECT nullif(tn.nspname, 'pg_catalog') FROM bases AS b JOIN pg_type AS t ON t.oid = b.type AND t.typtype <> 'd'
-    JOIN pg_namespace AS tn ON tn.oid = t.typnamespace)
-FROM pg_class AS c
-JOIN pg_namespace AS n ON n.oid = c.relnamespace
-JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    SELECT quote_ident(tn.nspname) || '.' || quote_ident(t.typname), nullif(tn.nspname, 'pg_catalog')
+    FROM bases AS b JOIN pg_type AS t ON t.oid = b.type AND t.typtype <> 'd'
+    JOIN pg_namespace AS tn ON tn.oid = t.typnamespace
+) AS base(name, operators)
 WHERE c.oid = %s
 """
 
@@ -73,7 +76,7 @@ class _Table:
     Args:
         schema: its schema.
         name: its name.
-        types: the type of each column.
+        types: the type of each column below any domain, in SQL without modifiers.
         operators: the schema of the operators of each column's type; None if it is the database's own.
     """
 
@@ -265,8 +268,8 @@ def _query(table: _Table, key: Sequence[str], wanted: Sequence[str]) -> str:
         for index, column in enumerate(map(quote_identifier, wanted))
     )
     conditions = " AND ".join(
-        f"t.{quote_identifier(column)} {operator_sql('=', [table.operators[column]])} "
-        f"wanted.k{index}::{table.types[column]}"
+        f"{base_value_sql(f't.{quote_identifier(column)}', table.types[column])} "
+        f"{operator_sql('=', [table.operators[column]])} wanted.k{index}::{table.types[column]}"
         for index, column in enumerate(key)
     )
     source = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"

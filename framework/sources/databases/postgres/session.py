@@ -61,7 +61,10 @@ _CATALOG_FIRST = (
     "SELECT pg_catalog.set_config('search_path', "
     "pg_catalog.rtrim(pg_catalog.concat('pg_catalog, ', pg_catalog.current_setting('search_path')), ', '), false)"
 )
-_DEFAULT_SETTINGS = {"statement_timeout": "0"}
+# A role may have limits for people, which would end our session in the middle of a snapshot or between two batches.
+_DEFAULT_SETTINGS = {
+    "statement_timeout": "0", "idle_in_transaction_session_timeout": "0", "idle_session_timeout": "0",
+}  # fmt: skip
 _UNCHECKED = "SQL_ASCII"
 _CANCEL_SECONDS = 0.1
 _DEFAULT_PARAMETERS = {

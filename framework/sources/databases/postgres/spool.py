@@ -39,6 +39,7 @@ SCHEMA = pa.schema(
 
 _DICTIONARIES = ["source_table", "operation", "generation", "position", "commit_time", "schema_version"]
 _UNFINISHED = "unfinished-"
+_PRIVATE = 0o700
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,15 +123,16 @@ class Spool:
     """A folder of batches, for one reader at a time.
 
     Args:
-        folder: of this reader alone; left-over batches in it are removed.
+        folder: of this reader alone; left-over batches in it are removed. If it exists, it keeps its mode and owner.
         limits: when rows leave the memory.
     """
 
     def __init__(self, folder: Path, limits: SpoolLimits | None = None) -> None:
         self.folder = folder
         self.limits = limits or SpoolLimits()
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        for left in folder.iterdir():
+            shutil.rmtree(left)
         defer_pandas()
 
     def remove_until(self, lsn: int) -> None:

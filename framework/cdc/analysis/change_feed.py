@@ -1,0 +1,89 @@
+"""Flows that read the change data feed of a Delta table.
+
+A commit has at most one state, so a row that it inserts is there after it, whatever else it deletes. A sequence that
+contains the version of the commit therefore orders deletes before upserts ([ADR 59]).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from framework.cdc.model.columns import find_field
+from framework.foundation.jvm_cache import scala_items
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from framework.cdc.analysis.flow_input import CdcInput
+
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+PREIMAGE = "update_preimage"
+
+_OF_COMMIT = frozenset({COMMIT_VERSION, COMMIT_TIMESTAMP})
+
+
+def reads_feed(flow: CdcInput) -> bool:
+    """Return whether a flow reads the rows of a change data feed, themselves or as a table that has stored them."""
+    plan: Any = flow.source._jdf.queryExecution().analyzed()
+    return any(COMMIT_VERSION in str(leaf.output().mkString(" ")) for leaf in scala_items(plan.collectLeaves()))
+
+
+def is_sequenced_by_commit(flow: CdcInput) -> bool:
+    """Return whether events of a flow with equal sequences are of one commit of the feed that it reads.
+
+    So it is if the sequence is the version or the time of the commit, or a struct that has one of them, whatever the
+    query of the flow and the views in between call it.
+    """
+    if flow.versions is not None or not reads_feed(flow):
+        return False
+    try:
+        plan: Any = flow.source.select(F.expr(flow.spec.sequence_by))._jdf.queryExecution().analyzed()
+    except PySparkException:  # the sequence is a function of the columns by name, as in a batch
+        return False
+    (sequence,) = scala_items(plan.projectList())
+    try:
+        return _Sequence(dict(_definitions(plan))).is_of_commit(sequence)
+    except Py4JError:  # a node or an expression without the usual parts
+        return False
+
+
+def is_of_feed(schema: StructType) -> bool:
+    """Return whether rows have the columns of a change data feed under their own names."""
+    kind = find_field(schema, CHANGE_TYPE)
+    return kind is not None and isinstance(kind.dataType, StringType) and find_field(schema, COMMIT_VERSION) is not None
+
+
+class _Sequence:
+    """The expressions of a query, by the identifiers of the columns that they define."""
+
+    def __init__(self, definitions: dict[int, Any]) -> None:
+        self._definitions = definitions
+
+    def is_of_commit(self, expression: Any) -> bool:
+        """Return whether equal values of an expression are of one commit."""
+        name = str(expression.nodeName())
+        if name == "AttributeReference":
+            defined = self._definitions.get(int(expression.exprId().id()))
+            if defined is not None:
+                return self.is_of_commit(defined)
+            return str(expression.name()).lower() in _OF_COMMIT
+        parts = scala_items(expression.children())
+        if name == "CreateNamedStruct":
+            return any(self.is_of_commit(part) for part in parts)
+        found = [self.is_of_commit(part) for part in parts if not part.foldable()]
+        return bool(found) and all(found)
+
+
+def _definitions(plan: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the columns that the nodes of a plan define, and their expressions."""
+    for expression in scala_items(plan.expressions()):
+        if expression.nodeName() == "Alias":
+            yield int(expression.exprId().id()), expression.child()
+    for child in scala_items(plan.children()):
+        yield from _definitions(child)

@@ -1,0 +1,36 @@
+"""The option -v of every command and every group of commands: before or after the command's name it means the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+_VERBOSE = "sluice.verbose"
+
+_Given = TypeVar("_Given", bound=Callable[..., Any])
+
+
+def verbose_option(command: _Given) -> _Given:
+    """Add -v to a command or a group; `is_verbose` reads it."""
+    return click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_keep,
+        help="Print Spark's log, and tracebacks of errors.",
+    )(command)
+
+
+def is_verbose(context: click.Context) -> bool:
+    """Return whether -v was given to the command of a context, or to a group that it is in."""
+    return bool(context.meta.get(_VERBOSE, False))
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's
+    """Remember -v for the command: the context of a group shares its `meta` with those of its commands."""
+    del parameter
+    context.meta[_VERBOSE] = value or is_verbose(context)

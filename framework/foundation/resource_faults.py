@@ -1,0 +1,60 @@
+"""Conditions of a machine that has run out of something: disk, quota, open files, or a disk that may be written.
+
+The operating system reports them by a number, and Java by the text of an exception, in whatever wraps it. None heals by
+itself within minutes, so no retry follows.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+
+from framework.foundation.errors import OperationError
+
+DISK_FULL = "DISK_FULL"
+RESOURCE_CONDITIONS = frozenset({DISK_FULL, "DISK_QUOTA_EXCEEDED", "FILE_SYSTEM_READ_ONLY", "TOO_MANY_OPEN_FILES"})
+"""The conditions of this module."""
+
+_NUMBERS = {
+    errno.ENOSPC: DISK_FULL,
+    errno.EDQUOT: "DISK_QUOTA_EXCEEDED",
+    errno.EROFS: "FILE_SYSTEM_READ_ONLY",
+    errno.EMFILE: "TOO_MANY_OPEN_FILES",
+    errno.ENFILE: "TOO_MANY_OPEN_FILES",
+}
+_TEXTS = {
+    DISK_FULL: r"No space left on device|There is not enough space on the disk",
+    "DISK_QUOTA_EXCEEDED": r"[Dd]isk ?(?:space )?quota|quota",
+    "FILE_SYSTEM_READ_ONLY": r"Read-only file system",
+    "TOO_MANY_OPEN_FILES": r"Too many open files",
+}
+_RAISED = r"(?:(?:IO|FileSystem|FileNotFound|Socket|QuotaExceeded)Exception|OSError|IOError|FSError)\b[^\n]*?"
+"""A row of the user's may have the same words, so those of an exception of files must be before them."""
+
+_PATTERNS = {condition: re.compile(rf"{_RAISED}(?:{text})") for condition, text in _TEXTS.items()}
+
+
+def resource_condition(text: str) -> str | None:
+    """Return the condition that the text of an exception reports; None if it reports something else.
+
+    Examples:
+        >>> resource_condition("java.io.IOException: No space left on device")
+        'DISK_FULL'
+        >>> resource_condition("java.io.IOException: Permission denied") is None
+        True
+    """
+    return next((condition for condition, pattern in _PATTERNS.items() if pattern.search(text)), None)
+
+
+def file_fault(error: OSError, path: object, condition: str) -> OperationError:
+    """Return the error of a file that can't be read or written.
+
+    Args:
+        error: what the operating system reports.
+        path: the file.
+        condition: the condition of any other cause, with the fields `path` and `problem`.
+    """
+    found = _NUMBERS.get(error.errno or 0)
+    if found is None:
+        return OperationError(condition, path=path, problem=error)
+    return OperationError(found, place=path, problem=error.strerror)

@@ -1,0 +1,26 @@
+"""The disk of the storage, as it is now: a full one also keeps updates from recording why they failed."""
+
+from __future__ import annotations
+
+import shutil
+
+from framework.foundation.errors import OperationError
+from framework.foundation.resource_faults import DISK_FULL, RESOURCE_CONDITIONS
+from framework.foundation.storage_port import Storage
+
+_LEAST_BYTES = 1 << 20
+"""A commit of a small table takes a few kilobytes, an update some hundred."""
+
+
+def disk_fault(storage: Storage) -> OperationError | None:
+    """Return why no update can write to the storage now; None if one can, or if it is not a local folder."""
+    if not storage.can_append or not storage.exists(storage.root):
+        return None
+    try:
+        storage.check_writable()
+        free = shutil.disk_usage(storage.root).free
+    except OperationError as error:  # whoever examines a pipeline may not be who runs it
+        return error if error.condition in RESOURCE_CONDITIONS else None
+    if free >= _LEAST_BYTES:
+        return None
+    return OperationError(DISK_FULL, place=storage.root, problem=f"{free:,} bytes are free")

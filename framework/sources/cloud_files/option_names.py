@@ -1,0 +1,146 @@
+"""Names of options: those of `cloudFiles`, those that change nothing here, and those of Spark's readers by format.
+
+A test compares the names of each format with those that Spark's own classes list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from framework.foundation.nearest import nearest_name
+
+PREFIX = "cloudfiles."
+
+OPTIONS = (
+    "format", "schemaLocation", "inferColumnTypes", "schemaHints", "schemaEvolutionMode", "rescuedDataColumn",
+    "includeExistingFiles", "maxFilesPerTrigger", "maxBytesPerTrigger", "allowOverwrites", "partitionColumns",
+    "useIncrementalListing", "cleanSource", "cleanSource.retentionDuration", "cleanSource.moveDestination",
+    "validateOptions",
+)  # fmt: skip
+"""Options with the prefix."""
+
+_UNPREFIXED = (
+    "path", "modifiedAfter", "modifiedBefore", "pathGlobFilter", "fileNamePattern", "recursiveFileLookup",
+    "rescuedDataColumn", "maxFilesPerTrigger", "maxBytesPerTrigger", "readerCaseSensitive", "parserCaseSensitive",
+    "skipRows",
+)  # fmt: skip
+OWN = frozenset(name.lower() for name in _UNPREFIXED)
+"""Options of ours that have no prefix, in lower case; `fileNamePattern` is one of `read_files`."""
+
+_FINDING = "new files are found by listing the folder, which finds the same files"
+_CLOUD = "it is an account of a service that announces files; the folder is listed with the settings of the session"
+_WITHOUT_EFFECT = {
+    **dict.fromkeys(
+        ("useNotifications", "useManagedFileEvents", "listOnStart", "fetchParallelism", "resourceTag", "region",
+         "restrictNotificationSetupToSameAWSAccountId", "queueUrl", "queueName", "subscription", "resourceGroup"),
+        _FINDING,
+    ),
+    "backfillInterval": "each listing is complete, so that no file is missed",
+    "useIncrementalListing": "each listing is complete, so that no file is missed",
+    **dict.fromkeys(
+        ("connectionString", "subscriptionId", "tenantId", "clientId", "clientSecret", "projectId", "client",
+         "clientEmail", "privateKey", "privateKeyId", "awsAccessKey", "awsSecretKey", "roleArn", "roleExternalId",
+         "roleSessionName", "stsEndpoint"),
+        _CLOUD,
+    ),
+    "databricks.serviceCredential": _CLOUD,
+}  # fmt: skip
+NO_EFFECT = {name.lower(): why for name, why in _WITHOUT_EFFECT.items()}
+"""Options of Auto Loader that change no row here, in lower case, and why."""
+
+_REFUSED = {
+    "maxFileAge": "a file that was read is never forgotten",
+    "latestFirst": "files are read in the order in which they were found",
+    "fileNameOnly": "files are identified by their full paths",
+    "badRecordsPath": "set `rescuedDataColumn`, which keeps bad records",
+    "useStrictGlobber": "a star in the path never matches a slash",
+    "pathRewrites": "files are read at the paths where they are listed",
+}
+REFUSED = {name.lower(): why for name, why in _REFUSED.items()}
+"""Options that would change which rows there are, in lower case, and why they can't be kept."""
+
+_OF_FILES = ("ignoreMissingFiles", "ignoreCorruptFiles")
+_OF_VALUES = (
+    "mode", "columnNameOfCorruptRecord", "encoding", "charset", "multiLine", "samplingRatio", "compression", "locale",
+    "dateFormat", "timestampFormat", "timestampNTZFormat", "timeFormat", "timeZone", "singleVariantColumn",
+)  # fmt: skip
+OF_FORMATS: dict[str, tuple[str, ...]] = {
+    "csv": (
+        *_OF_VALUES, "sep", "delimiter", "quote", "escape", "comment", "header", "lineSep", "nullValue", "nanValue",
+        "positiveInf", "negativeInf", "emptyValue", "maxColumns", "maxCharsPerColumn", "charToEscapeQuoteEscaping",
+        "escapeQuotes", "quoteAll", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "unescapedQuoteHandling",
+        "enforceSchema", "inferSchema", "preferDate", "inputBufferSize", "columnPruning", "codec", "extension",
+        "enableDateTimeParsingFallback",
+    ),
+    "json": (
+        *_OF_VALUES, "lineSep", "allowBackslashEscapingAnyCharacter", "allowComments", "allowNonNumericNumbers",
+        "allowNumericLeadingZeros", "allowSingleQuotes", "allowUnquotedControlChars", "allowUnquotedFieldNames",
+        "dropFieldIfAllNull", "ignoreNullFields", "inferTimestamp", "prefersDecimal", "primitivesAsString", "pretty",
+        "sortKeys", "useUnsafeRow", "writeNonAsciiCharacterAsCodePoint", "enableDateTimeParsingFallback",
+    ),
+    "xml": (
+        *_OF_VALUES, "rowTag", "rootTag", "attributePrefix", "valueTag", "nullValue", "excludeAttribute",
+        "ignoreNamespace", "ignoreSurroundingSpaces", "rowValidationXSDPath", "arrayElementName", "declaration",
+        "indent", "validateName", "wildcardColName", "useLegacyXMLParser", "inferSchema", "preferDate",
+        "prefersDecimal",
+    ),
+    "parquet": ("mergeSchema", "datetimeRebaseMode", "int96RebaseMode", "compression", "parquet.compression"),
+    "orc": ("mergeSchema", "compression", "orc.compress"),
+    "avro": (
+        "avroSchema", "avroSchemaUrl", "datetimeRebaseMode", "ignoreExtension", "mode", "compression",
+        "recordName", "recordNamespace", "positionalFieldMatching", "recursiveFieldMaxDepth",
+        "enableStableIdentifiersForUnionType", "stableIdentifierPrefixForUnionType",
+    ),
+    "text": ("wholetext", "lineSep", "encoding", "compression"),
+    "binaryFile": (),
+}  # fmt: skip
+"""The options of Spark's readers and writers by format."""
+
+_OF_HADOOP = ("fs.", "dfs.", "hadoop.", "io.", "ipc.", "mapred", "parquet.", "orc.", "avro.", "s3service.")
+"""Spark gives options of a reader to Hadoop as settings, such as those of a file system."""
+
+
+def plain_options(kind: str) -> frozenset[str]:
+    """The options of a format that Spark's reader gets, in lower case."""
+    return frozenset(name.lower() for name in (*OF_FORMATS[kind], *_OF_FILES))
+
+
+def other_formats(name: str) -> list[str]:
+    """The formats that have an option, in lower case."""
+    return [kind for kind in OF_FORMATS if name in plain_options(kind)]
+
+
+def is_of_hadoop(name: str) -> bool:
+    """Whether an option, in lower case, is a setting of Hadoop."""
+    return name.startswith(_OF_HADOOP)
+
+
+def reason_of(name: str, reasons: Mapping[str, str]) -> str | None:
+    """Why an option, in lower case and without the prefix, has no effect or is refused; None if it is no such one."""
+    return reasons.get("resourcetag" if name.startswith("resourcetag.") else name)
+
+
+def hint_of_prefixed(name: str) -> str:
+    """What an unknown option with the prefix may mean, as a part of its message: another one, or one of a format."""
+    if name.lower() == "inferschema":
+        return " Did you mean `cloudFiles.inferColumnTypes`?"
+    if other_formats(name.lower()):
+        return f" An option of the format has no prefix: `{name}`."
+    near = _nearest(name, (*OPTIONS, *_WITHOUT_EFFECT))
+    return f" Did you mean `cloudFiles.{near}`?" if near else ""
+
+
+def hint_of_plain(name: str, kind: str) -> str:
+    """What an unknown option without the prefix may mean, as a part of its message."""
+    prefix, _, rest = name.rpartition(".")
+    near = _nearest(rest if _nearest(prefix, ("cloudFiles",)) else name, (*OPTIONS, *_WITHOUT_EFFECT))
+    plain = _nearest(name, (*OF_FORMATS[kind], *_OF_FILES, *_UNPREFIXED))
+    if plain or near:
+        return f" Did you mean `{plain}`?" if plain else f" Did you mean `cloudFiles.{near}`?"
+    return ""
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    """The most similar name, in any case."""
+    spelled = {each.lower(): each for each in known}
+    return spelled.get(nearest_name(name.lower(), spelled) or "")

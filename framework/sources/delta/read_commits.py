@@ -1,0 +1,131 @@
+"""The commits of Delta tables that a stream has read: a file in its checkpoint, because an offset has only a version.
+
+A table's folder that is put back from a backup, and written on to, gets the same versions again, with other commits.
+Delta would read on behind them. The file has, for the last versions that a stream has read and for those that were
+there when it last started, what tells the commit of a version from any other one.
+
+It is written before a stream starts and when it has ended. A process that dies in between leaves the commits from
+before the start: those that the stream has read since are among them. A file of an earlier release is not there: then
+the stream starts once, and the commits are those that the table has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from framework.foundation.storage_port import Storage
+from framework.sources.delta.log import commit_files, commit_path
+
+_FILE = "read_commits.json"
+_MOST_COMMITS = 20
+_INFORMATION = '{"commitInfo"'
+
+
+def commit_identity(storage: Storage, table_path: str, version: int) -> str | None:
+    """Return what tells a commit from any other commit of the same version; None if its file is not there.
+
+    Delta gives each commit an id of its own. The commit of another writer is known by its content.
+    """
+    text = storage.read_text(commit_path(table_path, version))
+    if text is None:  # it was deleted, or a catalog has made it and not copied it into the log yet
+        file = commit_files(storage, table_path).get(version)
+        text = None if file is None else storage.read_text(file)
+    if text is None:
+        return None
+    first = text.partition("\n")[0]
+    if first.startswith(_INFORMATION):
+        try:
+            found = json.loads(first)["commitInfo"].get("txnId")
+        except (ValueError, AttributeError):
+            found = None
+        if isinstance(found, str) and found:
+            return found
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCommits:
+    """The commits of tables that a stream has read, or may have read since it started.
+
+    Args:
+        tables: for each table id, the identity of the commit by version.
+    """
+
+    tables: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, storage: Storage, checkpoint: str) -> ReadCommits:
+        """Read the commits of a checkpoint; none if there is no file. A damaged one is none: it is only a safeguard."""
+        text = storage.read_text(f"{checkpoint}/{_FILE}")
+        try:
+            found = json.loads(text or "{}")
+            return cls(
+                tables={
+                    str(table): {int(version): str(identity) for version, identity in commits.items()}
+                    for table, commits in found.items()
+                }
+            )
+        except (ValueError, AttributeError, TypeError):
+            return cls()
+
+    def save(self, storage: Storage, checkpoint: str) -> None:
+        """Replace the file of a checkpoint if it has other commits."""
+        if self != self.load(storage, checkpoint):
+            storage.write_text(f"{checkpoint}/{_FILE}", json.dumps({**self.tables}))
+
+    def is_last(self, storage: Storage, table_path: str, table_id: str, version: int) -> bool:
+        """Whether a version of a table is the commit that the stream has read last, as far as its file is there."""
+        present = commit_identity(storage, table_path, version)
+        return present is None or self.tables.get(table_id, {}).get(version) == present
+
+    def replaced(self, storage: Storage, table_path: str, table_id: str, last: int) -> int | None:
+        """Return a version up to the last one read whose commit is another one now; None if none is known to be.
+
+        Args:
+            storage: reads the log.
+            table_path: the folder of the table.
+            table_id: its id.
+            last: the last version that the stream has read, of which it may have read a part.
+        """
+        known = {version: identity for version, identity in self.tables.get(table_id, {}).items() if version <= last}
+        newest = max(known, default=None)
+        if newest is None:
+            return None
+        return None if commit_identity(storage, table_path, newest) in {None, known[newest]} else newest
+
+    def common(self, storage: Storage, table_path: str, table_id: str, last: int) -> int | None:
+        """Return the newest version that was read and has the same commit as then; None if none is known."""
+        known = self.tables.get(table_id, {})
+        versions = sorted((version for version in known if version <= last), reverse=True)
+        return next((each for each in versions if commit_identity(storage, table_path, each) == known[each]), None)
+
+    def advanced(
+        self, storage: Storage, table_path: str, table_id: str, *, last: int | None, newest: int
+    ) -> ReadCommits:
+        """Return the commits with those of a table that the stream has read, or may read when it starts now.
+
+        Versions above the last one read are those that were there at an earlier start: they may be others now.
+
+        Args:
+            storage: reads the log.
+            table_path: the folder of the table.
+            table_id: its id.
+            last: the last version that the stream has read; None if it has read none.
+            newest: the newest version of the table.
+        """
+        if last is not None and self.replaced(storage, table_path, table_id, last) is not None:
+            return self  # the next start of the stream reports it
+        known = {
+            version: identity
+            for version, identity in self.tables.get(table_id, {}).items()
+            if last is not None and version <= last
+        }
+        for version in range(max(newest if last is None else last, newest - _MOST_COMMITS + 1, 0), newest + 1):
+            identity = known.get(version) or commit_identity(storage, table_path, version)
+            if identity is not None:
+                known[version] = identity
+        kept = {version: known[version] for version in sorted(known)[-_MOST_COMMITS:]}
+        return ReadCommits(tables={**self.tables, table_id: kept})

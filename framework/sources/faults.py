@@ -1,0 +1,124 @@
+"""The line between the faults of the code and those of its sources, for exceptions of Spark.
+
+A name, an argument, a syntax and a column are code: with such a fault no dataset is updated. What is behind a path or
+an address is a source: its files and logs, the connection, the permission. With such a fault its dataset fails alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+
+from framework.foundation.errors import OperationError, RemoteError, SluiceError
+
+_CONDITIONS = (
+    "CANNOT_MERGE_SCHEMAS",
+    "DELTA_CANNOT_RECONSTRUCT_PATH_FROM_URI",
+    "DELTA_EMPTY_DIRECTORY",
+    "DELTA_FAILED_READ_FILE_FOOTER",
+    "DELTA_FILE_NOT_FOUND",
+    "DELTA_FILE_OR_DIR_NOT_FOUND",
+    "DELTA_INVALID_PROTOCOL_VERSION",
+    "DELTA_LOG_FILE_NOT_FOUND",
+    "DELTA_MISSING_DELTA_TABLE",
+    "DELTA_MISSING_FILES_UNEXPECTED_VERSION",
+    "DELTA_MISSING_PART_FILES",
+    "DELTA_NO_COMMITS_FOUND",
+    "DELTA_NO_RECREATABLE_HISTORY_FOUND",
+    "DELTA_PATH_DOES_NOT_EXIST",
+    "DELTA_SCHEMA_NOT_SET",
+    "DELTA_STATE_RECOVER_ERROR",
+    "DELTA_TABLE_NOT_FOUND",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
+    "DELTA_TXN_LOG_FAILED_INTEGRITY",
+    "DELTA_UNSUPPORTED_FEATURES_FOR_READ",
+    "DELTA_VERSIONS_NOT_CONTIGUOUS",
+    "FAILED_READ_FILE",
+    "INVALID_PARAMETER_VALUE.CHARSET",
+    "MALFORMED_CHARACTER_CODING",
+    "MALFORMED_CSV_RECORD",
+    "MALFORMED_RECORD_IN_PARSING",
+    "PARQUET_TYPE_ILLEGAL",
+    "PARQUET_TYPE_NOT_RECOGNIZED",
+    "PARQUET_TYPE_NOT_SUPPORTED",
+    "PATH_NOT_FOUND",
+    "UNABLE_TO_INFER_SCHEMA",
+)
+"""Spark's and Delta's conditions, with all that begin with their names."""
+
+_REPEATED_COLUMN = "COLUMN_ALREADY_EXISTS"
+_READERS = "org.apache.spark.sql.execution.datasources."
+"""The Java package that reads files: there, a repeated column is one of the data, such as `id` and `ID` in a record."""
+
+_EXCEPTIONS = (
+    "java.io.IOException",
+    "java.io.UncheckedIOException",
+    "java.net.URISyntaxException",  # a file whose name has a colon
+    "java.sql.SQLException",
+    "com.univocity.parsers.common.TextParsingException",
+)
+_NO_DRIVER = "No suitable driver"
+"""The message of a `java.sql.SQLException` for a package that the session lacks."""
+_NO_FILE_SYSTEM = "org.apache.hadoop.fs.UnsupportedFileSystemException"
+"""An `IOException` for another package that the session lacks, or for a wrong scheme of a path."""
+_MOST_CAUSES = 20
+
+
+def is_source_fault(error: BaseException) -> bool:
+    """Whether an error is one of what a query reads, and not of its code.
+
+    Args:
+        error: an error of ours, or an exception of PySpark.
+    """
+    if isinstance(error, RemoteError):
+        return not error.is_users
+    if isinstance(error, SluiceError):
+        return isinstance(error, OperationError)
+    stack = str(getattr(error, "_stackTrace", ""))
+    if isinstance(error, PySparkException) and _is_of_data(error.getCondition(), stack):
+        return True
+    throwables = tuple(_throwables(error))
+    if any(_is_named(each.getClass(), _NO_FILE_SYSTEM) for each in throwables):
+        return False
+    return any(_is_of_source(each) for each in throwables)
+
+
+def _is_of_data(condition: str | None, stack: str) -> bool:
+    if condition == _REPEATED_COLUMN:
+        return _READERS in stack
+    return condition is not None and condition.startswith(_CONDITIONS)
+
+
+def _is_of_source(throwable: JavaObject) -> bool:
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return False
+    if is_instance_of(gateway, throwable, "org.apache.spark.SparkThrowable") and _is_of_data(
+        throwable.getCondition(), ""
+    ):
+        return True
+    is_named = any(_is_named(throwable.getClass(), name) for name in _EXCEPTIONS)
+    return is_named and throwable.getMessage() != _NO_DRIVER
+
+
+def _is_named(java_class: JavaObject | None, name: str) -> bool:
+    """Whether a Java class or one of its super classes has a name; the class need not be on the class path."""
+    while java_class is not None:
+        if java_class.getName() == name:
+            return True
+        java_class = java_class.getSuperclass()
+    return False
+
+
+def _throwables(error: BaseException) -> Iterator[JavaObject]:
+    """Yield the Java throwable of an exception, and its causes."""
+    throwable = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    for _ in range(_MOST_CAUSES):  # causes may be circular
+        if not isinstance(throwable, JavaObject):
+            return
+        yield throwable
+        throwable = throwable.getCause()

@@ -1,0 +1,59 @@
+"""A source whose folder is put back from a backup, and written on to, has the same versions with other commits."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from framework import pipelines as dp
+from framework.plan.steps import RunFlow
+from framework.run.update.results import FlowState, UpdateState
+from tests.support.engine_world import EngineWorld, forget_tables, states
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def declare(world: EngineWorld) -> None:
+    """A table of appended rows, a target of AUTO CDC and a view of one external table."""
+
+    def rows() -> DataFrame:
+        return world.spark.readStream.format("delta").load(world.source())
+
+    dp.table(name="appended")(rows)
+    dp.create_streaming_table("applied")
+    dp.auto_cdc_flow(target="applied", name="apply", keys=["id"], sequence_by="id")(rows)
+
+    @dp.materialized_view
+    def seen() -> DataFrame:
+        return world.spark.read.format("delta").load(world.source())
+
+
+def test_a_source_that_was_put_back_and_written_to_the_same_version_is_not_skipped(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The view has its rows, the streams fail with a condition that the plan has, and a full refresh mends them."""
+    world = EngineWorld(spark.newSession(), tmp_path)
+    source, backup = Path(world.source()), tmp_path / "backup"
+    world.feed([(1,)], "id INT")
+    shutil.copytree(source, backup)
+    world.feed([(2,)], "id INT")
+    pipeline = world.pipeline(lambda: declare(world))
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert {*states(pipeline.run()).values()} <= {FlowState.IDLE}
+    shutil.rmtree(source)
+    shutil.move(backup, source)
+    forget_tables()
+    world.feed([(50,)], "id INT")
+    broken = {
+        step.flow.table: step.broken.condition
+        for step in pipeline.plan().steps
+        if isinstance(step, RunFlow) and step.broken
+    }
+    assert broken == {"appended": "DELTA_SOURCE_PUT_BACK", "apply": "DELTA_SOURCE_PUT_BACK"}
+    assert pipeline.run().state is UpdateState.FAILED
+    assert world.rows("seen") == [(1,), (50,)]
+    assert world.rows("appended") == [(1,), (2,)]
+    assert pipeline.run(full_refresh=["appended", "applied"]).state is UpdateState.COMPLETED
+    assert [world.rows(name) for name in ("seen", "appended", "applied")] == [[(1,), (50,)]] * 3
