@@ -55,7 +55,8 @@ OTHER_WORDS = {
     },
     "Python, SQL and Spark": {
         "_", "_commit_version", "coalesce", "earliest", "false", "true", "framework", "open_storage", "spark",
-        "withWatermark", "tableName", "encoding", "cloudFiles", "_rescued_data", "auto", "full", "resync", "ingest_database", "bookings",
+        "withWatermark", "tableName", "encoding", "cloudFiles", "_rescued_data", "auto", "full",
+        "resync", "ingest_database", "bookings",
     },
     "libpq and connections.yml": {"sslmode", "sslrootcert", "uri"},
 }  # fmt: skip

@@ -15,8 +15,8 @@ _SPARK = re.compile(r"spark\.(?!read|udf\.|sql\(|conf\.|sparkContext)\w+(?:\.\w+
 _DELTA = re.compile(r"(?<![\w.-])delta\.[a-z]\w+")
 # Prefixes, and the setting of a catalog, whose name is a part of it.
 _PREFIXES = ("spark.hadoop", "spark.sql.catalog.spark_catalog", "spark.sql.delta")
-# Read by the launcher in Java and, as `spark.pyspark.python`, by Sluice: no ConfigEntry of Spark has them.
-_OF_LAUNCHERS = {"spark.driver.extraJavaOptions"}
+# Read by the launcher in Java, or by Spark's core by its name alone: no ConfigEntry of Spark has them.
+_OF_LAUNCHERS = {"spark.driver.extraJavaOptions", "spark.local.dir"}
 
 
 @pytest.mark.usefixtures("spark")
