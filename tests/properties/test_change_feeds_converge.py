@@ -37,6 +37,7 @@ class Shop:
         self.shop, self.other = EngineWorld(spark, root / "shop"), EngineWorld(spark, root / "other")
         self.vectors = str(random.random() < 0.5).lower()
         self.files = str(random.choice([1, 3, 1000]))
+        self.has_preimages = random.random() < 0.5
         self.updates: list[str] = []
         self.change()
 
@@ -51,12 +52,11 @@ class Shop:
         )  # fmt: skip
 
     def declare_readers(self) -> None:
-        """The readers, as Databricks documents them."""
+        """The readers, as Databricks documents them, or without its filter."""
         reader = self.spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", "0")
         feed = reader.option("maxFilesPerTrigger", self.files)
-        dp.temporary_view(name="changes")(
-            lambda: feed.load(self.shop.path("customers")).drop("__sluice").where("_change_type <> 'update_preimage'")
-        )
+        wanted = "true" if self.has_preimages else "_change_type <> 'update_preimage'"
+        dp.temporary_view(name="changes")(lambda: feed.load(self.shop.path("customers")).drop("__sluice").where(wanted))
         for target, scd_type in (("latest", 1), ("history", 2)):
             dp.create_streaming_table(target)
             dp.create_auto_cdc_flow(
@@ -93,6 +93,17 @@ class Shop:
         version = self.random.randrange(1, self.shop.versions("customers"))
         self.spark.sql(f"RESTORE TABLE delta.`{self.shop.path('customers')}` TO VERSION AS OF {version}")
 
+    def reset(self) -> None:
+        """A reset of the flow into the table, which reads its source again."""
+        self.update(reset_checkpoint=["customers"])
+
+    def move_key(self) -> None:
+        """An UPDATE by hand of a key, for readers that see the row from before it."""
+        if self.has_preimages:
+            self.at += 1
+            table = DeltaTable.forPath(self.spark, self.shop.path("customers"))
+            table.update("id = 2", {"id": f"{100 + self.at}"})
+
     def overwrite(self) -> None:
         """An INSERT OVERWRITE by hand, in several files."""
         rows = self.spark.read.format("delta").load(self.shop.path("customers")).where("amount < 2").localCheckpoint()
@@ -125,8 +136,10 @@ class Shop:
             assert before.id != after.id or before["__END_AT"] <= after["__START_AT"]
 
 
-STEPS = (Shop.change, Shop.change, Shop.refresh, Shop.rewind, Shop.restore, Shop.overwrite, Shop.merge)
-
+STEPS = (
+    Shop.change, Shop.change, Shop.refresh, Shop.reset, Shop.rewind, Shop.restore, Shop.overwrite, Shop.merge,
+    Shop.move_key,
+)  # fmt: skip
 
 RUNS: list[tuple[str, int | None]] = [*kept_seeds({KIND}), *((KIND, None) for _ in range(SEEDS))]
 
