@@ -30,6 +30,7 @@ from framework.run.update.retries import RetryPolicy
 from framework.run.update.supervisor import Supervisor
 from framework.run.update.units import FlowHealth, Grow, Successor
 from framework.sources.delta.source import table_source
+from framework.sources.kinds import remember_sources
 from framework.sources.port import ColumnType, ColumnValues, SourceReference, SourceShape
 from framework.testing.manual_clock import ManualClock
 
@@ -171,7 +172,7 @@ class PartitionedTable:
         return table_source(self.path, (only,), from_start=True)
 
     def is_read_by(self, step: RunFlow | RefreshView, *, but: int = 0) -> None:
-        """Write the checkpoint of a flow that has read all commits but the last few."""
+        """Write the checkpoint of a flow that has read all commits but the last few, and knows them."""
         assert isinstance(step, RunFlow)
         checkpoint = GenerationStore(self.storage).path(step.dataset, step.flow, step.generation)
         offset = {
@@ -182,6 +183,7 @@ class PartitionedTable:
         }
         self.storage.write_text(f"{checkpoint}/offsets/{self.version}", f"v1\n{{}}\n{json.dumps(offset)}")
         self.storage.write_text(f"{checkpoint}/commits/{self.version}", "v1\n{}")
+        remember_sources(self.storage, checkpoint, (table_source(self.path),))
 
     def _write(self, action: dict[str, object]) -> None:
         self.version += 1
