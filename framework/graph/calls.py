@@ -34,6 +34,7 @@ SPARK_ERRORS = (PySparkException, Py4JError)
 
 
 _OF_QUERY = "Correct the query."
+_OF_SOURCE = "Repair, replace or remove what can't be read, or restore the access to it."
 _OF_CAUSE = "Correct the cause that the message names: the query, its source, or a setting of the session."
 
 _UNKNOWN_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
@@ -116,7 +117,8 @@ def query_failed(error: BaseException, flow: QualifiedName, location: SourceLoca
         where = found if fault.is_of_read else None
         return UserError(fault.condition, location=where, subject=f"The query of {flow}", **fault.fields)
     if is_source_fault(error):
-        return SourceError("FLOW_SOURCE_UNREADABLE", location=found, flow=flow, cause=first_words(error))
+        advice = advice or _OF_SOURCE
+        return SourceError("FLOW_SOURCE_UNREADABLE", location=found, flow=flow, cause=first_words(error), advice=advice)
     # Java's exceptions without a class of PySpark's are no verdict of Spark on the query.
     advice = advice or (_OF_CAUSE if isinstance(error, Py4JError) else _OF_QUERY)
     return UserError("FLOW_QUERY_FAILED", location=found, flow=flow, cause=first_words(error), advice=advice)

@@ -61,7 +61,7 @@ def test_a_value_that_is_no_number_stays_a_fault_of_the_row(spark: SparkSession,
     """The same class of exception, raised by the parser of a format."""
     frame = spark.read.schema("id INT").option("mode", "FAILFAST").csv(folder)
     found, failed = faults_of(frame.collect)
-    assert (found.condition, failed.condition) == ("FLOW_QUERY_FAILED", "FLOW_FAILED")
+    assert (found.condition, failed.condition) == ("FLOW_SOURCE_UNREADABLE", "FLOW_FAILED")
     assert 'java.lang.NumberFormatException: For input string: "{"id": 1}"' in str(found.fields["cause"])
 
 
@@ -82,7 +82,7 @@ def test_a_class_that_no_jar_has_is_a_missing_library(spark: SparkSession, catal
         for fault in faults_of(read):
             assert (fault.condition, fault.location) == ("SESSION_LIBRARY_MISSING", DECLARED)
             assert fault.fields["cause"] == cause
-    assert faults_of(lambda: spark.read.json(folder + "/none"))[0].remedy == "Correct the query."
+    assert faults_of(lambda: spark.read.json(folder + "/none"))[0].condition == "FLOW_SOURCE_UNREADABLE"
 
 
 def test_an_encoding_that_needs_a_setting_names_the_setting(spark: SparkSession, folder: str) -> None:

@@ -110,7 +110,7 @@ def sums():
 _CAUSES = {
     "no_sample": "CLOUD_FILES_SCHEMA_UNKNOWN",
     "footer": "CLOUD_FILES_SCHEMA_UNREADABLE",
-    "charset": "CLOUD_FILES_SCHEMA_UNREADABLE",
+    "charset": "CLOUD_FILES_ENCODING_UNKNOWN",
     "cased": "FLOW_SOURCE_UNREADABLE",
     "looped": "STORAGE_NOT_READABLE",
     "colon": "FLOW_SOURCE_UNREADABLE",

@@ -126,8 +126,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "FLOW_SOURCE_UNREADABLE": Condition(
         "{flow} can't read a source: {cause}",
-        "Repair, replace or remove what can't be read, or restore the access to it. Datasets that don't read {flow} "
-        "are updated meanwhile.",
+        "{advice} Datasets that don't read {flow} are updated meanwhile.",
     ),
     "FLOW_QUERY_FAILED": Condition("The query of {flow} cannot be analyzed: {cause}", "{advice}"),
     "FLOW_QUERY_NOT_A_DATAFRAME": Condition(

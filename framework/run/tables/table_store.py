@@ -423,8 +423,7 @@ class TableStore:
 
     def frame(self, spec: DatasetSpec) -> DataFrame:
         """Return the rows of a dataset's table without hidden columns."""
-        frame = self.spark.read.format("delta").load(self.path(spec))
-        return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame
+        return self.spark.read.format("delta").load(self.path(spec)).drop(HIDDEN_COLUMN)
 
 
 def _describes(record: TableRecord, address: TableAddress, tip: LogTip | None) -> bool:

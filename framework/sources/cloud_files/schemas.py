@@ -319,9 +319,8 @@ def columns_of_files(
     differ in case are those of different columns; arguments as of `file_groups`.
 
     Raises:
-        SourceError: CLOUD_FILES_SCHEMA_UNREADABLE, if the files are the cause.
-        UserError: the same, if an option is; CLOUD_FILES_FORMAT_MISSING, CLOUD_FILES_ENCODING_UNKNOWN, or a condition
-            of the session.
+        SourceError: CLOUD_FILES_SCHEMA_UNREADABLE, if the files are the cause, or CLOUD_FILES_ENCODING_UNKNOWN.
+        UserError: the first, if an option is; CLOUD_FILES_FORMAT_MISSING, or a condition of the session.
     """
     full = [file for file in files if file.size > 0]
     if not full:
@@ -345,14 +344,14 @@ def columns_of_files(
     )
 
 
-def _not_of_files(error: PySparkException | Py4JError, options: CloudFilesOptions) -> UserError | None:
+def _not_of_files(error: PySparkException | Py4JError, options: CloudFilesOptions) -> SluiceError | None:
     """Return the error of an encoding, or of the session, that no repair of the files mends; None for any other."""
     fault = session_fault(error)
     if fault is not None:
         return UserError(fault.condition, subject=f"The source cloudFiles of {options.path}", **fault.fields)
     if not isinstance(error, PySparkException) or error.getCondition() != "INVALID_PARAMETER_VALUE.CHARSET":
         return None
-    return UserError("CLOUD_FILES_ENCODING_UNKNOWN", path=options.path, cause=one_line(str(error)))
+    return SourceError("CLOUD_FILES_ENCODING_UNKNOWN", path=options.path, cause=one_line(str(error)))
 
 
 def _condition(error: Exception) -> str:
