@@ -72,12 +72,15 @@ class Cost:
     def severity(self) -> tuple[bool, bool, bool]:
         """What orders ways out, least harm first: whether rows are lost, whether some repeat, whether it is unknown.
 
+        Rows that repeat can be found and deleted, those that are lost can't: they decide between ways that lose none.
+
         Examples:
             >>> Cost(repeated=unknown("why")).severity < Cost(lost=Amount(rows=1)).severity
             True
         """
-        is_unknown = self.lost.rows is None or self.repeated.rows is None
-        return self.lost.rows != 0, self.repeated.rows != 0, is_unknown
+        if self.lost.rows != 0:
+            return True, self.lost.rows is None, False
+        return False, self.repeated.rows != 0, self.repeated.rows is None
 
 
 FREE = Cost()

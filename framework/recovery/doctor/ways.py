@@ -82,7 +82,8 @@ def ways_out(case: Case, diagnosis: Diagnosis) -> tuple[WayOut, ...]:
 def rank(ways: Sequence[WayOut]) -> tuple[WayOut, ...]:
     """Return ways out in order: exact ones, then those that repeat rows, then those that lose some.
 
-    Of the same kind, an unknown number comes after a known one; else the order of the diagnosis stays.
+    Of the same kind, an unknown number comes after a known one; else the order of the diagnosis stays, which has the
+    way that loses less first.
     """
     return tuple(sorted(ways, key=lambda way: way.cost.severity))
 
