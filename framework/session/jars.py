@@ -17,6 +17,7 @@ from pathlib import Path
 
 from framework.foundation.errors import OperationError
 from framework.session.java import Java, JavaSource
+from framework.session.private_arguments import properties_file
 
 _SCALA = "2.13"
 _CERTIFICATES = Path("/etc/ssl/certs/java/cacerts")
@@ -137,8 +138,8 @@ def _run_resolver(scratch: Path, java: Java, spark_home: str, properties: Mappin
     starts its gateway, finds the input closed and exits.
     """
     command = [java.program, *_trust(java), "-cp", f"{spark_home}/jars/*", "org.apache.spark.deploy.SparkSubmit"]
-    for key, value in {"spark.jars.ivy": str(scratch), **properties}.items():
-        command += ["--conf", f"{key}={value}"]
+    # The address of a repository may have a password.
+    command += properties_file(scratch, {"spark.jars.ivy": str(scratch), **properties})
     environment = {
         **os.environ,
         "SPARK_HOME": spark_home,

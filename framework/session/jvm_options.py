@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 QUIET_LOG = Path(__file__).with_name("log4j2-quiet.properties")
@@ -58,9 +59,35 @@ def join_paths(*paths: str) -> str:
     return ":".join(path for path in paths if path)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayCommand:
+    """The command that starts a JVM with PySpark's gateway.
+
+    Args:
+        options: the program, and our own options.
+        users: the user's options, which may have passwords: not for arguments, which all users of the machine see.
+        main: the class that Java runs.
+    """
+
+    options: tuple[str, ...]
+    users: tuple[str, ...] = ()
+    main: str = _GATEWAY
+
+    @property
+    def program(self) -> str:
+        """The Java to run."""
+        return self.options[0]
+
+
+def user_options(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the options of Java in the user's settings."""
+    own = settings.get("spark.driver.defaultJavaOptions", ""), settings.get("spark.driver.extraJavaOptions", "")
+    return tuple(option for text in own for option in shlex.split(text))
+
+
 def gateway_command(
     program: str, classes: str, settings: Mapping[str, str], *, archive: Sequence[str], short: bool, verbose: bool
-) -> list[str]:
+) -> GatewayCommand:
     """Return the command that starts a JVM with PySpark's gateway.
 
     Args:
@@ -71,8 +98,9 @@ def gateway_command(
         short: compile for a quick start only.
         verbose: enable Spark's log.
     """
-    own = settings.get("spark.driver.defaultJavaOptions", ""), settings.get("spark.driver.extraJavaOptions", "")
-    return [
+    users = user_options(settings)
+    text = " ".join(users)
+    options = (
         program,
         "-cp",
         classes,
@@ -80,12 +108,11 @@ def gateway_command(
         *_FIXED_OPTIONS,
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
         *archive,
-        *_compile_options(" ".join(own), short=short),
-        *log_option(" ".join(own), verbose=verbose),
+        *_compile_options(text, short=short),
+        *log_option(text, verbose=verbose),
         *_page_size(settings),
-        *(option for text in own for option in shlex.split(text)),
-        _GATEWAY,
-    ]
+    )
+    return GatewayCommand(options=options, users=users)
 
 
 def _page_size(settings: Mapping[str, str]) -> tuple[str, ...]:
