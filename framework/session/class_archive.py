@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from framework.foundation.clock import Clock
+from framework.foundation.private_files import PRIVATE_UMASK, exposure, make_private_folder
 from framework.session.jars import cache_folder
 from framework.session.java import Java
 
@@ -63,8 +64,8 @@ def excludes_archive(settings: Mapping[str, str]) -> bool:
 
 
 def use_options(archive: Path) -> tuple[str, ...]:
-    """Return the JVM options that use the archive; () if it does not exist or is disabled."""
-    if os.environ.get(VARIABLE) == "off" or not archive.is_file():
+    """Return the JVM options that use the archive; () if it does not exist or is disabled, or others can change it."""
+    if os.environ.get(VARIABLE) == "off" or not archive.is_file() or exposure(archive.parents[1], archive):
         return ()
     with suppress(OSError):
         os.utime(archive)
@@ -87,13 +88,13 @@ def build_in_background(archive: Path, clock: Clock) -> None:
     if os.environ.get(VARIABLE) in ("off", "use") or archive.exists():
         return
     with suppress(OSError):
-        archive.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(archive.parent)
         if shutil.disk_usage(archive.parent).free < _NEEDED_BYTES or not _claim(archive, clock):
             return
         subprocess.Popen(  # noqa: S603 - this Python, our own module
             [sys.executable, "-m", _TRAINING, str(archive)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            start_new_session=True, umask=PRIVATE_UMASK,
         )  # fmt: skip
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_PRIVATE = 0o600
+from framework.foundation.private_files import write_private_file
+
 _ESCAPED = re.compile(r"[\\\s:=#!]")
 _CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 
@@ -22,7 +22,7 @@ def option_file(folder: Path, options: Sequence[str]) -> tuple[str, ...]:
     if not options:
         return ()
     path = folder / "options"
-    _write(path, "".join(f'"{_quoted(option)}"\n' for option in options))
+    write_private_file(path, "".join(f'"{_quoted(option)}"\n' for option in options))
     return (f"@{path}",)
 
 
@@ -34,7 +34,7 @@ def properties_file(folder: Path, settings: Mapping[str, str]) -> tuple[str, ...
         settings: the settings.
     """
     path = folder / "settings"
-    _write(path, "".join(f"{_property(key)}={_property(value)}\n" for key, value in settings.items()))
+    write_private_file(path, "".join(f"{_property(key)}={_property(value)}\n" for key, value in settings.items()))
     return ("--properties-file", str(path), "--load-spark-defaults")
 
 
@@ -46,9 +46,3 @@ def _quoted(option: str) -> str:
 def _property(text: str) -> str:
     """Return a text as Java's properties have keys and values."""
     return _ESCAPED.sub(lambda match: _CONTROL.get(match[0], f"\\{match[0]}"), text)
-
-
-def _write(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
