@@ -22,6 +22,7 @@ from framework.foundation.clock import Clock
 from framework.foundation.private_files import PRIVATE_UMASK, exposure, make_private_folder
 from framework.session.jars import cache_folder
 from framework.session.java import Java
+from framework.session.jvm_options import OPTION_VARIABLES
 
 # `off`: neither use nor build an archive; `use`: use one, but build none.
 VARIABLE = "SLUICE_CLASS_ARCHIVE"
@@ -33,7 +34,6 @@ _NEEDED_BYTES = 1 << 30
 _STALE_SECONDS = 900
 # Java ends at its start if it gets an AOT cache and any of these.
 _OWN_OPTION = re.compile(r"-Xshare|-XX:AOT|-XX:[+-]AOT|SharedArchive|SharedSpaces|ArchiveClassesAtExit")
-_OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 # The JVM reports a cache that it can't use on standard output, which belongs to results.
 _SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
@@ -59,7 +59,7 @@ def excludes_archive(settings: Mapping[str, str]) -> bool:
     build in the background has neither.
     """
     options = [settings.get(f"spark.driver.{name}", "") for name in ("defaultJavaOptions", "extraJavaOptions")]
-    options += [os.environ.get(name, "") for name in _OPTION_VARIABLES]
+    options += [os.environ.get(name, "") for name in OPTION_VARIABLES]
     return bool(settings.get("spark.driver.extraClassPath")) or any(map(_OWN_OPTION.search, options))
 
 

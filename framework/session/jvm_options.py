@@ -7,13 +7,16 @@ MLlib's linear algebra uses it, it prints a warning, and it impairs the class ar
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 QUIET_LOG = Path(__file__).with_name("log4j2-quiet.properties")
+_TEMPORARY = "java.io.tmpdir"
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 _OPENED_PACKAGES = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
@@ -47,6 +50,16 @@ def log_option(user_options: str, *, verbose: bool) -> tuple[str, ...]:
     if verbose or "-Dlog4j" in user_options:
         return ()
     return (f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()}",)
+
+
+def temporary_option(user_options: str, folder: str) -> tuple[str, ...]:
+    """Return the option of a private folder for Java's temporary files; () if the user names a folder, or for none.
+
+    Spark's local folders are in it by default, with rows of shuffles and spilled rows; it creates them with the umask.
+    Libraries unpack native code there.
+    """
+    named = any(_TEMPORARY in text for text in (user_options, *map(os.environ.get, OPTION_VARIABLES)) if text)
+    return () if named or not folder else (f"-D{_TEMPORARY}={folder}",)
 
 
 def class_path(spark_home: str, jars: Sequence[str], settings: Mapping[str, str]) -> str:
@@ -86,7 +99,14 @@ def user_options(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def gateway_command(
-    program: str, classes: str, settings: Mapping[str, str], *, archive: Sequence[str], short: bool, verbose: bool
+    program: str,
+    classes: str,
+    settings: Mapping[str, str],
+    *,
+    archive: Sequence[str],
+    short: bool,
+    verbose: bool,
+    temporary: str = "",
 ) -> GatewayCommand:
     """Return the command that starts a JVM with PySpark's gateway.
 
@@ -97,6 +117,7 @@ def gateway_command(
         archive: options of the class archive, see `class_archive`.
         short: compile for a quick start only.
         verbose: enable Spark's log.
+        temporary: a private folder for Java's temporary files; "" for the system's.
     """
     users = user_options(settings)
     text = " ".join(users)
@@ -111,6 +132,7 @@ def gateway_command(
         *_compile_options(text, short=short),
         *log_option(text, verbose=verbose),
         *_page_size(settings),
+        *temporary_option(text, temporary),
     )
     return GatewayCommand(options=options, users=users)
 

@@ -319,8 +319,7 @@ def main() -> None:
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             served.end()
-            if launch.warehouse is not None:
-                launch.warehouse.cleanup()
+            launch.temporary.cleanup()
     if again:
         os.execv(sys.executable, [sys.executable, "-m", __spec__.name])  # noqa: S606 - this program again
 
