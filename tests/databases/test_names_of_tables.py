@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Run = Callable[..., list[tuple[Any, ...]]]
 
-NAMES = ("back`tick \"quote\" a.b", "it's %s %41 a=b #1:{x} $1*?[a] ß")
+NAMES = ('back`tick "quote" a.b', "it's %s %41 a=b #1:{x} $1*?[a] ß")
 
 
 def quoted(name: str) -> str:
