@@ -34,8 +34,7 @@ CONDITIONS: dict[str, Condition] = {
     "BUNDLE_INCLUDE_REFERENCE": Condition(
         "`include` contains {pattern!r}. Files are included before variables have values, so that the reference would "
         "be a part of the file's name.",
-        "Write the path without a reference. To choose values by target, set them under `targets` of the included "
-        "file.",
+        "Write the path without a reference. What differs between targets can be set in a target of the included file.",
     ),
     "BUNDLE_INCLUDE_ABSOLUTE": Condition(
         "`include` contains {pattern!r}, which is not a relative path.",
