@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from framework import pipelines as dp
 from framework.foundation.clock import Clock, SystemClock
+from framework.foundation.private_files import PRIVATE_UMASK, make_private_folder
 from framework.pipeline import Pipeline
 from framework.session.class_archive import publish, release_claim
 from framework.session.launching import launch_directly, usual_archive
@@ -65,7 +66,8 @@ def sweep(folder: Path, clock: Clock) -> None:
 def main(arguments: list[str]) -> None:
     """Build the named archive, or the default archive of this environment, if it does not exist."""
     archive = Path(arguments[0]) if arguments else usual_archive()
-    archive.parent.mkdir(parents=True, exist_ok=True)
+    os.umask(PRIVATE_UMASK)  # the archive is code
+    make_private_folder(archive.parent)
     sweep(archive.parent, SystemClock())
     try:
         if not archive.exists():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from framework.foundation import known_secrets
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage import Storage, open_storage
 from tests.support.settings import COMPILED, INTERPRETED, MANY_JOBS, SELDOM_COMPILED, SHORT_LIVED
@@ -71,6 +72,12 @@ def _active_session(request: pytest.FixtureRequest) -> None:
         session: SparkSession = request.getfixturevalue("spark")
         SparkSession._activeSession = session
         java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
+
+
+@pytest.fixture(autouse=True)
+def _known_secrets(swap: pytest.MonkeyPatch) -> None:
+    """The secrets of a test are not hidden in the texts of the next ones, such as the word `secret`."""
+    swap.setattr(known_secrets, "_known", known_secrets.KnownSecrets())
 
 
 @pytest.fixture

@@ -114,10 +114,11 @@ def mention_session() -> None:
 
 def is_first_mention() -> bool:
     """Return whether the session was never mentioned to this user; remembers that it is now."""
+    from framework.foundation.private_files import make_private_folder
     from framework.session.jars import cache_folder
 
     try:
-        cache_folder().mkdir(parents=True, exist_ok=True)
+        make_private_folder(cache_folder())
         (cache_folder() / "session-mentioned").touch(exist_ok=False)
     except OSError:
         return False

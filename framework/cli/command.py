@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 import traceback
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from typing import NoReturn
 
 import click
@@ -14,6 +14,8 @@ from framework.cli.output import colours_wanted
 from framework.cli.signals import signal_exit_code
 from framework.cli.verbosity import is_verbose
 from framework.foundation.errors import InternalError, OperationError, SluiceError, UserError
+from framework.foundation.known_secrets import hide_known
+from framework.foundation.masked_stream import masked
 from framework.foundation.wording import exception_text
 
 RESULTS = "sluice.results"
@@ -26,7 +28,7 @@ _SPARK = frozenset({"pyspark", "delta", "py4j", "pandas", "pyarrow"})
 class SluiceCommand(click.Command):
     """A command with standard output under `RESULTS` in the context's `meta`, and the order of options under `ORDER`.
 
-    Any other output, of a user's module or a library, goes to standard error.
+    Any other output, of a user's module or a library, goes to standard error, without the secrets that are known.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -43,7 +45,7 @@ class SluiceCommand(click.Command):
         """
         ctx.meta[RESULTS] = sys.stdout
         try:
-            with redirect_stdout(sys.stderr):
+            with redirect_stderr(masked(sys.stderr)), redirect_stdout(sys.stderr):
                 result = super().invoke(ctx)
             return _unless_interrupted(ctx, result)
         except click.exceptions.Exit as end:
@@ -93,7 +95,7 @@ def _unless_interrupted(ctx: click.Context, result: object) -> object:
 
 def _report(ctx: click.Context, error: SluiceError) -> NoReturn:
     if is_verbose(ctx):
-        click.echo("".join(traceback.format_exception(error)), err=True)
+        click.echo(hide_known("".join(traceback.format_exception(error))), err=True)
     click.echo(styled(error.render()), err=True, color=colours_wanted(sys.stderr))
     raise click.exceptions.Exit(signal_exit_code(ctx) or error.exit_code)
 

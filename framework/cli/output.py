@@ -1,4 +1,7 @@
-"""Output of results on standard output: texts, tables and JSON."""
+"""Output of results on standard output: texts, tables and JSON.
+
+Known secrets are hidden in all results but rows of data, which are printed as they are stored.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any, TextIO
 import click
 
 from framework.diagrams.text import table_text
+from framework.foundation.known_secrets import hide_known, hide_known_values
 from framework.views.rows import RowsView, value_cell
 from framework.views.table import Table
 
@@ -32,11 +36,11 @@ class Output:
 
     def text(self, text: str) -> None:
         """Print a text, with its colours only if the stream supports them."""
-        click.echo(text, file=self.stream, color=colours_wanted(self.stream))
+        self._print(hide_known(text))
 
     def json(self, value: object) -> None:
         """Print a value as JSON; a value without a JSON type is its text."""
-        self.text(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+        self._print(_json(hide_known_values(value)))
 
     def line(self, text: str) -> None:
         """Print a line and flush it."""
@@ -45,7 +49,8 @@ class Output:
 
     def json_line(self, value: object) -> None:
         """Print a value as one line of JSON and flush it."""
-        self.line(json.dumps(value, ensure_ascii=False, default=str))
+        self._print(json.dumps(hide_known_values(value), ensure_ascii=False, default=str))
+        self.stream.flush()
 
     def result(self, table: Table, value: object) -> None:
         """Print a result: its table, or its JSON value."""
@@ -60,17 +65,20 @@ class Output:
         self.result(Table.of(columns, cells), [{column: row.get(column) for column in columns} for row in rows])
 
     def rows(self, rows: RowsView) -> None:
-        """Print rows of data; a terminal gets lines as long as the rows, with long values cut."""
+        """Print rows of data, unchanged; a terminal gets lines as long as the rows, with long values cut."""
         if self.as_json:
-            self.json(rows.to_json())
+            self._print(_json(rows.to_json()))
         else:
             longest = _LONGEST_VALUE_ON_TERMINAL if self.stream.isatty() else None
-            self.text(table_text(rows.table(), longest=longest, colours=colours_wanted(self.stream)))
+            self._print(table_text(rows.table(), longest=longest, colours=colours_wanted(self.stream)))
 
     def formatted(self, table: Table, *, heads: bool = True, indent: int = 0) -> str:
         """Format a table for the stream: wrapped to the width of a terminal, one line for each row elsewhere."""
         width, colours = self._width(), colours_wanted(self.stream)
         return table_text(table, width=width, colours=colours, heads=heads, indent=indent)
+
+    def _print(self, text: str) -> None:
+        click.echo(text, file=self.stream, color=colours_wanted(self.stream))
 
     def _width(self) -> int | None:
         if not self.stream.isatty():
@@ -83,3 +91,7 @@ class Output:
             return os.get_terminal_size(self.stream.fileno()).columns or _DEFAULT_WIDTH
         except OSError:  # a stream without a file descriptor
             return _DEFAULT_WIDTH
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -19,6 +19,7 @@ from framework.declare.registry import active_registry, is_registering
 from framework.declare.seen_session import is_seeing
 from framework.declare.specs import Pairs
 from framework.foundation.errors import UserError
+from framework.foundation.known_secrets import remember_settings
 from framework.foundation.locations import SourceLocation, caller_location
 from framework.foundation.names import QualifiedName, split_parts
 from framework.foundation.nearest import nearest_name
@@ -127,7 +128,9 @@ class Call:
         if not isinstance(value, Mapping):
             self.wrong_type(argument, value, "a dict of str to str")
         pairs = ((self.text(f"{argument} key", key), self._setting(argument, key, value[key])) for key in value)
-        return spark_settings(tuple(sorted(pairs)))
+        settings = spark_settings(tuple(sorted(pairs)))
+        remember_settings(settings)
+        return settings
 
     def _setting(self, argument: str, key: object, value: object) -> str:
         """A setting's value as Spark's text: `true`, not `True`."""

@@ -10,6 +10,7 @@ from typing import Any
 from framework.declare.databricks_settings import spark_settings
 from framework.declare.specs import Pairs
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
+from framework.foundation.known_secrets import remember_settings
 from framework.foundation.names import is_one_name
 from framework.foundation.nearest import nearest_hint
 from framework.foundation.storage import is_local
@@ -72,11 +73,13 @@ class PipelineSpec:
     def __post_init__(self) -> None:
         """Refuse a catalog or schema that is not a valid name, because table folders are named after them.
 
-        Settings by which Databricks' runtime chooses a value are left out.
+        All texts of the process hide the secrets of the settings. Settings by which Databricks' runtime chooses a value
+        are left out.
 
         Raises:
             UserError: INVALID_NAME.
         """
+        remember_settings((*self.configuration, *self.spark_conf, ("", self.storage)))
         for text in (self.catalog, self.schema):
             if not is_one_name(text):
                 raise UserError("INVALID_NAME", name=text)

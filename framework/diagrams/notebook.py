@@ -6,8 +6,8 @@ Importing this module registers the renderers with `foundation.display`, so the 
 from __future__ import annotations
 
 from datetime import datetime
-from html import escape
 
+from framework.diagrams.escaping import escape
 from framework.diagrams.page import fragment, html_table
 from framework.diagrams.picture import Picture, outcome_picture, picture_of
 from framework.diagrams.svg import svg

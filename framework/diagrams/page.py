@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
+import html
 
+from framework.diagrams.escaping import escape
 from framework.diagrams.picture import picture_of
 from framework.diagrams.svg import svg
 from framework.diagrams.theme import BAD, FONT, GOOD, WARNING
@@ -54,13 +55,18 @@ STYLE = (
 )
 
 
-def html_table(table: Table) -> str:
-    """Return a `<table>` with escaped text."""
+def html_table(table: Table, *, is_data: bool = False) -> str:
+    """Return a `<table>` with escaped text; that of data also has texts that are secrets elsewhere."""
+    text = html.escape if is_data else escape
     heads = [
         f'<th class="number">{escape(column.name)}</th>' if column.right else f"<th>{escape(column.name)}</th>"
         for column in table.columns
     ]
-    body = "".join(f"<tr>{''.join(map(_cell, row, table.columns))}</tr>" for row in table.rows)
+    rows = (
+        [_cell(cell, column, text(cell.text)) for cell, column in zip(row, table.columns, strict=False)]
+        for row in table.rows
+    )
+    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     return f"<table><thead><tr>{''.join(heads)}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -69,7 +75,7 @@ def fragment(*parts: str) -> str:
     return f'<div class="sluice"><style>{STYLE}</style>{"".join(parts)}</div>'
 
 
-def _cell(cell: Cell, column: Column) -> str:
+def _cell(cell: Cell, column: Column, text: str) -> str:
     names = ["number" if column.right else "" if column.wraps else "name", cell.tone or ""]
     classes = " ".join(filter(None, names))
-    return f'<td class="{classes}">{escape(cell.text)}</td>' if classes else f"<td>{escape(cell.text)}</td>"
+    return f'<td class="{classes}">{text}</td>' if classes else f"<td>{text}</td>"

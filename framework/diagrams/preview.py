@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING
 
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import NumericType
 
+from framework.diagrams.escaping import escape
 from framework.diagrams.layout import shorten
 from framework.diagrams.page import fragment, html_table
 from framework.diagrams.text import table_text
@@ -40,7 +40,7 @@ class Preview(ClassicDataFrame):
 
     def _repr_html_(self) -> str:
         summary = f'<span class="quiet">{escape(self._summary)}</span>'
-        return fragment(f'<div class="rows">{html_table(self._table)}</div>', summary)
+        return fragment(f'<div class="rows">{html_table(self._table, is_data=True)}</div>', summary)
 
     def __repr__(self) -> str:
         return f"{table_text(self._table, longest=_LONGEST_TEXT_CELL)}\n{self._summary}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
-
+from framework.diagrams.escaping import escape
 from framework.diagrams.layout import BADGE_WIDTH, ICON_WIDTH, LONGEST_TITLE, Box, lay_out, shorten, text_width
 from framework.diagrams.picture import Edge, Node, NodeKind, Outcome, Picture
 from framework.diagrams.theme import BADGES, BATCH_LINE, FLOW_LINE, ICONS, css_class, svg_style

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+from framework.foundation.known_secrets import hide_known
+
 
 @singledispatch
 def html_of(value: object) -> str | None:
@@ -35,4 +37,4 @@ class Displayed:
         return html_of(self)
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return hide_known(text_of(self))

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from framework.foundation.conditions import describe
+from framework.foundation.known_secrets import hide_known
 from framework.foundation.locations import SourceLocation, innermost_user_line
 
 # The last line of a traceback, and the lines of `SluiceError.render`. Spark appends its own text.
@@ -65,7 +66,8 @@ class SluiceError(Exception):
     def _paragraph(self, location: SourceLocation | None) -> str:
         where = f"\n  at {location}" if location else ""
         remedy = f"\n  -> {self.remedy}" if self.remedy else ""
-        return f"[{self.condition}] {self.what}{where}{remedy}"
+        # A secret may have become known after the error was made.
+        return hide_known(f"[{self.condition}] {self.what}{where}{remedy}")
 
     def _render_traceback_(self) -> list[str]:
         """The lines that a notebook cell prints instead of a traceback; called by IPython."""
@@ -139,7 +141,7 @@ class RemoteError(OperationError):
         self.location = location
         self.fields = {"what": what, "remedy": remedy, "is_users": is_users}
         self.is_users = is_users
-        self.what, self.remedy = what, remedy
+        self.what, self.remedy = hide_known(what), hide_known(remedy)
         Exception.__init__(self, self.render())
 
 
@@ -160,7 +162,7 @@ class InternalError(SluiceError):
 
     def _render_traceback_(self) -> list[str]:
         """The paragraph with the traceback, which a bug report needs."""
-        return "".join(traceback.format_exception(self)).splitlines()
+        return hide_known("".join(traceback.format_exception(self))).splitlines()
 
 
 def _each(errors: Iterable[SluiceError]) -> Iterator[SluiceError]:

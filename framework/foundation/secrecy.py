@@ -71,6 +71,16 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
+def is_reference(text: str) -> bool:
+    """Whether a text refers to a secret that is elsewhere, or replaces one.
+
+    Examples:
+        >>> is_reference("{{secrets/scope/name}}"), is_reference("${var.password}"), is_reference("hunter2")
+        (True, True, False)
+    """
+    return _HARMLESS.fullmatch(text) is not None
+
+
 @lru_cache(maxsize=4096)
 def hide_in_text(text: str) -> str:
     """Replace the secret parts of a text by their digests; idempotent.
@@ -84,6 +94,21 @@ def hide_in_text(text: str) -> str:
     for pattern in _IN_TEXT:
         text = pattern.sub(_hidden_part, text)
     return text
+
+
+def secrets_in(text: str) -> Iterator[str]:
+    """Yield the secret parts of a text, without their quotes; a reference to a secret is none.
+
+    Examples:
+        >>> [*secrets_in("jdbc:sqlserver://db;user=sa;password=hunter2"), *secrets_in("s3a://key:a%2Fb@bucket/x")]
+        ['hunter2', 'a%2Fb']
+    """
+    for pattern in _IN_TEXT:
+        for match in pattern.finditer(text):
+            quoted = _QUOTED.fullmatch(match["secret"])
+            secret: str = match["secret"] if quoted is None else quoted["inner"]
+            if secret and not is_reference(secret):
+                yield secret
 
 
 def hide_secrets(value: Any, known: Collection[str] = ()) -> Any:

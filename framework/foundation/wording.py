@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from framework.foundation.known_secrets import hide_known
+
 _LONGEST_MESSAGE = 500
 _RECORD_COLUMN = re.compile(r"`?__sluice_record`?")
 
@@ -100,11 +102,12 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""A text in one line without control characters, truncated to 500 characters.
+    r"""A text in one line without control characters and known secrets, truncated to 500 characters.
 
     Examples:
         >>> one_line("first\n   second \x1b[2J")
         'first second \\x1b[2J'
     """
-    joined = printable(" ".join(text.split()))
+    # Secrets first: a part of one, or one with its lines joined, would not be found.
+    joined = printable(" ".join(hide_known(text).split()))
     return joined if len(joined) <= _LONGEST_MESSAGE else f"{joined[:_LONGEST_MESSAGE]} …"

@@ -370,7 +370,7 @@ class _Expansion:
         """The changes of the table, as columns. A row that does not meet the row filter any more is deleted."""
         from pyspark.sql import functions as F
 
-        rows = self.spark.readStream.table(str(changes_name(self.spec, self.registry)))
+        rows = self.spark.readStream.table(changes_name(self.spec, self.registry).quoted)
         state = self._state(copy)
         values = (generation_sql(state.generations), "position", "ordinal")
         rows = rows.where(F.col("source_table") == str(copy.table))

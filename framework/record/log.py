@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
+from framework.foundation.known_secrets import hide_known, hide_known_values
 from framework.foundation.storage_port import Storage
 from framework.record.drafts import hook_progress
 from framework.record.events import Event, EventDraft, EventError, EventLevel, EventType, Origin, summarize_error
@@ -166,17 +167,18 @@ class EventLog:
             raise self._failure
 
     def _complete(self, draft: EventDraft, sequence: int) -> Event:
+        """Make the event, without the secrets that this process knows: files, observers and hooks get the same one."""
         return Event(
             # Derived from the update and the sequence, so that a line written twice is one event.
             id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.origin.update_id}/{sequence}")),
             sequence=sequence,
             origin=replace(self.origin, dataset_name=draft.dataset, flow_name=draft.flow),
             timestamp=timestamp_text(self._clock.now()),
-            message=draft.message,
+            message=hide_known(draft.message),
             level=draft.level,
             maturity_level=draft.maturity_level,
-            error=draft.error,
-            details=draft.details,
+            error=None if draft.error is None else _without_secrets(draft.error),
+            details=hide_known_values(draft.details),
             event_type=draft.event_type,
         )
 
@@ -239,6 +241,11 @@ class EventLog:
             return False
         self._failure = None
         return True
+
+
+def _without_secrets(error: EventError) -> EventError:
+    found = (replace(each, message=hide_known(each.message)) for each in error.exceptions)
+    return replace(error, exceptions=tuple(found))
 
 
 Notification = TypeVar("Notification")

@@ -89,7 +89,7 @@ def _compare_with_source(
     position = CopyPositions(graph=sides.graph, store=sides.store).read(dataset)
     copy = sides.open(texts[1 - place], copied)
     source = SourceTableCopy.of(reference, connections)
-    with _folder(shared_folder) as folder:
+    with scratch_folder(shared_folder) as folder:
         read = source.fetch(folder)
         source_side = Side(
             name=texts[place],
@@ -137,7 +137,7 @@ def _filtered(side: Side, condition: str | None) -> DataFrame:
 
 
 @contextmanager
-def _folder(parent: Path | None) -> Iterator[Path]:
+def scratch_folder(parent: Path | None) -> Iterator[Path]:
     """A new folder, deleted after the block; those of killed processes of this machine are deleted before it."""
     place = Path(tempfile.gettempdir()) if parent is None else parent
     place.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _DATABASE = re.compile(r"(?:postgres|postgresql):(?P<connection>[^/]+)/(?P<table>.+)")
 _VERSION = re.compile(r"(?P<table>.+)@v(?P<version>\d+)")
-_FOLDER = re.compile(r"delta\.`(?P<path>.+)`")
+_FOLDER = re.compile(r"delta\.`(?P<path>(?:[^`]|``)+)`", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,8 @@ def parse_reference(text: str) -> Reference:
         TableReference(name='main.bank.accounts', version=12)
         >>> parse_reference("delta.`/data/accounts`")
         FolderReference(path='/data/accounts', version=None)
+        >>> parse_reference("delta.`/data/a``b`").path
+        '/data/a`b'
         >>> parse_reference("postgres:bank/public.accounts")
         DatabaseReference(connection='bank', table='public.accounts')
     """
@@ -71,7 +73,7 @@ def parse_reference(text: str) -> Reference:
     name, version = (at["table"], int(at["version"])) if at is not None else (text, None)
     folder = _FOLDER.fullmatch(name)
     if folder is not None:
-        return FolderReference(path=folder["path"], version=version)
+        return FolderReference(path=folder["path"].replace("``", "`"), version=version)
     if "/" in name and "`" not in name:
         return FolderReference(path=name, version=version)
     return TableReference(name=name, version=version)

@@ -19,8 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from framework.foundation.clock import Clock
+from framework.foundation.private_files import PRIVATE_UMASK, exposure, make_private_folder
 from framework.session.jars import cache_folder
 from framework.session.java import Java
+from framework.session.jvm_options import OPTION_VARIABLES
 
 # `off`: neither use nor build an archive; `use`: use one, but build none.
 VARIABLE = "SLUICE_CLASS_ARCHIVE"
@@ -32,7 +34,6 @@ _NEEDED_BYTES = 1 << 30
 _STALE_SECONDS = 900
 # Java ends at its start if it gets an AOT cache and any of these.
 _OWN_OPTION = re.compile(r"-Xshare|-XX:AOT|-XX:[+-]AOT|SharedArchive|SharedSpaces|ArchiveClassesAtExit")
-_OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 # The JVM reports a cache that it can't use on standard output, which belongs to results.
 _SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
@@ -58,13 +59,13 @@ def excludes_archive(settings: Mapping[str, str]) -> bool:
     build in the background has neither.
     """
     options = [settings.get(f"spark.driver.{name}", "") for name in ("defaultJavaOptions", "extraJavaOptions")]
-    options += [os.environ.get(name, "") for name in _OPTION_VARIABLES]
+    options += [os.environ.get(name, "") for name in OPTION_VARIABLES]
     return bool(settings.get("spark.driver.extraClassPath")) or any(map(_OWN_OPTION.search, options))
 
 
 def use_options(archive: Path) -> tuple[str, ...]:
-    """Return the JVM options that use the archive; () if it does not exist or is disabled."""
-    if os.environ.get(VARIABLE) == "off" or not archive.is_file():
+    """Return the JVM options that use the archive; () if it does not exist or is disabled, or others can change it."""
+    if os.environ.get(VARIABLE) == "off" or not archive.is_file() or exposure(archive.parents[1], archive):
         return ()
     with suppress(OSError):
         os.utime(archive)
@@ -87,13 +88,13 @@ def build_in_background(archive: Path, clock: Clock) -> None:
     if os.environ.get(VARIABLE) in ("off", "use") or archive.exists():
         return
     with suppress(OSError):
-        archive.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(archive.parent)
         if shutil.disk_usage(archive.parent).free < _NEEDED_BYTES or not _claim(archive, clock):
             return
         subprocess.Popen(  # noqa: S603 - this Python, our own module
             [sys.executable, "-m", _TRAINING, str(archive)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            start_new_session=True, umask=PRIVATE_UMASK,
         )  # fmt: skip
 
 

@@ -16,7 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from framework.foundation.errors import OperationError
+from framework.foundation.private_files import PRIVATE_UMASK, exposure, make_private_folder
 from framework.session.java import Java, JavaSource
+from framework.session.private_arguments import properties_file
 
 _SCALA = "2.13"
 _CERTIFICATES = Path("/etc/ssl/certs/java/cacerts")
@@ -71,7 +73,7 @@ def delta_jars(java: Java, spark_home: str, settings: Mapping[str, str]) -> tupl
         settings: the user's Spark settings, which may name repositories.
 
     Raises:
-        OperationError: DELTA_JARS_NOT_RESOLVED (offline, most often), or CACHE_NOT_WRITABLE.
+        OperationError: DELTA_JARS_NOT_RESOLVED (offline, most often), CACHE_NOT_WRITABLE, or CACHE_NOT_TRUSTED.
     """
     return resolved_jars(delta_coordinate(), java, spark_home, settings, excluded=_SHIPPED_WITH_SPARK)
 
@@ -92,21 +94,36 @@ def resolved_jars(
         excluded: the groups of dependencies that are left out.
 
     Raises:
-        OperationError: DELTA_JARS_NOT_RESOLVED (offline, most often), or CACHE_NOT_WRITABLE.
+        OperationError: DELTA_JARS_NOT_RESOLVED (offline, most often), CACHE_NOT_WRITABLE, or CACHE_NOT_TRUSTED.
     """
     folder = cache_folder() / "jars" / coordinate.replace(":", "_")
+    check_cache(folder)
     if not folder.is_dir():
         properties = {"spark.jars.packages": coordinate}
         if excluded:
             properties["spark.jars.excludes"] = ",".join(f"{group}:*" for group in excluded)
         properties |= {key: settings[key] for key in _RESOLVER_SETTINGS if key in settings}
         _resolve_into(folder, java, spark_home, properties)
-    return tuple(str(jar) for jar in sorted(folder.glob("*.jar")))
+    jars = sorted(folder.glob("*.jar"))
+    for jar in jars:
+        check_cache(jar)
+    return tuple(map(str, jars))
+
+
+def check_cache(path: Path) -> None:
+    """Check that nobody else could have changed the code in a file or folder of the cache.
+
+    Raises:
+        OperationError: CACHE_NOT_TRUSTED.
+    """
+    problem = exposure(cache_folder(), path)
+    if problem is not None:
+        raise OperationError("CACHE_NOT_TRUSTED", path=cache_folder(), problem=problem)
 
 
 def _resolve_into(folder: Path, java: Java, spark_home: str, properties: Mapping[str, str]) -> None:
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder.parent)
         scratch = Path(tempfile.mkdtemp(prefix=".resolving-", dir=folder.parent))
     except OSError as problem:
         raise OperationError("CACHE_NOT_WRITABLE", path=str(folder.parent), problem=str(problem)) from problem
@@ -137,8 +154,8 @@ def _run_resolver(scratch: Path, java: Java, spark_home: str, properties: Mappin
     starts its gateway, finds the input closed and exits.
     """
     command = [java.program, *_trust(java), "-cp", f"{spark_home}/jars/*", "org.apache.spark.deploy.SparkSubmit"]
-    for key, value in {"spark.jars.ivy": str(scratch), **properties}.items():
-        command += ["--conf", f"{key}={value}"]
+    # The address of a repository may have a password.
+    command += [*properties_file(scratch, properties), "--conf", f"spark.jars.ivy={scratch}"]
     environment = {
         **os.environ,
         "SPARK_HOME": spark_home,
@@ -147,7 +164,7 @@ def _run_resolver(scratch: Path, java: Java, spark_home: str, properties: Mappin
     try:
         done = subprocess.run(  # noqa: S603 - Spark's own resolver
             [*command, "pyspark-shell"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", env=environment, timeout=_TIMEOUT_SECONDS, check=False,
+            text=True, errors="replace", env=environment, timeout=_TIMEOUT_SECONDS, check=False, umask=PRIVATE_UMASK,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return f"no response within {_TIMEOUT_SECONDS} seconds"

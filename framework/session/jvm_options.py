@@ -7,12 +7,16 @@ MLlib's linear algebra uses it, it prints a warning, and it impairs the class ar
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 QUIET_LOG = Path(__file__).with_name("log4j2-quiet.properties")
+_TEMPORARY = "java.io.tmpdir"
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 _OPENED_PACKAGES = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
@@ -48,6 +52,16 @@ def log_option(user_options: str, *, verbose: bool) -> tuple[str, ...]:
     return (f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()}",)
 
 
+def temporary_option(user_options: str, folder: str) -> tuple[str, ...]:
+    """Return the option of a private folder for Java's temporary files; () if the user names a folder, or for none.
+
+    Spark's local folders are in it by default, with rows of shuffles and spilled rows; it creates them with the umask.
+    Libraries unpack native code there.
+    """
+    named = any(_TEMPORARY in text for text in (user_options, *map(os.environ.get, OPTION_VARIABLES)) if text)
+    return () if named or not folder else (f"-D{_TEMPORARY}={folder}",)
+
+
 def class_path(spark_home: str, jars: Sequence[str], settings: Mapping[str, str]) -> str:
     """Return the class path: the user's additions, Delta's jars, Spark's own jars."""
     return join_paths(settings.get("spark.driver.extraClassPath", ""), *jars, f"{spark_home}/jars/*")
@@ -58,9 +72,42 @@ def join_paths(*paths: str) -> str:
     return ":".join(path for path in paths if path)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayCommand:
+    """The command that starts a JVM with PySpark's gateway.
+
+    Args:
+        options: the program, and our own options.
+        users: the user's options, which may have passwords: not for arguments, which all users of the machine see.
+        main: the class that Java runs.
+    """
+
+    options: tuple[str, ...]
+    users: tuple[str, ...] = ()
+    main: str = _GATEWAY
+
+    @property
+    def program(self) -> str:
+        """The Java to run."""
+        return self.options[0]
+
+
+def user_options(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the options of Java in the user's settings."""
+    own = settings.get("spark.driver.defaultJavaOptions", ""), settings.get("spark.driver.extraJavaOptions", "")
+    return tuple(option for text in own for option in shlex.split(text))
+
+
 def gateway_command(
-    program: str, classes: str, settings: Mapping[str, str], *, archive: Sequence[str], short: bool, verbose: bool
-) -> list[str]:
+    program: str,
+    classes: str,
+    settings: Mapping[str, str],
+    *,
+    archive: Sequence[str],
+    short: bool,
+    verbose: bool,
+    temporary: str = "",
+) -> GatewayCommand:
     """Return the command that starts a JVM with PySpark's gateway.
 
     Args:
@@ -70,9 +117,11 @@ def gateway_command(
         archive: options of the class archive, see `class_archive`.
         short: compile for a quick start only.
         verbose: enable Spark's log.
+        temporary: a private folder for Java's temporary files; "" for the system's.
     """
-    own = settings.get("spark.driver.defaultJavaOptions", ""), settings.get("spark.driver.extraJavaOptions", "")
-    return [
+    users = user_options(settings)
+    text = " ".join(users)
+    options = (
         program,
         "-cp",
         classes,
@@ -80,12 +129,12 @@ def gateway_command(
         *_FIXED_OPTIONS,
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
         *archive,
-        *_compile_options(" ".join(own), short=short),
-        *log_option(" ".join(own), verbose=verbose),
+        *_compile_options(text, short=short),
+        *log_option(text, verbose=verbose),
         *_page_size(settings),
-        *(option for text in own for option in shlex.split(text)),
-        _GATEWAY,
-    ]
+        *temporary_option(text, temporary),
+    )
+    return GatewayCommand(options=options, users=users)
 
 
 def _page_size(settings: Mapping[str, str]) -> tuple[str, ...]:

@@ -7,25 +7,29 @@ unnamed file, so that Spark's log is not displayed, but its last lines can be re
 from __future__ import annotations
 
 import os
+import shlex
 import struct
 import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 from framework.session.java import Java
+from framework.session.jvm_options import GatewayCommand, user_options
+from framework.session.jvm_output import shown_output
+from framework.session.private_arguments import option_file, properties_file
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -76,20 +80,20 @@ class Jvm:
             self.said.close()
 
 
-def start_local_jvm(command: Sequence[str], spark_home: str, clock: Clock, *, verbose: bool) -> Jvm:
+def start_local_jvm(command: GatewayCommand, spark_home: str, clock: Clock, *, verbose: bool) -> Jvm:
     """Start a JVM with a command of `jvm_options` and connect PySpark to it.
 
     Raises:
         OperationError: SPARK_NOT_STARTED, with the last lines of the JVM's output.
     """
     said = None if verbose else tempfile.TemporaryFile()  # noqa: SIM115 - the JVM outlives this function
-    with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
+    with tempfile.TemporaryDirectory(prefix="sluice-") as folder, _output_to(said) as output:
         connection = Path(folder, "connection")
         process = subprocess.Popen(  # noqa: S603 - the Java that was found
-            command,
+            [*command.options, *option_file(Path(folder), command.users), command.main],
             stdin=subprocess.PIPE,
-            stdout=said or sys.stderr,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             # Ctrl-C on the terminal must reach only this process, which then stops its queries in order.
             process_group=0,
             env={
@@ -103,7 +107,7 @@ def start_local_jvm(command: Sequence[str], spark_home: str, clock: Clock, *, ve
         deadline = clock.monotonic() + _START_SECONDS
         while not connection.is_file():
             if process.poll() is not None or clock.monotonic() > deadline:
-                raise _not_started(command[0], process, said)
+                raise _not_started(command.program, process, said)
             clock.sleep(_POLL_SECONDS)
         port, secret = _read_connection(connection)
     return Jvm(process=process, gateway=_adopt(connect(port, secret), process), said=said)
@@ -146,15 +150,34 @@ def start_submitted_jvm(settings: Mapping[str, str], java: Java, *, verbose: boo
         OperationError: SPARK_NOT_STARTED, with the last lines of the JVM's output.
     """
     said = None if verbose else tempfile.TemporaryFile()  # noqa: SIM115 - the JVM outlives this function
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    try:
-        with _variables(**java.environment):
-            gateway = launch_gateway(conf, {"stdout": said or sys.stderr, "stderr": said})
-    except PySparkException as problem:
-        raise OperationError(
-            "SPARK_NOT_STARTED", java=java.program, failure="ended", output=last_words(said)
-        ) from problem
+    with tempfile.TemporaryDirectory(prefix="sluice-") as folder, _output_to(said) as output:
+        try:
+            with _variables(**java.environment, PYSPARK_SUBMIT_ARGS=_submit_arguments(Path(folder), settings)):
+                gateway = launch_gateway(None, {"stdout": output, "stderr": output})
+        except PySparkException as problem:
+            raise OperationError(
+                "SPARK_NOT_STARTED", java=java.program, failure="ended", output=last_words(said)
+            ) from problem
     return Jvm(process=gateway.proc, gateway=_adopt(gateway, gateway.proc), said=said)
+
+
+def _submit_arguments(folder: Path, settings: Mapping[str, str]) -> str:
+    """Return the arguments of spark-submit, with the settings in a private file; those of the user come last, and win.
+
+    The user's options of Java have a file of their own, because spark-submit starts Java with them as arguments.
+    """
+    users = user_options(settings)
+    java = {**settings, "spark.driver.extraJavaOptions": " ".join(option_file(folder, users))} if users else settings
+    kept = {key: value for key, value in java.items() if not users or key != "spark.driver.defaultJavaOptions"}
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+    if "--properties-file" in given:  # spark-submit reads one file only
+        return f"{shlex.join(part for key, value in kept.items() for part in ('--conf', f'{key}={value}'))} {given}"
+    return f"{shlex.join(properties_file(folder, kept))} {given}"
+
+
+def _output_to(said: IO[bytes] | None) -> AbstractContextManager[int]:
+    """Return the descriptor for the output of a JVM: a file, or one that is printed."""
+    return shown_output() if said is None else nullcontext(said.fileno())
 
 
 def current_jvm() -> int:

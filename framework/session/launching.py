@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from framework.foundation.clock import SystemClock
 from framework.session.class_archive import archive_path, build_options, excludes_archive, use_options
 from framework.session.jars import brings_delta, delta_jars
 from framework.session.java import Java, find_java
-from framework.session.jvm_options import class_path, gateway_command, join_paths, log_option
+from framework.session.jvm_options import class_path, gateway_command, join_paths, log_option, temporary_option
 from framework.session.jvm_process import Jvm, defer_optimizing_compiler, start_local_jvm, start_submitted_jvm
 from framework.session.local_files import local_file_settings
 from framework.session.settings import SessionRequest, cluster_settings, local_cores, local_settings
@@ -30,14 +31,14 @@ class Launch:
     Args:
         jvm: the process and its gateway.
         settings: the settings of the session.
-        warehouse: the folder of its managed tables, which is deleted when the session ends.
+        temporary: the private folder of its managed tables and temporary files, deleted when the session ends.
         archive: the path of the class archive for such a session; None if it can't use one.
         short: whether it is for a command that ends soon.
     """
 
     jvm: Jvm
     settings: Mapping[str, str]
-    warehouse: tempfile.TemporaryDirectory[str] | None = None
+    temporary: tempfile.TemporaryDirectory[str]
     archive: Path | None = None
     short: bool = False
 
@@ -82,8 +83,8 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
         UserError: JAVA_NOT_FOUND, JAVA_TOO_OLD.
         OperationError: DELTA_JARS_NOT_RESOLVED, CACHE_NOT_WRITABLE, SPARK_NOT_STARTED.
     """
-    spark_home, warehouse = _bundled_spark(), _warehouse()
-    prepared = prepare_launch(request, warehouse.name)
+    spark_home, temporary = _bundled_spark(), _temporary_folder()
+    prepared = prepare_launch(request, f"{temporary.name}/warehouse")
     settings, classes = prepared.settings, prepared.class_path
     archive = None if excludes_archive(settings) else archive_path(prepared.java, classes)
     command = gateway_command(
@@ -93,6 +94,7 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
         archive=_archive_options(archive, archive_to_build),
         short=bool(request.short),
         verbose=request.verbose,
+        temporary=temporary.name,
     )
     jvm = start_local_jvm(command, spark_home, SystemClock(), verbose=request.verbose)
     if request.short is None:
@@ -101,7 +103,7 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
         jvm = replace(jvm, patience_seconds=_DUMP_SECONDS)
     settings |= local_file_settings(jvm.gateway, settings)
     archive = None if archive_to_build else archive
-    return Launch(jvm=jvm, settings=settings, warehouse=warehouse, archive=archive, short=bool(request.short))
+    return Launch(jvm=jvm, settings=settings, temporary=temporary, archive=archive, short=bool(request.short))
 
 
 def launch_by_submit(request: SessionRequest) -> Launch:
@@ -115,18 +117,19 @@ def launch_by_submit(request: SessionRequest) -> Launch:
     cores = machine_cores(request.master)
     java = find_java(by_submit=True)
     jars = _jars(java, spark_home, request.spark_conf)
-    warehouse = None if cores is None else _warehouse()
-    if cores is None or warehouse is None:
+    temporary = _temporary_folder()
+    if cores is None:
         settings = cluster_settings(request, jars)
     else:
-        settings = local_settings(request, cores, warehouse.name)
+        settings = local_settings(request, cores, f"{temporary.name}/warehouse")
         settings["spark.driver.extraClassPath"] = join_paths(settings.get("spark.driver.extraClassPath", ""), *jars)
     options = settings.get("spark.driver.extraJavaOptions", "")
-    options = " ".join([*log_option(options, verbose=request.verbose), options]).strip()
+    ours = (*log_option(options, verbose=request.verbose), *temporary_option(options, temporary.name))
+    options = " ".join([*map(shlex.quote, ours), options]).strip()
     if options:
         settings["spark.driver.extraJavaOptions"] = options
     jvm = start_submitted_jvm(settings, java, verbose=request.verbose)
-    return Launch(jvm=jvm, settings=settings, warehouse=warehouse)
+    return Launch(jvm=jvm, settings=settings, temporary=temporary)
 
 
 def machine_cores(master: str) -> int | None:
@@ -153,8 +156,9 @@ def _jars(java: Java, spark_home: str, user: Mapping[str, str]) -> tuple[str, ..
     return () if brings_delta(user, spark_home) else delta_jars(java, spark_home, user)
 
 
-def _warehouse() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="sluice-warehouse-", ignore_cleanup_errors=True)
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder that only this user can open, whatever the umask is."""
+    return tempfile.TemporaryDirectory(prefix="sluice-spark-", ignore_cleanup_errors=True)
 
 
 def _bundled_spark() -> str:

@@ -20,6 +20,7 @@ from typing import Any
 import pyspark
 from py4j.protocol import Py4JError
 
+from framework.foundation.private_files import exposure, make_private_folder, write_private_file
 from framework.session.jars import cache_folder
 
 _FILE_SYSTEM, _FILE_CONTEXT = "spark.hadoop.fs.file.impl", "spark.hadoop.fs.AbstractFileSystem.file.impl"
@@ -89,7 +90,7 @@ def local_file_settings(gateway: Any, settings: Mapping[str, str]) -> dict[str, 
         # Classes are linked with those of Hadoop that this PySpark brings.
         digest = hashlib.sha256(f"{pyspark.__version__}\n{_SOURCE}".encode()).hexdigest()
         kept = cache_folder() / "java" / f"{digest[:24]}.json"
-        _define(gateway, _kept_code(kept) or _compile(gateway, kept))
+        _define(gateway, kept_code(kept) or _compile(gateway, kept))
         return {
             _FILE_SYSTEM: f"{_PACKAGE}.LocalFiles$Checked",
             _FILE_CONTEXT: f"{_PACKAGE}.LocalFiles$Context",
@@ -97,8 +98,10 @@ def local_file_settings(gateway: Any, settings: Mapping[str, str]) -> dict[str, 
     return {}
 
 
-def _kept_code(path: Path) -> list[bytes] | None:
-    """The code of the classes as an earlier session compiled it; None if there is none, or if the file is damaged."""
+def kept_code(path: Path) -> list[bytes] | None:
+    """The code of the classes as an earlier session compiled it; None if there is none that is whole and safe."""
+    if exposure(cache_folder(), path):
+        return None
     try:
         kept = json.loads(path.read_text("ascii"))
         return [base64.b64decode(kept[name], validate=True) for name in _CLASSES]
@@ -114,9 +117,10 @@ def _compile(gateway: Any, path: Path) -> list[bytes]:
     code = [bytes(compiled.get(f"{_PACKAGE}.{name}")) for name in _CLASSES]
     kept = {name: base64.b64encode(each).decode("ascii") for name, each in zip(_CLASSES, code, strict=True)}
     with suppress(OSError):  # a cache that can't be written costs the next session half a second
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         partial = path.with_name(f"{path.name}.{os.getpid()}")
-        partial.write_text(json.dumps(kept), "ascii")
+        partial.unlink(missing_ok=True)
+        write_private_file(partial, json.dumps(kept))
         partial.replace(path)
     return code
 

@@ -163,8 +163,7 @@ def stop_session(spark: SparkSession) -> None:
 def _end(launch: Launch) -> None:
     launch.jvm.end()
     forget_gateway()
-    if launch.warehouse is not None:
-        launch.warehouse.cleanup()
+    launch.temporary.cleanup()
 
 
 def _build(settings: Mapping[str, str]) -> SparkSession:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
+from framework.foundation.known_secrets import remember_settings
 from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import plain_path
 
@@ -26,7 +27,7 @@ class SourceShape(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingRelation:
-    """A streaming leaf of an analysed plan.
+    """A streaming leaf of an analysed plan; all texts of the process hide the secrets of its options.
 
     Args:
         format: the data source's short name or class name, in lower case.
@@ -37,6 +38,10 @@ class StreamingRelation:
     format: str
     path: str | None = None
     options: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        """Remember the secrets."""
+        remember_settings(self.options.items())
 
 
 class ColumnType(StrEnum):

@@ -194,7 +194,7 @@ def test_other_users_can_not_read_a_spool(swap: pytest.MonkeyPatch, mask: int) -
     swap.setattr(tempfile, "tempdir", str(shared))
     before = os.umask(mask)
     try:
-        left = changes_source._spool_folder(None)
+        left = changes_source.spool_folder(None)
         (left / "0-1").mkdir()
         spool, made, buffer = Spool(left), Spool(shared / "made"), ChangeBuffer()
         batches = []

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,7 @@ FOR_A_SMALL_CLUSTER = {
     "spark.executor.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {NO_ARCHIVE}",
     **INTERPRETED,
 }
+PASSWORD = "hunter2hunter2"  # noqa: S105 - of nothing
 # A filter that is evaluated once for each chunk, and waits for the reader of another one: chunks that are read in
 # parallel are seen together, however late the process of one of them starts.
 WAIT_FOR_ANOTHER_READER = """
@@ -68,11 +69,22 @@ BEGIN
 END $$
 """
 DATABASE_MODULE = """
+import json
+from pathlib import Path
+
 from pyspark.sql import SparkSession
 
 from framework import pipelines as dp
 
 spark = SparkSession.active()
+seen = [
+    spark._jvm.java.lang.System.getProperty("store.password"),
+    spark.sparkContext._jsc.hadoopConfiguration().get("store.secret"),
+    spark.conf.get("spark.sql.shuffle.partitions"),
+]
+file = Path(spark.conf.get("folder"), "seen.json")
+if not file.exists():  # the tests read the module again
+    file.write_text(json.dumps(seen))
 
 
 def read():
@@ -105,6 +117,7 @@ class Updated:
         result: what the command printed.
         orders: the rows of the database.
         at_once: how many sessions of the database read a chunk at the same time.
+        told: the arguments of processes that had the password.
     """
 
     spark: SparkSession
@@ -112,6 +125,7 @@ class Updated:
     result: Any
     orders: list[tuple[Any, ...]]
     at_once: set[int]
+    told: set[str]
 
     def pipeline(self, spec: str = "pipeline.yml") -> Pipeline:
         """The pipeline in the test's session."""
@@ -142,6 +156,11 @@ def spec_with_database(folder: Path) -> Path:
     spec = yaml.safe_load((folder / "pipeline.yml").read_text("utf-8"))
     spec["libraries"].append({"file": {"path": "database.py"}})
     spec["configuration"]["folder"] = str(folder)
+    spec["spark_conf"] = {
+        **(spec.get("spark_conf") or {}),
+        "spark.driver.extraJavaOptions": f"-Dstore.password={PASSWORD}",
+        "spark.hadoop.store.secret": f"{PASSWORD}: = #",
+    }
     (folder / "database.py").write_text(DATABASE_MODULE, "utf-8")
     path = folder / "cluster.yml"
     path.write_text(yaml.safe_dump(spec), "utf-8")
@@ -173,25 +192,30 @@ def updated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Up
         cursor.execute("ANALYZE orders")
         (folder / "connections.yml").write_text(f"bank: {server.uri()}\n", "utf-8")
         at_once: set[int] = set()
+        told: set[str] = set()
         ended = threading.Event()
-        watching = threading.Thread(target=_watch, args=(server.uri(), ended, at_once), daemon=True)
+        watching = threading.Thread(target=_watch, args=(server.uri(), ended, at_once, told), daemon=True)
         watching.start()
         result = run_on_cluster(root, spec)
         ended.set()
         watching.join(10)
         cursor.execute("SELECT id, name FROM orders ORDER BY id")
         orders = cursor.fetchall()
-    return Updated(spark=spark, folder=folder, result=result, orders=orders, at_once=at_once)
+    return Updated(spark=spark, folder=folder, result=result, orders=orders, at_once=at_once, told=told)
 
 
-def _watch(uri: str, ended: threading.Event, at_once: set[int]) -> None:
-    """Collect how many sessions read a chunk at the same time."""
+def _watch(uri: str, ended: threading.Event, at_once: set[int], told: set[str]) -> None:
+    """Collect how many sessions read a chunk at the same time, and arguments of processes that have the password."""
     with closing(psycopg2.connect(uri)) as connection:
         connection.autocommit = True
         cursor = connection.cursor()
         while not ended.wait(0.05):
             cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
             at_once.add(cursor.fetchone()[0])  # type: ignore[index]
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    arguments = path.read_text("utf-8", errors="replace")
+                    told |= {arguments} if PASSWORD in arguments else set()
 
 
 def plain(frame: DataFrame) -> DataFrame:
@@ -243,6 +267,13 @@ def test_executors_read_chunks_of_a_database_in_parallel(updated: Updated) -> No
     assert any(name.startswith("snapshot-") for name in files)  # the files of the readers are those of the table
     assert not [*(storage / "staged").rglob("*.parquet")]
     assert max(updated.at_once) >= 2
+
+
+def test_settings_reach_spark_but_not_the_arguments_of_its_processes(updated: Updated) -> None:
+    """Those of the spec, with all that separates settings in a file, beside those of Spark's own file."""
+    seen = json.loads((updated.folder / "seen.json").read_text("utf-8"))
+    assert seen == [PASSWORD, f"{PASSWORD}: = #", "2"]
+    assert updated.told == set()
 
 
 def test_the_demo_of_the_same_folder_finds_nothing_to_do_and_shows_the_worst_delays(updated: Updated) -> None:

@@ -147,7 +147,8 @@ def test_the_jvm_has_the_options_that_spark_asks_for(spark: SparkSession) -> Non
     """Our command line has the options of Spark's own launcher, except the incubating vector module."""
     jvm: Any = spark._jvm
     wanted = set(jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray())
-    given = set(gateway_command("java", "", {"spark.driver.memory": "1g"}, archive=(), short=False, verbose=False))
+    command = gateway_command("java", "", {"spark.driver.memory": "1g"}, archive=(), short=False, verbose=False)
+    given = set(command.options)
     assert wanted - given == {"--add-modules=jdk.incubator.vector"}
 
 

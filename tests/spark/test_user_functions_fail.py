@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HERE = __file__
+OURS = "\nframework.foundation.errors.SourceError: [INGESTION_CHANGE_UNREADABLE] Not raised.\n  -> Nothing.\n\n"
+"""The text by which copies of a database raise an error of ours: Spark's plan of a flow has it, whatever fails."""
 
 
 class NoPriceError(Exception):
@@ -37,7 +39,8 @@ def failing(spark: SparkSession, source: str) -> None:  # noqa: C901 - a list of
         return json.loads(f"{value}}}")  # line of library_udf
 
     def stream() -> DataFrame:
-        return spark.readStream.format("delta").load(source)
+        checked = sql.when(sql.col("id") >= 0, sql.col("id")).otherwise(sql.raise_error(OURS))
+        return spark.readStream.format("delta").load(source).withColumn("id", checked)
 
     @dp.materialized_view
     def view_udf() -> DataFrame:

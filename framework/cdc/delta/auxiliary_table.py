@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.delta.new_tables import new_table
 from framework.cdc.delta.table_version import read_table
 from framework.cdc.delta.transaction import Transaction
 from framework.cdc.delta.transaction_identifiers import USER_METADATA, Batch, committing_once
@@ -61,12 +62,10 @@ def create_auxiliary_table(session: SparkSession, table: TableAddress, target: C
     """Create the auxiliary table of a target, which does not exist; the user's readers never need it."""
     if table.path is not None:
         _delete_log_without_commits(session, table.path)
-    builder = DeltaTable.createIfNotExists(session)
-    builder = builder.location(table.path) if table.path is not None else builder.tableName(table.sql)
-    builder = builder.property(*CHECKPOINT_INTERVAL)
+    builder = new_table(session, table, target.auxiliary_schema).property(*CHECKPOINT_INTERVAL)
     for key, value in mapped_properties(target.auxiliary_schema).items():  # the target has it, too
         builder = builder.property(key, value)
-    builder.addColumns(target.auxiliary_schema).comment(f"{METADATA_KEY}: belongs to {target.name}").execute()
+    builder.comment(f"{METADATA_KEY}: belongs to {target.name}").execute()
 
 
 def mapped_properties(schema: StructType) -> dict[str, str]:

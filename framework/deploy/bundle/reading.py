@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -17,6 +18,7 @@ from framework.foundation.yaml_documents import find_anchors
 
 ROOT_FILE = "databricks.yml"
 _FORMER_TARGETS = "environments"
+_WILDCARD = re.compile(r"[*?\[]")
 _SUFFIXES = frozenset({".yml", ".yaml", ".json"})
 
 
@@ -26,7 +28,7 @@ class BundleFiles:
 
     Args:
         tree: the merged mappings.
-        findings: warnings about unknown keys and misplaced includes.
+        findings: warnings about unknown keys, misplaced includes, and patterns that match nothing.
     """
 
     tree: Node
@@ -37,12 +39,15 @@ def read_files(root: Path) -> BundleFiles:
     """Read a bundle's root file and its includes, and merge them.
 
     Raises:
-        UserError: a file that can't be read, an include without a file, a mistyped key, a resource declared twice.
+        UserError: a file that can't be read, an include without a file or with a reference, a mistyped key, a resource
+            declared twice.
     """
     tree = _read(root / ROOT_FILE, root)
     findings = [*check_names(tree)]
     known = {(kind, name): settings.location for kind, name, settings in resources_of(tree)}
-    for path in _included(root, tree):
+    included, unmatched = _included(root, tree)
+    findings += unmatched
+    for path in included:
         part = _read(path, root)
         findings += check_names(part)
         if (include := part.get("include")) is not None:
@@ -86,18 +91,48 @@ def _without(tree: Node, keys: set[str]) -> Node:
     return Node(value={key: each for key, each in tree.value.items() if key not in keys}, location=tree.location)
 
 
-def _included(root: Path, tree: Node) -> Iterator[Path]:
-    """Return the included files, each once, in the order of the patterns and of the names within a pattern."""
+def _included(root: Path, tree: Node) -> tuple[list[Path], list[Finding]]:
+    """Return the included files, each once, in the order of the patterns and of the names within a pattern.
+
+    Patterns that match nothing are warnings, but not `resources/*/*.yml` if `resources/*.yml` has matched: the
+    templates of `databricks bundle init` have both.
+    """
     include = tree.get("include")
+    patterns = include.items("include") if include is not None else ()
+    matches = [(pattern, _matches(root, pattern)) for pattern in patterns]
+    folders = {_fixed_folder(pattern.text("include")) for pattern, found in matches if found}
+    unmatched = [
+        warning("BUNDLE_INCLUDE_EMPTY", pattern.location, pattern=pattern.text("include"))
+        for pattern, found in matches
+        if not found and _fixed_folder(pattern.text("include")) not in folders
+    ]
+    return [*_once(root, matches)], unmatched
+
+
+def _matches(root: Path, pattern: Node) -> list[Path]:
+    """Return the files that a pattern of an include matches, in the order of their names."""
+    text = pattern.text("include")
+    if not text or PurePosixPath(text).is_absolute():
+        raise UserError("BUNDLE_INCLUDE_ABSOLUTE", location=pattern.location, pattern=text)
+    if "${" in text:
+        raise UserError("BUNDLE_INCLUDE_REFERENCE", location=pattern.location, pattern=text)
+    # `**` is `*` here: the CLI's patterns match within one folder.
+    found = sorted(path for path in root.glob(text.replace("**", "*")) if path.is_file())
+    if not found and not _WILDCARD.search(text):
+        raise UserError("BUNDLE_INCLUDE_MATCHES_NOTHING", location=pattern.location, pattern=text)
+    return found
+
+
+def _fixed_folder(pattern: str) -> str:
+    """Return the folders of a pattern before its first wildcard."""
+    return _WILDCARD.split(pattern, maxsplit=1)[0].rpartition("/")[0]
+
+
+def _once(root: Path, matches: Sequence[tuple[Node, list[Path]]]) -> Iterator[Path]:
+    """Yield each matched file once; refuse those that are no files of the bundle."""
     seen = {(root / ROOT_FILE).resolve()}
-    for pattern in include.items("include") if include is not None else ():
+    for pattern, found in matches:
         text = pattern.text("include")
-        if not text or PurePosixPath(text).is_absolute():
-            raise UserError("BUNDLE_INCLUDE_ABSOLUTE", location=pattern.location, pattern=text)
-        # `**` is `*` here: the CLI's patterns match within one folder.
-        found = sorted(path for path in root.glob(text.replace("**", "*")) if path.is_file())
-        if not found and not set(text) & set("*?["):
-            raise UserError("BUNDLE_INCLUDE_MATCHES_NOTHING", location=pattern.location, pattern=text)
         for path in found:
             # A pattern with `..` leaves the root explicitly; a link must not.
             if leads_outside(path, root) and ".." not in PurePosixPath(text).parts:

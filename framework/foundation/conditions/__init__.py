@@ -28,6 +28,7 @@ from framework.foundation.conditions import (
     storage,
 )
 from framework.foundation.conditions.entry import Condition
+from framework.foundation.known_secrets import hide_known
 
 CONDITIONS: Mapping[str, Condition] = {
     **declare.CONDITIONS,
@@ -51,10 +52,10 @@ CONDITIONS: Mapping[str, Condition] = {
 
 
 def describe(condition: str, fields: Mapping[str, object]) -> tuple[str, str]:
-    """The filled-in texts of a condition.
+    """The filled-in texts of a condition, without the secrets that this process knows.
 
     Raises:
         KeyError: the condition, or a field that its texts need, is missing.
     """
     entry = CONDITIONS[condition]
-    return entry.what.format(**fields), entry.remedy.format(**fields)
+    return hide_known(entry.what.format(**fields)), hide_known(entry.remedy.format(**fields))

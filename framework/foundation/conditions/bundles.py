@@ -27,6 +27,15 @@ CONDITIONS: dict[str, Condition] = {
     "BUNDLE_INCLUDE_MATCHES_NOTHING": Condition(
         "`include` names the file {pattern}, which does not exist.", "Correct the path."
     ),
+    "BUNDLE_INCLUDE_EMPTY": Condition(
+        "The `include` pattern {pattern!r} matches no file.",
+        "Correct the pattern, or remove it. `**` matches within one folder, as `*` does.",
+    ),
+    "BUNDLE_INCLUDE_REFERENCE": Condition(
+        "`include` contains {pattern!r}. Files are included before variables have values, so that the reference would "
+        "be a part of the file's name.",
+        "Write the path without a reference. What differs between targets can be set in a target of the included file.",
+    ),
     "BUNDLE_INCLUDE_ABSOLUTE": Condition(
         "`include` contains {pattern!r}, which is not a relative path.",
         "Write the path relative to the bundle's root folder.",

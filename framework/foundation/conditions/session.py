@@ -25,6 +25,10 @@ CONDITIONS: dict[str, Condition] = {
         "The cache folder {path} cannot be written: {problem}.",
         "Set XDG_CACHE_HOME to a folder that the current user can write.",
     ),
+    "CACHE_NOT_TRUSTED": Condition(
+        "The code in the cache folder {path} is not run, because somebody else may have changed it: {problem}.",
+        "Delete the folder, so that it is made again for you alone; or set XDG_CACHE_HOME to a folder of your own.",
+    ),
     "SPARK_NOT_STARTED": Condition(
         "Spark's Java process {failure} before it was ready (Java: {java}). Its last output: {output}",
         "Check `spark.driver.memory` and `spark.driver.extraJavaOptions` under `spark_conf`. -v prints the complete "

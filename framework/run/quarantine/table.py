@@ -26,13 +26,13 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from framework.cdc.delta.new_tables import new_table
 from framework.cdc.delta.table_version import read_table
 from framework.cdc.model.columns import column
 from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import TableAddress
 from framework.run.quarantine.values import to_variant
-from framework.run.tables.new_tables import new_table
 from framework.run.tables.table_record import QUARANTINE_FOLDER
 from framework.sources.delta.log import latest_version
 
@@ -211,7 +211,7 @@ class QuarantineTable:
                 return
             # A process that was killed while it created the table left a log folder, where Delta then creates none.
             self.storage.delete_tree(f"{self.path}/_delta_log")
-            new_table(self.session, self.path).addColumns(SCHEMA).partitionedBy("flow").execute()
+            new_table(self.session, TableAddress(path=self.path), SCHEMA).partitionedBy("flow").execute()
 
 
 def is_of(dataset: QualifiedName, flow: QualifiedName) -> Column:

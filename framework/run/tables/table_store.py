@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from delta import DeltaTable
 from pyspark.sql.types import StructType
 
+from framework.cdc.delta.new_tables import new_table
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.writer import table_properties
 from framework.declare.mutations import unguarded
@@ -26,7 +27,6 @@ from framework.graph.graph import GraphDataset
 from framework.graph.relations import cloned
 from framework.plan.state import TableKind
 from framework.run.tables.catalog_entries import register
-from framework.run.tables.new_tables import new_table
 from framework.run.tables.storage_identity import StorageIdentity
 from framework.run.tables.stored_columns import are_equal, differs, has_columns, names, spelled_as_in
 from framework.run.tables.table_kind import recorded_kind, stored_kind
@@ -286,8 +286,7 @@ class TableStore:
         spec = dataset.spec
         # A process that was killed while it created the table left a log folder, where Delta then creates none.
         self.storage.delete_tree(f"{address.path}/_delta_log")
-        builder = new_table(self._creating, str(address.path))
-        builder = builder.addColumns(StructType.fromJson(json.loads(dataset.table_schema or "")))
+        builder = new_table(self._creating, address, StructType.fromJson(json.loads(dataset.table_schema or "")))
         for key, value in self.properties(dataset).items():
             builder = builder.property(key, value)
         if spec.comment:

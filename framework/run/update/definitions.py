@@ -30,6 +30,7 @@ from framework.run.tables.analysis_store import AnalysisStore
 from framework.run.tables.known_tables import StoredTables
 from framework.run.tables.storage_identity import StorageIdentity
 from framework.session.query_log import quiet_query_log
+from framework.sources.databases.options import remember_passwords
 from framework.sources.starts import parse_start
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Definitions:
     @classmethod
     def load(cls, spec: PipelineSpec, modules: Sequence[Module], spark: SparkSession) -> Definitions:
         """Run the pipeline's modules. Those that raise are the `failure`; `check` raises it."""
+        remember_passwords(spec.root)  # before the user's code runs, which may raise with one in its text
         registry = Registry(catalog=spec.catalog, schema=spec.schema, gathers_faults=True)
         try:
             version = load_modules(spec, modules, registry, spark)

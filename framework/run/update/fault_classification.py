@@ -280,7 +280,7 @@ def _own_texts(error: BaseException) -> Iterator[str]:
     if isinstance(error, Py4JJavaError):
         yield from _java_messages(error.java_exception)
     elif isinstance(error, PySparkException):
-        yield str(error).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0]
+        yield _without_plan(str(error).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0])
         yield from _java_messages(getattr(error, "_origin", None))
     elif isinstance(error, Py4JError):
         yield str(error)
@@ -293,10 +293,15 @@ def _java_messages(throwable: object) -> Iterator[str]:
     for _ in range(_MOST_CAUSES):  # causes may be circular
         if not isinstance(throwable, JavaObject):
             return
-        message = str(throwable.toString()).split("\n\tat ")[0]
+        message = _without_plan(str(throwable.toString()).split("\n\tat ")[0])
         condition = _condition_of(throwable)
         yield message if condition is None or f"[{condition}]" in message else f"[{condition}] {one_line(message)}"
         throwable = throwable.getCause()
+
+
+def _without_plan(text: str) -> str:
+    """Return the text of a query's exception without its plan, which has literals with texts of errors of ours."""
+    return text.split("\n=== Streaming Query ===", maxsplit=1)[0]
 
 
 def _condition_of(throwable: JavaObject) -> str | None:

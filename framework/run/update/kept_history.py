@@ -16,6 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 from framework.cdc.delta.auxiliary_table import mapped_properties
 from framework.cdc.delta.destination import Destination
+from framework.cdc.delta.new_tables import new_table
 from framework.cdc.delta.table_version import read_table, read_version
 from framework.cdc.history import StoredTarget, column_difference, has_truncates, history_difference, put_back
 from framework.cdc.model.columns import column, match_field
@@ -29,7 +30,6 @@ from framework.foundation.table_address import TableAddress
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.plan.history import ALL_COLUMNS
 from framework.run.flows.streaming_query import session_for
-from framework.run.tables.new_tables import new_table
 from framework.run.tables.table_store import TableStore
 from framework.run.update.history_rows import IDENTITY, aligned, identified, lost_by_keys, lost_rows
 from framework.run.update.quarantined_again import QuarantinedAgain
@@ -118,7 +118,7 @@ class KeptHistory:
         rows = read_version(session, str(source.path), version)
         # Without the metadata by which Delta computes values, such as those of identity columns.
         columns = StructType([StructField(field.name, field.dataType) for field in rows.schema.fields])
-        builder = new_table(session, path).addColumns(columns)
+        builder = new_table(session, TableAddress(path=path), columns)
         for key, value in mapped_properties(rows.schema).items():
             builder = builder.property(key, value)
         builder.execute()

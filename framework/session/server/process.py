@@ -27,6 +27,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
+from framework.foundation.known_secrets import remember_settings
+from framework.foundation.masked_stream import masked
 from framework.session.jvm_process import Jvm
 from framework.session.launching import Launch, launch_directly
 from framework.session.server.cleaning import Baseline, kill_python_workers
@@ -294,8 +296,10 @@ class SessionServer:
 
 def main() -> None:
     """Start a JVM and serve it; the options are JSON on standard input, which other users can't read."""
+    sys.stderr = masked(sys.stderr)  # the log of the session
     sys.stdin.seek(0)
     options = json.load(sys.stdin)
+    remember_settings(options["spark_conf"].items())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     path = socket_path(Path.cwd())
@@ -315,8 +319,7 @@ def main() -> None:
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             served.end()
-            if launch.warehouse is not None:
-                launch.warehouse.cleanup()
+            launch.temporary.cleanup()
     if again:
         os.execv(sys.executable, [sys.executable, "-m", __spec__.name])  # noqa: S606 - this program again
 

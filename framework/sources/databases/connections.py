@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
 from framework.foundation.errors import UserError
+from framework.foundation.known_secrets import remember_environment, remember_secrets
 from framework.foundation.nearest import nearest_hint
 from framework.foundation.secrecy import hide_in_text, is_secret_name
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
@@ -71,6 +73,7 @@ class Connection:
         if scheme not in _SUPPORTED:
             later = f"{scheme} is not supported yet" if scheme in _NOT_YET else f"`{scheme}` is unknown"
             raise UserError("DATABASE_KIND_NOT_SUPPORTED", name=self.name, problem=later)
+        self._remember_secrets()
 
     @property
     def address(self) -> str:
@@ -96,6 +99,16 @@ class Connection:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.address}"
+
+    def _remember_secrets(self) -> None:
+        """Let all texts of this process hide the secrets, but none that is also the user, a host or the database.
+
+        The names of tables and columns of a development database would be hidden with such a password.
+        """
+        match = _matched(self.uri)
+        hosts = re.split(r"[,:]", match["hosts"] or "")
+        shown = {unquote(each or "") for each in (match["user"], match["database"], *hosts)}
+        remember_secrets(*(secret for secret in self._secrets() if unquote(secret) not in shown))
 
     def _secrets(self) -> Iterator[str]:
         """Yield each secret as it is in the URI, decoded, and escaped as in a connection string of keywords."""
@@ -136,6 +149,24 @@ def find_connection(name: str, folder: Path, environ: Mapping[str, str]) -> Conn
         variable=variable_name(name),
         path=path,
     )
+
+
+def remember_connections(folder: Path | None, environ: Mapping[str, str]) -> None:
+    """Let all texts of this process hide the passwords of all connections, before any of them is used.
+
+    Args:
+        folder: the folder of the spec; None for a pipeline without one.
+        environ: the environment variables; others of them whose name says that they are secret are hidden, too.
+    """
+    remember_environment(environ)
+    uris = [value.strip() for key, value in environ.items() if key.startswith(_PREFIX)]
+    path = None if folder is None else folder / FILE_NAME
+    # An invalid file or connection is an error of the flows that use it.
+    with suppress(UserError):
+        uris += read_uris(path) if path is not None and path.exists() else ()
+    for uri in uris:
+        with suppress(UserError):
+            Connection(name="", uri=uri)
 
 
 def variable_name(name: str) -> str:

@@ -11,13 +11,22 @@ from typing import Self
 
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
-from framework.sources.databases.connections import Connection, find_connection
+from framework.sources.databases.connections import Connection, find_connection, remember_connections
 from framework.sources.databases.tables import TableName
 
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".,\s]+))\s*')
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _DEFAULT_SCHEMA = "public"
+
+
+def remember_passwords(folder: str | None) -> None:
+    """Let all texts of this process hide the passwords of a pipeline's connections, and secrets of the environment.
+
+    Args:
+        folder: the folder of the spec; None for a pipeline without one.
+    """
+    remember_connections(None if folder is None else Path(folder), os.environ)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from framework.foundation.errors import UserError
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, parse_yaml, read_yaml
+from tests.support.sources import ROOT
 
 SPEC = YamlFormat(node=YamlNode, unreadable="PIPELINE_SPEC_FILE_DOES_NOT_EXIST", invalid="PIPELINE_SPEC_INVALID_YAML")
 BUNDLE = YamlFormat(
@@ -145,3 +148,57 @@ def test_an_unreadable_file_is_reported_with_its_path(
         read_yaml(path, BUNDLE)
     assert caught.value.condition == "BUNDLE_FILE_UNREADABLE"
     assert cause in str(caught.value.fields["cause"])
+
+
+HOSTILE = {
+    "open lists": ("a: " + "[" * 100_000, "1:104", "nested too deeply"),
+    "lists": ("a: " + "[" * 100_000 + "]" * 100_000, "1:104", "nested too deeply"),
+    "mappings": ("{a: " * 100_000, "1:402", "nested too deeply"),
+    "lists of blocks": ("a:\n" + "- " * 100_000 + "x", "2:201", "nested too deeply"),
+    "keys of keys": ("? " * 100_000 + "x", "1:203", "nested too deeply"),
+    "values": ("a: [" + "1, " * 300_000 + "1]", "1:599996", "more than 200,000 values"),
+    "merges": (
+        "a0: &a0 {x: 1}\n" + "".join(
+            f"a{n}: &a{n} {{{', '.join(f'k{i}: *a{n - 1}' for i in range(10))}, <<: *a{n - 1}}}\n" for n in range(1, 8)
+        ),
+        "1:5", "more than 200,000 values",
+    ),
+    "size": ("a: " + "x" * 10_000_000, "1:1", "larger than 8 MB"),
+    "size of comments": ("#\n" * 5_000_000, "1:1", "larger than 8 MB"),
+}  # fmt: skip
+_READ_ALL = """
+import sys
+from pathlib import Path
+from framework.foundation.errors import UserError
+from tests.unit.foundation.test_yaml_documents import HOSTILE, KINDS
+from framework.foundation.yaml_documents import parse_yaml, read_yaml
+
+for name, (text, _, _) in HOSTILE.items():
+    for kind in KINDS:
+        try:
+            parse_yaml(text, kind, name="f.yml")
+        except UserError as error:
+            print(name, error.location, error.fields["cause"], sep="|")
+file = Path(sys.argv[1], "large.yml")
+file.write_text(HOSTILE["size"][0])
+try:
+    read_yaml(file, KINDS[0])
+except UserError as error:
+    print(error.condition, error.fields["cause"], sep="|")
+"""
+KINDS = (SPEC, BUNDLE)
+
+
+def test_a_hostile_file_is_an_error_with_its_place(tmp_path: Path) -> None:
+    """It neither ends the process, as libyaml does that recurses, nor is it expanded: all are read in a second."""
+    done = subprocess.run(
+        [sys.executable, "-c", _READ_ALL, str(tmp_path)],
+        capture_output=True, text=True, check=False, cwd=ROOT, timeout=100,
+    )  # fmt: skip
+    *found, large = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr
+    expected = [(name, f"f.yml:{at}", cause) for name, (_, at, cause) in HOSTILE.items() for _ in KINDS]
+    got = [tuple(line.split("|")) for line in found]
+    assert [(name, at) for name, at, _ in got] == [(name, at) for name, at, _ in expected]
+    assert all(cause in text for (_, _, text), (_, _, cause) in zip(got, expected, strict=True))
+    assert large == "PIPELINE_SPEC_FILE_DOES_NOT_EXIST|it is larger than 8 MB"

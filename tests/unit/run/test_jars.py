@@ -17,6 +17,7 @@ _RESOLVES = """
 for argument in "$@"; do case "$argument" in spark.jars.ivy=*) ivy="${{argument#spark.jars.ivy=}}";; esac; done
 echo called >> {calls}
 echo "$@" > {arguments}
+cat "$ivy/settings" > {settings}
 mkdir -p "$ivy/jars"
 echo jar > "$ivy/jars/io.delta_delta-storage.jar"
 sleep 0.2
@@ -33,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def java(tmp_path: Path, script: str) -> Java:
     """A Java that runs the script."""
-    text = script.format(calls=tmp_path / "calls", arguments=tmp_path / "arguments")
+    text = script.format(calls=tmp_path / "calls", arguments=tmp_path / "arguments", settings=tmp_path / "settings")
     return Java(program=str(install_java(tmp_path / "jdk", script=text)), version="17.0.15", source=JavaSource.PATH)
 
 
@@ -61,13 +62,14 @@ def test_two_at_once_both_get_whole_jars(tmp_path: Path, cache: Path) -> None:
 
 
 def test_the_users_repositories_reach_the_resolver(tmp_path: Path) -> None:
-    """Settings of jar repositories are passed on; packages that Spark ships are excluded."""
-    settings = {"spark.jars.repositories": "file:/mirror", "spark.sql.ansi.enabled": "false"}
+    """Settings of jar repositories are passed on, but not as arguments; packages that Spark ships are excluded."""
+    settings = {"spark.jars.repositories": "https://joe:hunter2@mirror", "spark.sql.ansi.enabled": "false"}
     delta_jars(java(tmp_path, _RESOLVES), "/spark", settings)
-    arguments = (tmp_path / "arguments").read_text()
-    assert "spark.jars.repositories=file:/mirror" in arguments
-    assert "org.apache.*:*" in arguments
-    assert "ansi" not in arguments
+    given = (tmp_path / "settings").read_text()
+    assert "spark.jars.repositories=https\\://joe\\:hunter2@mirror\n" in given
+    assert "org.apache.*\\:*" in given
+    assert "ansi" not in given
+    assert "hunter2" not in (tmp_path / "arguments").read_text()
 
 
 def test_offline_says_what_failed_and_what_to_do(tmp_path: Path, cache: Path) -> None:

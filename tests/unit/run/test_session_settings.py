@@ -101,16 +101,17 @@ def test_the_jvm_gets_the_users_memory_and_options_last() -> None:
     """User options come last, so they win; a log configuration of the user replaces ours."""
     settings = {"spark.driver.memory": "3g", "spark.driver.extraJavaOptions": "-Dlog4j2.level=info -Da='b c'"}
     command = gateway_command("java", "x.jar", settings, archive=("-Xshare:auto",), short=False, verbose=False)
-    assert command[:4] == ["java", "-cp", "x.jar", "-Xmx3g"]
-    assert command[-3:] == ["-Dlog4j2.level=info", "-Da=b c", "org.apache.spark.api.python.PythonGatewayServer"]
-    assert [option for option in command if "log4j2.configurationFile" in option] == []
+    assert command.options[:4] == ("java", "-cp", "x.jar", "-Xmx3g")
+    assert command.users == ("-Dlog4j2.level=info", "-Da=b c")
+    assert command.main == "org.apache.spark.api.python.PythonGatewayServer"
+    assert [option for option in command.options if "log4j2.configurationFile" in option] == []
 
 
 def test_a_short_command_compiles_for_a_quick_start_only() -> None:
     """`short` stops at the first compiler; a long update never does."""
     settings = {"spark.driver.memory": "2g"}
-    short = gateway_command("java", "x.jar", settings, archive=(), short=True, verbose=False)
-    long = gateway_command("java", "x.jar", settings, archive=(), short=False, verbose=False)
+    short = gateway_command("java", "x.jar", settings, archive=(), short=True, verbose=False).options
+    long = gateway_command("java", "x.jar", settings, archive=(), short=False, verbose=False).options
     assert sorted(set(short) - set(long)) == ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     assert set(long) - set(short) == {"-XX:+UseParallelGC"}
 
@@ -146,7 +147,7 @@ def test_a_garbage_collector_of_the_users_stays() -> None:
     settings = {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": "-XX:+UseZGC"}
     for short in (True, False):
         command = gateway_command("java", "x.jar", settings, archive=(), short=short, verbose=False)
-        assert [option for option in command if option.endswith("GC")] == ["-XX:+UseZGC"]
+        assert [option for option in (*command.options, *command.users) if option.endswith("GC")] == ["-XX:+UseZGC"]
 
 
 def test_verbose_leaves_sparks_log_as_it_is() -> None:
@@ -154,4 +155,5 @@ def test_verbose_leaves_sparks_log_as_it_is() -> None:
     settings = {"spark.driver.memory": "2g"}
     quiet = gateway_command("java", "x.jar", settings, archive=(), short=False, verbose=False)
     loud = gateway_command("java", "x.jar", settings, archive=(), short=False, verbose=True)
-    assert [option.partition("=")[0] for option in quiet if option not in loud] == ["-Dlog4j2.configurationFile"]
+    more = [option.partition("=")[0] for option in quiet.options if option not in loud.options]
+    assert more == ["-Dlog4j2.configurationFile"]

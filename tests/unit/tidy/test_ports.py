@@ -19,7 +19,7 @@ PORTS = {
         {
             "framework/foundation/failpoints.py",  # a test kills another process at a place it names
             "framework/native/runtime.py",  # DATABRICKS_RUNTIME_VERSION
-            "framework/sources/databases/options.py",  # SLUICE_CONNECTION_<NAME>, in processes of Spark
+            "framework/sources/databases/options.py",  # SLUICE_CONNECTION_<NAME>; secrets to hide
             "framework/session/class_archive.py",  # SLUICE_CLASS_ARCHIVE
             "framework/session/jvm_process.py",  # what the JVM inherits
             "framework/session/jars.py",  # XDG_CACHE_HOME, and what the resolver inherits

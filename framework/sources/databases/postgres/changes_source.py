@@ -251,7 +251,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             gap = other_slot_gap(stored, request.slot, request.publication)
             if gap is not None:
                 raise gap.error()
-            self._folder = _spool_folder(request.spool_folder)
+            self._folder = spool_folder(request.spool_folder)
             with Session(request.connection) as session:
                 if not request.keeps_unreadable:  # else each reader of a table refuses its own
                     members = read_membership(session, request.slot, request.publication)
@@ -288,7 +288,7 @@ def _keys_of(session: Session, request: ChangesRequest) -> dict[TableName, RowKe
     return keys
 
 
-def _spool_folder(parent: str | None) -> Path:
+def spool_folder(parent: str | None) -> Path:
     """Return a new folder of this process; those of processes that have ended are removed."""
     folder = Path(parent or tempfile.gettempdir())
     folder.mkdir(parents=True, exist_ok=True)
