@@ -143,7 +143,10 @@ class Resolution:
             analyses=self._known.used,
             is_partial=bool(self.registry.unlisted) or self._has_unread(),
         )
-        sequences = sequence_warnings(resolved.flows.values())
+        # The queries of ingestions read no feed, and those that are recalled have no columns here.
+        sequences = sequence_warnings(
+            flow for name, flow in resolved.flows.items() if name not in self.registry.generated
+        )
         return replace(graph, warnings=(*partition_warnings(graph, self.spark), *option_warnings(graph), *sequences))
 
     def _has_unread(self) -> bool:

@@ -64,7 +64,7 @@ def _changes(
         lacking = partitions_without_key(session, {name("t"): ("id",)}).get(name("t"))
     is_logged = None if lacking is None else not lacking
     keys = {name("t"): RowKey(columns=("id",), is_required=keeps_unreadable, is_logged=is_logged)}
-    with closing(reader(database, start, folder, keys=keys, keeps_unreadable=keeps_unreadable)) as log:
+    with closing(reader(database, start, folder / "spool", keys=keys, keeps_unreadable=keeps_unreadable)) as log:
         rows = rows_of(log.read_transactions(start.lsn))
     return [(row["operation"], row["payload"].replace(_LARGE, "large")) for row in rows]
 

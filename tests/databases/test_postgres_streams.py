@@ -127,7 +127,6 @@ def changes():
 @pytest.mark.parametrize(
     ("options", "condition"),
     [
-        ({"table": "ordres"}, "DATABASE_TABLE_MISSING"),
         ({"table": "orders", "colums": "id"}, "DATABASE_OPTION_UNKNOWN"),
         ({"table": "orders", "columns": "ids"}, "DATABASE_COLUMN_UNKNOWN"),
         ({"table": "orders", "chunkBytes": "many"}, "DATABASE_OPTION_INVALID"),
@@ -140,19 +139,40 @@ def test_a_mistake_in_the_options_keeps_its_condition(
 ) -> None:
     """`validate` reports our condition at the line of the query, without the stack of Spark's Python process."""
     run("CREATE TABLE orders (id INT PRIMARY KEY, name TEXT)")
+    with pytest.raises(SluiceError) as caught:
+        pipeline_of(spark, folder, snapshot_module(folder, options)).validate()
+    error = getattr(caught.value, "errors", [caught.value])[0]
+    assert (error.condition, error.location.line) == (condition, 6)
+    assert "Traceback" not in error.render()
+
+
+def test_a_table_that_the_database_does_not_have_fails_its_dataset_alone(
+    spark: SparkSession, folder: Path, run: Run
+) -> None:
+    """It is a fault of the source, so `validate` reports it at the line of the query with a graph of the rest."""
+    run("CREATE TABLE orders (id INT PRIMARY KEY, name TEXT)")
+    graph = pipeline_of(spark, folder, snapshot_module(folder, {"table": "ordres"})).validate()
+    (fault,) = graph.faults
+    assert fault.location is not None
+    assert (fault.condition, fault.location.line) == ("DATABASE_TABLE_MISSING", 6)
+    assert "Traceback" not in fault.render()
+    assert [(each.name.table, each.is_unresolved) for each in graph.datasets] == [("orders", True), ("sound", False)]
+
+
+def snapshot_module(folder: Path, options: Mapping[str, str]) -> str:
+    """Return a module with a snapshot with these options, and a dataset without a source."""
     given = {"connection": "bank", "connectionsFolder": str(folder), **options}
-    module = f"""
+    return f"""
 from pyspark import pipelines as dp
 
 @dp.table
 def orders():
     return spark.readStream.format("postgres_snapshot").options(**{given!r}).load()
+
+@dp.materialized_view
+def sound():
+    return spark.range(1)
 """
-    with pytest.raises(SluiceError) as caught:
-        pipeline_of(spark, folder, module).validate()
-    error = getattr(caught.value, "errors", [caught.value])[0]
-    assert (error.condition, error.location.line) == (condition, 6)
-    assert "Traceback" not in error.render()
 
 
 def pipeline_of(spark: SparkSession, folder: Path, module: str) -> Pipeline:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from framework.checkpoints.damage import inspect_checkpoint
@@ -17,6 +17,7 @@ from framework.checkpoints.snapshots import SnapshotStore
 from framework.checkpoints.table_marks import read_mark
 from framework.declare.specs import DatasetKind
 from framework.foundation.conditions.recovery import PUT_BACK
+from framework.foundation.names import QualifiedName
 from framework.foundation.read_once import ReadOnceStorage
 from framework.foundation.storage import Storage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
@@ -30,7 +31,7 @@ from framework.run.flows.generation_numbers import is_older_than_restart, is_old
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.source_places import misplaced_in_checkpoint, misplaced_source
 from framework.run.flows.trusted_positions import trusted_progress
-from framework.run.tables.catalog_entries import foreign_entry
+from framework.run.tables.catalog_entries import foreign_entry, is_configured
 from framework.run.tables.left_columns import left_columns
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.marked_tables import older_copy
@@ -84,7 +85,7 @@ class StateReader:
         left = LeftTables(graph=self.graph, store=self.store)
         gone = {table.name for table in left.begun()}  # an update finishes their deletion before it plans
         present = [dataset for dataset in self.graph.datasets if dataset.name not in gone]
-        tables = {dataset.name: self.table_state(dataset) for dataset in present if dataset.is_table}
+        tables = self._table_states([dataset for dataset in present if dataset.is_table])
         tables |= {dataset.name: self._sink_state(dataset) for dataset in present if dataset.is_sink}
         flows = {
             flow.spec.name: self._flow(dataset, flow)
@@ -107,22 +108,36 @@ class StateReader:
             computable_from={dataset.name: self.computable_from(dataset) for dataset in views},
         )
 
-    def table_state(self, dataset: GraphDataset) -> TableState:
-        """Return the state of a dataset's table: existence, applied definition, and unfinished rebuild."""
+    def _table_states(self, tables: Sequence[GraphDataset]) -> dict[QualifiedName, TableState]:
+        """Return the states of tables. The JVM is asked once for each catalog, not for each table."""
+        spark, catalogs = self.store.spark, {table.name.catalog for table in tables}
+        configured = {catalog for catalog in catalogs if is_configured(spark, catalog)}
+        return {
+            table.name: self.table_state(table, may_be_foreign=table.name.catalog in configured) for table in tables
+        }
+
+    def table_state(self, dataset: GraphDataset, *, may_be_foreign: bool = True) -> TableState:
+        """Return the state of a dataset's table: existence, applied definition, and unfinished rebuild.
+
+        Args:
+            dataset: the dataset.
+            may_be_foreign: whether its catalog, if one is configured, may have somebody else's table of its name.
+        """
         name = dataset.name
         stored = self.store.stored_table(dataset)
         rebuild = RebuildStore(self.storage).read(name)
         # Not those of all flows ever: on an object store, to list a folder for each dataset takes long.
         flows = self.graph.flows_into(name)
         manifests = [GenerationStore(self.storage).manifest(name, flow.spec.name) for flow in flows]
-        tip = read_tip(self.storage, self.store.path(dataset.spec))
+        path = self.store.path(dataset.spec)
+        tip = read_tip(self.storage, path)
         computed_from = None
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
-            computed_from = view_fingerprint(self.storage, self.store.path(dataset.spec))
-        foreign = foreign_entry(self.store.spark, dataset.spec, self.store.path(dataset.spec))
+            computed_from = view_fingerprint(self.storage, path)
+        foreign = foreign_entry(self.store.spark, dataset.spec, path) if may_be_foreign else None
         return TableState(
             exists=stored is not None,
-            path=foreign.location if foreign is not None else self.store.path(dataset.spec),
+            path=foreign.location if foreign is not None else path,
             other_owner=found.other_owner if (found := foreign or stored) is not None else None,
             elsewhere=stored.elsewhere if stored is not None else "",
             other_storage=stored.other_storage if stored is not None else "",
