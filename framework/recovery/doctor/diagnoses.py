@@ -233,6 +233,7 @@ DIAGNOSES = (
             Fault(condition="INGESTION_KEY_NOT_IN_LOG"),
             Fault(condition="INGESTION_KEY_EXCLUDED"),
             Fault(condition="INGESTION_COLUMN_UNKNOWN"),
+            Fault(condition="INGESTION_COLUMNS_CASED"),
             Fault(condition="INGESTION_COLUMNS_CHANGED"),
             Fault(condition="INGESTION_COLUMNS_NEWER"),
             Fault(condition="INGESTION_TABLE_REDEFINED"),
