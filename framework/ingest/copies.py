@@ -57,6 +57,7 @@ class Copy:
         membership: what identifies its membership of the publication; 0 if it is no member.
         partitions: its partitions, as text of the dialect; empty if it has none.
         definition: how its rows are made.
+        children: the tables that inherit from it, whose rows it does not have.
     """
 
     table: TableName
@@ -71,6 +72,7 @@ class Copy:
     relation: int = field(default=0, repr=False)
     membership: int = field(default=0, repr=False)
     partitions: str = field(default="", repr=False)
+    children: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -148,6 +150,7 @@ class CopyFinder:
             SourceError: the database can't be read; DATABASE_SCHEMA_MISSING of a schema that no update had.
         """
         from framework.sources.databases.postgres.catalog import partitions_without_key, read_tables
+        from framework.sources.databases.postgres.inheritance import read_children
         from framework.sources.databases.postgres.membership import read_membership
         from framework.sources.databases.postgres.session import Session
 
@@ -159,9 +162,14 @@ class CopyFinder:
                 sources = read_tables(session, [name for _, name in tables])
                 keys = {name: each.key for name, each in sources.items() if isinstance(each, SourceTable)}
                 unlogged = {name for name, lacking in partitions_without_key(session, keys).items() if lacking}
-                found = [
+                children = read_children(session, [*sources])
+                copies = [
                     self._copy(session, membership, each, sources[name], name, is_logged=name not in unlogged)
                     for each, name in tables
+                ]
+                found = [
+                    replace(each, children=children.get(each.table, ())) if isinstance(each, Copy) else each
+                    for each in copies
                 ]
                 found += gone
         except SluiceError as error:
