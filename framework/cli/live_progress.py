@@ -12,6 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from framework.cli.progress import is_warning
 from framework.foundation.clock import Clock
 from framework.foundation.wording import seconds_text
 from framework.record.events import Event
@@ -21,6 +22,7 @@ from framework.views.table import Tone
 _OTHER_LINES = 5
 _MOST_REASONS = 3
 _REDRAWS_PER_SECOND = 8
+_WITH_REASON = frozenset({"FAILED", "DEGRADED", *STARTED})
 _SIGNS = {
     "COMPLETED": ("✓", "green"),
     "FAILED": ("✗", "bold red"),
@@ -38,6 +40,7 @@ class LiveProgress:
         self._clock = clock
         self._started_at = clock.monotonic()
         self._tracker = FlowBoardTracker()
+        self._warned: set[str] = set()
         self._spinner = Spinner("dots", style="cyan")
         self._console = Console(file=stream, highlight=False)
         self._live = Live(
@@ -59,6 +62,9 @@ class LiveProgress:
     def __call__(self, event: Event) -> None:
         """Apply an event; the next redraw displays it."""
         self._tracker(event)
+        if is_warning(event) and event.message not in self._warned:
+            self._warned.add(event.message)
+            self.say(event.message)
 
     def say(self, text: str) -> None:
         """Print a sentence above the table."""
@@ -81,14 +87,17 @@ class LiveProgress:
         return Group(head, self._table(board, excerpt, now), *rest, *reasons)
 
     def _reasons(self, board: FlowBoard) -> list[Text]:
-        """Return the reasons of failed and degraded flows, a line each."""
+        """Return the reasons of failed, degraded and waiting flows, a line each."""
         titles = board.titles()
         return [
             Text(
-                f"  {titles[flow.flow]}: {flow.reason}", style=_SIGNS[flow.state][1], no_wrap=True, overflow="ellipsis"
+                f"  {titles[flow.flow]}: {flow.reason}",
+                style=_SIGNS.get(flow.state, ("", "yellow"))[1],
+                no_wrap=True,
+                overflow="ellipsis",
             )
             for flow in board.flows
-            if flow.state in {"FAILED", "DEGRADED"} and flow.reason
+            if flow.state in _WITH_REASON and flow.reason
         ][:_MOST_REASONS]
 
     def _table(self, board: FlowBoard, excerpt: FlowBoard, now: datetime) -> Table:

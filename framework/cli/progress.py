@@ -13,12 +13,13 @@ import click
 from framework.cli.output import colours_wanted
 from framework.foundation.clock import Clock
 from framework.foundation.wording import seconds_text
-from framework.record.events import Event, EventType
+from framework.record.events import Event, EventLevel, EventType
 from framework.views.flow_board import FlowBoardTracker, FlowProgress
 
 _SECONDS_BETWEEN_LINES = 10.0
 _LEAST_SECONDS = 0.1
 _SILENT = frozenset({"QUEUED", "STARTING"})
+_WARNINGS = frozenset({EventType.PLANNING_INFORMATION, EventType.OPERATION_PROGRESS})
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
@@ -31,6 +32,11 @@ class Progress(AbstractContextManager["Progress"], Protocol):
     def say(self, text: str) -> None:
         """Display a sentence that is not an event."""
         ...
+
+
+def is_warning(event: Event) -> bool:
+    """Return whether an event that is not one of a flow's states is for a person who watches the update."""
+    return event.level is EventLevel.WARN and event.event_type in _WARNINGS
 
 
 def open_progress(stream: TextIO, *, title: str, clock: Clock) -> Progress:
@@ -52,6 +58,7 @@ class PlainProgress:
         self._clock = clock
         self._tracker = FlowBoardTracker()
         self._printed: dict[str, tuple[str, float]] = {}
+        self._warned: set[str] = set()
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -69,6 +76,10 @@ class PlainProgress:
             progress = self._tracker(event)
             if event.event_type is EventType.UPDATE_PROGRESS:
                 self.say(f"{self._title}: {self._tracker.board.state}")
+            elif is_warning(event):
+                if event.message not in self._warned:  # several flows may wait for the same transaction
+                    self._warned.add(event.message)
+                    self.say(event.message)
             elif progress is not None and self._is_due(progress):
                 self.say(f"{self._tracker.board.title(progress)}: {_progress_text(progress, self._clock.now())}")
 

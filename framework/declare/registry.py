@@ -82,6 +82,7 @@ class Registry:
         isolated: datasets whose faults fail their own flows only, and not the pipeline.
         rebuilt: datasets that their next update rebuilds, because their rows were made in another way.
         replaced: datasets all of whose rows their next update reads again for this reason, those of `rebuilt` or not.
+        lacking: what datasets do not have although their flows run, such as rows of tables that inherit from a source.
         faults: the gathered faults of declarations.
         spoilt: the names of datasets and flows with faulty declarations.
         gathers_faults: whether the faults of declarations are gathered; otherwise a declaration raises its fault.
@@ -107,6 +108,7 @@ class Registry:
     isolated: set[QualifiedName] = field(default_factory=set)
     rebuilt: set[QualifiedName] = field(default_factory=set)
     replaced: set[QualifiedName] = field(default_factory=set)
+    lacking: dict[QualifiedName, SluiceError] = field(default_factory=dict)
     gathers_faults: bool = False
     is_incomplete: bool = False
 

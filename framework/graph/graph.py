@@ -118,6 +118,7 @@ class DataflowGraph(Displayed):
     Args:
         analyses: the analyses of datasets with generated queries, which the next update may use.
         warnings: what may go wrong with some rows although the pipeline is valid.
+        lacking: what datasets do not have although their flows run.
         is_partial: whether tables or reads may be missing, because a source can't be read now.
     """
 
@@ -126,6 +127,7 @@ class DataflowGraph(Displayed):
     flows: tuple[GraphFlow, ...]
     analyses: Mapping[QualifiedName, KeptAnalysis] = field(default_factory=dict, repr=False, compare=False)
     warnings: tuple[SluiceError, ...] = field(default=(), repr=False, compare=False)
+    lacking: Mapping[QualifiedName, SluiceError] = field(default_factory=dict, repr=False, compare=False)
     is_partial: bool = False
     _by_name: Mapping[QualifiedName, GraphDataset] = field(init=False, repr=False, compare=False)
     _flows_by_name: Mapping[QualifiedName, GraphFlow] = field(init=False, repr=False, compare=False)

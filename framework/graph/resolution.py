@@ -141,13 +141,15 @@ class Resolution:
             datasets=tuple(one for name in resolved.specs if (one := resolved.datasets[name]) is not None),
             flows=tuple(found.flow for spec in self.registry.flows if (found := resolved.flows[spec.name]) is not None),
             analyses=self._known.used,
+            lacking=dict(self.registry.lacking),
             is_partial=bool(self.registry.unlisted) or self._has_unread(),
         )
         # The queries of ingestions read no feed, and those that are recalled have no columns here.
         sequences = sequence_warnings(
             flow for name, flow in resolved.flows.items() if name not in self.registry.generated
         )
-        return replace(graph, warnings=(*partition_warnings(graph, self.spark), *option_warnings(graph), *sequences))
+        warnings = (*partition_warnings(graph, self.spark), *option_warnings(graph), *sequences)
+        return replace(graph, warnings=(*warnings, *graph.lacking.values()))
 
     def _has_unread(self) -> bool:
         """Whether a flow may read more than is known. The queries of ingestions read nothing of the pipeline."""

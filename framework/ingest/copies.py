@@ -17,12 +17,12 @@ from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.errors import RemoteError, SluiceError, SourceError, UserError
 from framework.foundation.names import QualifiedName
-from framework.foundation.nearest import nearest_hint
+from framework.ingest.copied_columns import check_columns, copied_columns, key_columns, refuse_cased
 from framework.ingest.names import publication_name, slot_name
 from framework.ingest.objects import SCHEMA_MISSING, object_tables, target_of
 from framework.sources.databases.findings import Severity
 from framework.sources.databases.options import Options
-from framework.sources.databases.tables import KeyKind, SourceTable, TableName, quote_identifier
+from framework.sources.databases.tables import SourceTable, TableName
 
 if TYPE_CHECKING:
     from framework.declare.specs import IngestedObject, IngestionSpec, TableConfiguration
@@ -57,6 +57,7 @@ class Copy:
         membership: what identifies its membership of the publication; 0 if it is no member.
         partitions: its partitions, as text of the dialect; empty if it has none.
         definition: how its rows are made.
+        children: the tables that inherit from it, whose rows it does not have.
     """
 
     table: TableName
@@ -71,6 +72,7 @@ class Copy:
     relation: int = field(default=0, repr=False)
     membership: int = field(default=0, repr=False)
     partitions: str = field(default="", repr=False)
+    children: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -148,6 +150,7 @@ class CopyFinder:
             SourceError: the database can't be read; DATABASE_SCHEMA_MISSING of a schema that no update had.
         """
         from framework.sources.databases.postgres.catalog import partitions_without_key, read_tables
+        from framework.sources.databases.postgres.inheritance import read_children
         from framework.sources.databases.postgres.membership import read_membership
         from framework.sources.databases.postgres.session import Session
 
@@ -159,9 +162,14 @@ class CopyFinder:
                 sources = read_tables(session, [name for _, name in tables])
                 keys = {name: each.key for name, each in sources.items() if isinstance(each, SourceTable)}
                 unlogged = {name for name, lacking in partitions_without_key(session, keys).items() if lacking}
-                found = [
+                children = read_children(session, [*sources])
+                copies = [
                     self._copy(session, membership, each, sources[name], name, is_logged=name not in unlogged)
                     for each, name in tables
+                ]
+                found = [
+                    replace(each, children=children.get(each.table, ())) if isinstance(each, Copy) else each
+                    for each in copies
                 ]
                 found += gone
         except SluiceError as error:
@@ -282,10 +290,11 @@ class CopyFinder:
 
         check_text_columns(source, configuration.text_columns)
         types = column_types(source, configuration.text_columns)
-        _check_columns(source.name, configuration, [column.name for column in types])
-        keys = _keys(source, configuration.primary_keys)
-        columns = _columns(source.name, configuration, keys, types)
+        check_columns(source.name, configuration, [column.name for column in types])
+        keys = key_columns(source, configuration.primary_keys)
+        columns = copied_columns(source.name, configuration, keys, types)
         read = types if configuration.row_filter else [column for column in types if column.name in columns]
+        refuse_cased(source.name, [column.name for column in read])
         schema = ", ".join(f"`{column.name.replace('`', '``')}` {column.spark_type}" for column in read)
         if configuration.row_filter:
             self.refuse_filter(source.name, schema, configuration.row_filter)
@@ -381,53 +390,3 @@ def definition_of(
 
 def _fields(identity: ColumnIdentity) -> dict[str, Any]:
     return {name: getattr(identity, name) for name in identity.__dataclass_fields__}
-
-
-def _check_columns(table: TableName, configuration: TableConfiguration, known: Sequence[str]) -> None:
-    for name in (*configuration.primary_keys, *configuration.include_columns, *configuration.exclude_columns):
-        if name not in known:
-            hint = nearest_hint(name, known)
-            raise UserError("INGESTION_COLUMN_UNKNOWN", table=table, column=name, hint=hint)
-
-
-def _keys(source: SourceTable, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns that identify a row, which must be a key of the source, and the one that the log has.
-
-    With columns of another key, the log has no value of them for a deleted row, and an update that changes one of them
-    would leave the row of the old value. With columns that the database does not keep unique at each moment, a
-    statement such as `SET id = id + 1` may write a second row of a key before it removes the first one, and that
-    removal would remove both.
-    """
-    if given and {*given} == {*source.key}:
-        return given
-    if not given and source.key_kind in (KeyKind.PRIMARY, KeyKind.UNIQUE):
-        return source.key
-    if source.key_kind is KeyKind.NONE or not given:
-        raise UserError("INGESTION_WITHOUT_KEY", table=source.name, statement=_key_statement(source))
-    raise UserError(
-        "INGESTION_KEY_NOT_IN_LOG",
-        table=source.name,
-        given=", ".join(given),
-        key=", ".join(source.key),
-        statement=f"ALTER TABLE {source.name.quoted} REPLICA IDENTITY USING INDEX …",
-    )
-
-
-def _key_statement(source: SourceTable) -> str:
-    table = source.name.quoted
-    if source.key:  # a unique index with NULL
-        nullable = [quote_identifier(name) for name in source.key if source.column(name).nullable]
-        return f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {name} SET NOT NULL' for name in nullable)}"
-    return f"ALTER TABLE {table} ADD COLUMN row_id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
-
-
-def _columns(
-    table: TableName, configuration: TableConfiguration, keys: tuple[str, ...], types: Sequence[ColumnType]
-) -> tuple[str, ...]:
-    """Return the columns of the copy; the key is always among them."""
-    for name in keys:
-        if name in configuration.exclude_columns:
-            raise UserError("INGESTION_KEY_EXCLUDED", table=table, column=name)
-    known = [column.name for column in types]
-    wanted = {*keys, *(configuration.include_columns or known)} - {*configuration.exclude_columns}
-    return tuple(name for name in known if name in wanted)

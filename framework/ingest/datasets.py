@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.errors import SourceError
 from framework.ingest.copies import Copy, FailedCopy
 from framework.ingest.names import change_flow_name, changes_name, snapshot_flow_name
 from framework.ingest.objects import takes_table, target_of
@@ -67,6 +68,9 @@ class IngestionDatasets:
             )
         )
         if isinstance(copy, Copy):
+            if copy.children:
+                lacking = SourceError("DATABASE_CHILD_TABLES", table=copy.table, children=", ".join(copy.children))
+                self.registry.lacking[copy.target] = lacking.at(self.spec.location)
             return
         for name, once in ((snapshot_flow_name(copy.target), True), (change_flow_name(copy.target), False)):
             flow = FlowSpec(name=name, target=copy.target, location=self.spec.location, once=once)

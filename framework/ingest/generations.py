@@ -15,6 +15,7 @@ the first chunk is read, because `settled_position` waits for all transactions t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -42,6 +43,7 @@ from framework.ingest.state import (
 from framework.ingest.status import position_gap
 from framework.sources.databases.tables import TableName
 
+Waiting = Callable[[IngestedGateway], AbstractContextManager[None]]
 _MISSED = "begins, because an earlier update did not have its table, or staged its changes for another copy"
 
 
@@ -68,6 +70,7 @@ def begin_generations(
     is_refreshed: Callable[[QualifiedName], bool] = lambda _: False,
     reader: str = "",
     unread: Collection[str] = (),
+    waiting: Waiting = lambda _: nullcontext(),
 ) -> tuple[Refusal, ...]:
     """Begin the generations that operators asked for, and record the tables of the gateways.
 
@@ -80,6 +83,7 @@ def begin_generations(
         is_refreshed: whether the update clears a copy and reads it again.
         reader: the storage with its identity, which reads the slots from now on.
         unread: the names of declared ingestions whose databases can't be read now; their states stay as they are.
+        waiting: entered while a position of a gateway is waited for.
 
     Returns:
         The requests that failed at the source: the other tables go on.
@@ -87,7 +91,9 @@ def begin_generations(
     store = GatewayStore(storage)
     own = [each for each in gateways if not each.other_storage]
     refusals = tuple(
-        refusal for each in own for refusal in _Beginning(each, store, storage, clock, is_refreshed).run(reader)
+        refusal
+        for each in own
+        for refusal in _Beginning(each, store, storage, clock, is_refreshed=is_refreshed, waiting=waiting).run(reader)
     )
     forget_moved(own, store)
     record_undeclared([*(each.name for each in gateways), *unread], store)
@@ -103,14 +109,11 @@ class _Beginning:
     """The new generations of one gateway."""
 
     def __init__(
-        self,
-        gateway: IngestedGateway,
-        store: GatewayStore,
-        storage: Storage,
-        clock: Clock,
-        is_refreshed: Callable[[QualifiedName], bool],
-    ) -> None:
+        self, gateway: IngestedGateway, store: GatewayStore, storage: Storage, clock: Clock, *,
+        is_refreshed: Callable[[QualifiedName], bool], waiting: Waiting,
+    ) -> None:  # fmt: skip
         self._is_refreshed = is_refreshed
+        self._waiting = waiting
         self._gateway = gateway
         self._store = store
         self._storage = storage
@@ -211,7 +214,7 @@ class _Beginning:
         from framework.sources.databases.postgres.session import Session
 
         gateway = self._gateway
-        with Session(gateway_connection(gateway), read_only=False) as session:
+        with Session(gateway_connection(gateway), read_only=False) as session, self._waiting(gateway):
             drop_position(session, gateway.slot, gateway.publication, reader=self._reader)
             ensure_position(session, gateway.slot, gateway.publication, table_names(gateway), reader=self._reader)
 
@@ -245,7 +248,7 @@ class _Beginning:
         from framework.sources.databases.postgres.session import Session
 
         gateway = self._gateway
-        with Session(gateway_connection(gateway)) as session:
+        with Session(gateway_connection(gateway)) as session, self._waiting(gateway):
             return settled_position(session, gateway.slot)
 
     def _with_refresh(self, state: GatewayState, table: IngestedTable) -> GatewayState:
@@ -391,7 +394,8 @@ class _Beginning:
         with Session(gateway_connection(gateway), read_only=False) as session:
             if not read_membership(session, gateway.slot, gateway.publication).has_slot:
                 return 0
-            ensure_position(session, gateway.slot, gateway.publication, (name,), reader=self._reader)
+            with self._waiting(gateway):
+                ensure_position(session, gateway.slot, gateway.publication, (name,), reader=self._reader)
             return read_membership(session, gateway.slot, gateway.publication).tables.get(name, 0)
 
     def _filter(self, state: TableState, request: Request) -> str | None:

@@ -85,6 +85,7 @@ class TableStatus:
         lag_seconds: the longest time that a change may be unstaged; None if unknown.
         error: the condition of the last failure of one of its flows, or of its gap; None without one.
         way_out: the command, or the statement at the source, that ends its gap; None without one.
+        children: the tables that inherit from it, whose rows its copy does not have.
     """
 
     source: str
@@ -96,6 +97,7 @@ class TableStatus:
     lag_seconds: float | None
     error: str | None
     way_out: str | None = None
+    children: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,7 @@ class _Answer:
     log_end: int | None = None
     gap: str | None = None
     table_gaps: Mapping[str, str] = field(default_factory=dict)
+    children: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
     error: str | None = None
 
 
@@ -273,7 +276,8 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
     tables = []
     for each in (each for each in state.tables if each.is_declared):
         table, asked = each.table, requests.get(each.table.source, Request())
-        size = answer.sizes.get(TableName(schema=table.source_schema, table=table.source_table))
+        name = TableName(schema=table.source_schema, table=table.source_table)
+        size = answer.sizes.get(name)
         progress = snapshot_progress(table, storage, size[0] if size else None)
         error = _error_of(each, answer, failures, is_read=staged is not None or progress.chunks > 0)
         found = _state_of(each, asked, progress, is_paused=is_paused, gap=gap, error=error)
@@ -289,6 +293,7 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
                 lag_seconds=lag_seconds,
                 error=refused or gap or error,
                 way_out=way_out if gap or not is_gap else way_out_of(error, table.source, gateway.publication),
+                children=answer.children.get(name, ()),
             )
         )
     return GatewayStatus(
@@ -324,6 +329,7 @@ def _state_of(
 
 def _ask(state: GatewayState, storage: Storage) -> _Answer:
     from framework.sources.databases.postgres.catalog import read_sizes
+    from framework.sources.databases.postgres.inheritance import read_children
     from framework.sources.databases.postgres.position_check import StoredPosition, check_position, other_slot_gap
     from framework.sources.databases.postgres.session import Session
     from framework.sources.databases.postgres.slot_status import read_log_end, read_slot_status
@@ -342,6 +348,7 @@ def _ask(state: GatewayState, storage: Storage) -> _Answer:
                 log_end=read_log_end(session),
                 gap=None if gap is None else gap.condition,
                 table_gaps=_table_gaps(session, state),
+                children=read_children(session, table_names(gateway)),
             )
     except SluiceError as error:
         return _Answer(error=error.condition)

@@ -181,6 +181,22 @@ def planning_information(*, dataset: str, technique: str, reason: str, flow: str
     return _draft(EventType.PLANNING_INFORMATION, f"{dataset}: {reason}.", details, dataset=dataset, flow=flow)
 
 
+def incomplete_dataset(*, dataset: str, condition: str, text: str) -> EventDraft:
+    """Draft the event of a dataset that lacks rows although its flows run; `text` says which, and what to do."""
+    details = {"condition": condition, "reason": text}
+    message = f"{dataset}: [{condition}] {text}"
+    return _draft(EventType.PLANNING_INFORMATION, message, details, level=EventLevel.WARN, dataset=dataset)
+
+
+def waiting_operation(*, operation: str, dataset: str, flow: str, text: str) -> EventDraft:
+    """Draft the event that a long operation waits; an empty text says that it goes on."""
+    details = {"type": operation, "status": "WAITING" if text else "IN_PROGRESS", "waits_for": text}
+    return _draft(
+        EventType.OPERATION_PROGRESS, text or f"{operation} waits no longer.", details,
+        level=EventLevel.WARN if text else EventLevel.INFO, dataset=dataset, flow=flow,
+    )  # fmt: skip
+
+
 def operation_progress(
     *,
     operation: str,

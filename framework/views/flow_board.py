@@ -194,6 +194,8 @@ class FlowBoardTracker:
         details: Mapping[str, Any] = event.details.get(event.event_type.value, {})
         if event.event_type is EventType.UPDATE_PROGRESS:
             self._state = details["state"]
+        if event.event_type is EventType.OPERATION_PROGRESS and "waits_for" in details:
+            return self._waits(event, details["waits_for"])
         if event.event_type is not EventType.FLOW_PROGRESS or event.origin.flow_name is None:
             return None
         if "interval_seconds" in (details.get("metrics") or {}):
@@ -201,6 +203,15 @@ class FlowBoardTracker:
         name = event.origin.flow_name
         before = self._flows.get(name) or FlowProgress(flow=name, dataset=event.origin.dataset_name or name)
         self._flows[name] = _after(before, event, details)
+        return self._flows[name]
+
+    def _waits(self, event: Event, reason: str) -> FlowProgress | None:
+        """Apply an event of what a flow waits for; an empty reason says that it waits no longer."""
+        name = event.origin.flow_name
+        if name is None:
+            return None
+        before = self._flows.get(name) or FlowProgress(flow=name, dataset=event.origin.dataset_name or name)
+        self._flows[name] = replace(before, reason=reason)
         return self._flows[name]
 
 

@@ -61,7 +61,7 @@ def status_head(gateway: GatewayStatus) -> str:
 def status_lines(gateway: GatewayStatus) -> list[str]:
     """Return a line for each table, for an output that can't be redrawn."""
     return [
-        " ".join(filter(None, (table.source, table.state.value, _percent(table), table.error or "")))
+        " ".join(filter(None, (table.source, table.state.value, _percent(table), table.error or "", _lacking(table))))
         for table in gateway.tables
     ]
 
@@ -137,8 +137,12 @@ def _status_row(table: TableStatus) -> tuple[Cell | str, ...]:
         "" if left is None else seconds_text(left),
         "" if table.lag_bytes is None else _size(table.lag_bytes),
         "" if table.lag_seconds is None else seconds_text(table.lag_seconds),
-        " → ".join(filter(None, (table.error, table.way_out))),
+        "; ".join(filter(None, (" → ".join(filter(None, (table.error, table.way_out))), _lacking(table)))),
     )
+
+
+def _lacking(table: TableStatus) -> str:
+    return f"without the rows of {', '.join(table.children)}, which inherit from it" if table.children else ""
 
 
 def _way_out(gateway: GatewayStatus) -> str:
@@ -169,6 +173,7 @@ def _table_json(table: TableStatus) -> dict[str, Any]:
         "lag_seconds": table.lag_seconds,
         "error": table.error,
         "way_out": table.way_out,
+        "not_copied_children": list(table.children),
     }
 
 

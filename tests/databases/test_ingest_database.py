@@ -109,10 +109,14 @@ FAULTS: dict[str, tuple[str, dict[str, object], str]] = {
     "unknown_text": ("(id INT PRIMARY KEY, b TEXT)", {"text_columns": ["c"]}, "DATABASE_TEXT_COLUMN_UNKNOWN"),
     "filtered": ("(id INT PRIMARY KEY, b TEXT)", {"row_filter": "b === 1 +"}, "INGESTION_ROW_FILTER_INVALID"),
     "by_python": ("(id INT PRIMARY KEY, b TEXT)", {"row_filter": "is_kept(b)"}, "INGESTION_ROW_FILTER_INVALID"),
-    "cased": ('(id INT PRIMARY KEY, b TEXT, "B" TEXT)', {}, "FLOW_QUERY_FAILED"),
+    "cased": ('(id INT PRIMARY KEY, b TEXT, "B" TEXT)', {}, "INGESTION_COLUMNS_CASED"),
+    "cased_filter": (
+        '(id INT PRIMARY KEY, b TEXT, "B" TEXT)', {"exclude_columns": ["B"], "row_filter": "id > 0"},
+        "INGESTION_COLUMNS_CASED",
+    ),
     "twice": ("(id INT PRIMARY KEY)", {}, "INGESTION_TABLE_TWICE"),
     "same": ("(id INT PRIMARY KEY)", {}, "INGESTION_TARGET_TWICE"),
-}
+}  # fmt: skip
 
 
 def test_a_table_with_a_fault_fails_alone(interpreting: SparkSession, folder: Path, run: Run) -> None:
@@ -120,7 +124,8 @@ def test_a_table_with_a_fault_fails_alone(interpreting: SparkSession, folder: Pa
     run("CREATE TABLE orders (id INT PRIMARY KEY, amount NUMERIC(8,2)); INSERT INTO orders VALUES (1, 1), (2, 2.5)")
     run("CREATE UNLOGGED TABLE unlogged (id INT PRIMARY KEY); CREATE VIEW a_view AS SELECT * FROM orders")
     run("CREATE TABLE full_keyless (id INT, b TEXT); ALTER TABLE full_keyless REPLICA IDENTITY FULL")
-    run("CREATE TABLE samples (id INT PRIMARY KEY)")
+    for name in ("samples", '"Same"', '"Unlogged"'):
+        run(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
     interpreting.udf.register("is_kept", lambda _: True, "boolean")  # rows of its former code would not be seen
     for name, (columns, _, _) in FAULTS.items():
         if columns:
@@ -130,6 +135,8 @@ def test_a_table_with_a_fault_fails_alone(interpreting: SparkSession, folder: Pa
         *(table(name, table_configuration=configuration) for name, (_, configuration, _) in FAULTS.items()),
         table("twice", destination_table="twice_2"),
         table("samples", destination_table="SAME"),
+        table("Same"),
+        table("Unlogged", destination_table="two_cases"),  # not the table of this name in other letters
         {"schema": {"source_schema": "public", "include": ["nothing_*"]}},
     )
     expected = {name: condition for name, (_, _, condition) in FAULTS.items()}
@@ -146,10 +153,13 @@ def test_a_table_with_a_fault_fails_alone(interpreting: SparkSession, folder: Pa
     }
     run("UPDATE orders SET amount = 9; INSERT INTO orders VALUES (3)")
     run("ALTER TABLE not_logged REPLICA IDENTITY FULL; INSERT INTO not_logged VALUES (1, 'mended')")
-    pipeline = pipeline_of(interpreting, folder, shop(table("orders"), table("not_logged"), table("keyless")))
+    run("""INSERT INTO cased VALUES (1, 'low', 'high')""")
+    cased = table("cased", table_configuration={"exclude_columns": ["B"]})
+    pipeline = pipeline_of(interpreting, folder, shop(table("orders"), table("not_logged"), table("keyless"), cased))
     assert failures(pipeline.run()) == of_both_flows(keyless="INGESTION_WITHOUT_KEY")
     assert rows_of(pipeline, "copies.orders", "*") == run("SELECT * FROM orders ORDER BY id")
     assert rows_of(pipeline, "copies.not_logged", "*") == [(1, "mended")]
+    assert rows_of(pipeline, "copies.cased", "*") == [(1, "low")]
 
 
 def test_a_table_that_vanishes_keeps_its_rows_and_its_readers(

@@ -319,13 +319,13 @@ def test_a_missing_grant_has_its_statement(database: str) -> None:
 
 def test_limits_of_a_role_do_not_end_our_sessions(database: str) -> None:
     """A role for people may have them; what the connection itself names is kept."""
-    names = ("statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
+    names = ("statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout", "lock_timeout")
     with Session(Connection(name="bank", uri=database), read_only=False) as session:
         session.execute("DROP ROLE IF EXISTS limited; CREATE ROLE limited LOGIN")
         for each in names:
             session.execute(f"ALTER ROLE limited SET {each} = 700")
     uri = database.replace("postgres@", "limited@")
-    for given, expected in (("", ["0", "0", "0"]), (f"?options=-c%20{names[1]}%3D900", ["0", "900ms", "0"])):
+    for given, expected in (("", ["0", "0", "0", "0"]), (f"?options=-c%20{names[1]}%3D900", ["0", "900ms", "0", "0"])):
         with Session(Connection(name="bank", uri=uri + given)) as session:
             assert [session.rows(f"SHOW {each}")[0][0] for each in names] == expected
 

@@ -19,6 +19,7 @@ from framework.sources.databases.connections import Connection
 from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.postgres.catalog import SourceIdentity
 from framework.sources.databases.postgres.log_reader import LogReader
+from framework.sources.databases.postgres.open_transactions import open_transactions
 from framework.sources.databases.postgres.position import (
     PLUGIN,
     StartPosition,
@@ -171,6 +172,12 @@ def test_a_prepared_transaction_that_is_waited_for_is_named() -> None:
             assert "DATABASE_TRANSACTIONS_OPEN.PREPARED" == caught.value.condition
             assert "'the night''s' in the database postgres" == caught.value.fields["names"]
             assert not can_heal(caught.value)
+            execute(uri, "SELECT pg_sleep(1)")
+            (held,) = open_transactions(opened, "s")
+            assert str(held).startswith(
+                "the prepared transaction 'the night''s' (in the database \"postgres\", since 20"
+            )
+            assert held.way_out == "ROLLBACK PREPARED 'the night''s', or COMMIT PREPARED, in its database"
             with pytest.raises(SourceError, match="ROLLBACK PREPARED 'the night''s'"):
                 ensure_position(opened, "s", "p", (), wait_seconds=0.2)
             execute(uri, str(caught.value.fields["statement"]))

@@ -17,7 +17,7 @@ from framework.demo.postgres_server import PostgresServer
 from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.membership import read_membership
-from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.session import Session, arrow_connection, open_replication
 from tests.databases.conftest import new_database
 from tests.databases.test_postgres_partitions import CREATE, EMPTIED, IN_THE_LOG, change_of
 from tests.databases.test_postgres_partitions import (
@@ -140,6 +140,24 @@ def test_snapshots_and_logs_of_all_versions_have_each_value(servers: Servers, ve
     moved = {"id": 1000, "mood": "sad", "tags": ["a", None, "7"], "a note": f"{'x' * 3000}7"}
     assert {name: found["INSERT", 1000][name] for name in moved} == moved
     assert found["UPDATE", 4]["added"] is True
+
+
+def test_the_transaction_timeout_of_a_role_does_not_end_our_sessions(servers: Servers) -> None:
+    """PostgreSQL 17 and later have one; that of the connection itself is kept."""
+    for version in (each for each in OTHER_VERSIONS if each >= 17):
+        uri = servers[version].uri()
+        execute(uri, "DROP ROLE IF EXISTS timed", "CREATE ROLE timed LOGIN REPLICATION")
+        execute(uri, "ALTER ROLE timed SET transaction_timeout = '60s'")
+        for given, expected in (("", "0"), ("?options=-c%20transaction_timeout%3D9s", "9s")):
+            connection = Connection(name="server", uri=uri.replace("postgres@", "timed@") + given)
+            with Session(connection) as session:
+                assert session.rows("SHOW transaction_timeout") == [(expected,)]
+            with closing(open_replication(connection)) as replication, replication.cursor() as cursor:
+                cursor.execute("SHOW transaction_timeout")
+                assert cursor.fetchall() == [(expected,)]
+            with arrow_connection(connection) as arrow, arrow.cursor() as cursor:
+                cursor.execute("SELECT current_setting('transaction_timeout')")
+                assert cursor.fetchall() == [(expected,)]
 
 
 def snapshot(uri: str, table: str) -> list[tuple[Any, ...]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from framework.foundation.conditions.recovery import SOURCES_CHANGED
-from framework.foundation.resource_faults import RESOURCE_CONDITIONS
 from framework.recovery.doctor.delta_diagnoses import DELTA_DIAGNOSES
 from framework.recovery.doctor.diagnosis import Diagnosis, Fault, Way
+from framework.recovery.doctor.session_diagnoses import SESSION_DIAGNOSES
 
 _RESETS = (Way.RESET_HERE, Way.RESET_START, Way.FULL_REFRESH)
 _RESNAPSHOT = (Way.RESYNC, Way.FULL_REFRESH)
@@ -233,6 +233,7 @@ DIAGNOSES = (
             Fault(condition="INGESTION_KEY_NOT_IN_LOG"),
             Fault(condition="INGESTION_KEY_EXCLUDED"),
             Fault(condition="INGESTION_COLUMN_UNKNOWN"),
+            Fault(condition="INGESTION_COLUMNS_CASED"),
             Fault(condition="INGESTION_COLUMNS_CHANGED"),
             Fault(condition="INGESTION_COLUMNS_NEWER"),
             Fault(condition="INGESTION_TABLE_REDEFINED"),
@@ -352,24 +353,7 @@ DIAGNOSES = (
         ),
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
     ),
-    Diagnosis(
-        name="RESOURCES_EXHAUSTED",
-        meaning="Disk, memory or executors were gone. The checkpoint is sound, and the next update continues there.",
-        faults=(
-            Fault(condition="SPARK_LOST"),
-            Fault(condition="EVENT_LOG_NOT_WRITABLE"),
-            *(Fault(condition=each) for each in sorted(RESOURCE_CONDITIONS)),
-            Fault(condition="CANNOT_WRITE_STATE_STORE", sqlstate="58030"),
-            Fault(condition="DATABASE_SLOTS_EXHAUSTED"),
-            Fault(condition="DATABASE_SENDERS_EXHAUSTED"),
-        ),
-        patterns=(
-            r"No space left on device", r"OutOfMemory", r"Java heap space", r"ExecutorLost", r"FetchFailed",
-            r"Python worker (?:failed|exited)", r"EOFException(?=: null|[^:]|$)", r"Broken pipe",
-            r"Disk quota exceeded",
-        ),
-        ways=(Way.FREE_RESOURCES, Way.FOLLOW, Way.RUN_AGAIN),
-    ),
+    *SESSION_DIAGNOSES,
     Diagnosis(
         name="CONFLICTING_WRITER",
         meaning="Another writer changed the same table at the same time. Nothing was written by the failed attempt.",

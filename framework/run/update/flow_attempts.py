@@ -88,7 +88,9 @@ class FlowAttempts:
             )  # fmt: skip
         if outcome is None:
             return self._result(step, FlowState.IDLE, started, reason="its inputs have not changed")
-        return self._result(step, FlowState.COMPLETED, started, outcome=outcome)
+        lacking = self.graph.lacking.get(step.dataset)
+        reason = "" if lacking is None else lacking.what.removesuffix(".")
+        return self._result(step, FlowState.COMPLETED, started, reason=reason, outcome=outcome)
 
     def _try(self, step: RunFlow | RefreshView, committed: _Committed) -> FlowOutcome:
         """Run the step, and retry it after transient faults as often as the policy allows."""

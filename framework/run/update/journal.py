@@ -111,6 +111,12 @@ class Journal:
                 case _:
                     assert_never(step)
 
+    def lacking(self, graph: DataflowGraph) -> None:
+        """Record what datasets do not have although their flows run."""
+        for name, error in graph.lacking.items():
+            text = f"{error.what} {error.remedy}"
+            self._log.record(drafts.incomplete_dataset(dataset=str(name), condition=error.condition, text=text))
+
     def flow(self, flow: QualifiedName, dataset: QualifiedName, state: FlowState, message: str | None = None) -> None:
         """Record a flow's state; in a continuous update, only if it changed."""
         if self._continuous:

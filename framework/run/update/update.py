@@ -18,7 +18,7 @@ from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
-from framework.ingest.generations import begin_generations
+from framework.ingest.generations import Refusal, begin_generations
 from framework.ingest.holds import Holds
 from framework.ingest.kept_changes import kept_changes
 from framework.plan.continuous import rebuild_steps, supervised_steps
@@ -55,6 +55,7 @@ from framework.run.update.rewind_obstacles import check_no_rewind
 from framework.run.update.rewinds import Rewinds
 from framework.run.update.schedule import NOT_SET_UP
 from framework.run.update.settings import UpdateSettings
+from framework.run.update.start_waits import reported_waits
 from framework.run.update.supervisor import FlowStatus, Supervisor
 from framework.run.update.unread import unread_datasets
 from framework.session.query_log import quiet_query_log
@@ -162,22 +163,32 @@ class Update:
             unsettled = self._rebuilds.settle_all()
             with suppress(OperationError):  # an update does not need the list of old events
                 delete_old_events(self.store.storage, self.clock.now())
-            refusals = begin_generations(
-                self.registry.gateways, self.store.storage, self.clock, is_refreshed=self.request.refreshes,
-                reader=reader, unread=[each.ingestion for each in self.registry.unlisted if each.is_whole],
-            )  # fmt: skip
-            AnalysisStore(self.store.storage, self.graph.pipeline).write(self.graph.analyses)
-            RewindStore(self.store.storage).check_none()
-            self._begin_resets()
-            refused = refused_copies(refusals, self.registry.gateways)
-            ready = self._keeping()._without_refused(refused, lost_slots(refusals))  # noqa: SLF001 - the same class
-            plan = ready._planned(refused)  # noqa: SLF001 - the same class
-            with self._log(update_id) as log, self._reports(log):
-                journal = Journal(log, continuous=self.request.continuous)
-                journal.refused(refusals)
-                result = ready._recorded(plan, journal, update_id, started, unsettled)  # noqa: SLF001 - as above
-                failed = {str(flow.error.fields.get("cause")) for flow in result.flows if flow.error is not None}
-                return replace(result, refused=waiting(refusals, failed))
+            gateways = self.registry.gateways
+            with self._log(update_id) as log, reported_waits(gateways, log, self.clock) as waits:
+                refusals = begin_generations(
+                    gateways, self.store.storage, self.clock, is_refreshed=self.request.refreshes, reader=reader,
+                    unread=[each.ingestion for each in self.registry.unlisted if each.is_whole],
+                    waiting=waits.beginning,
+                )  # fmt: skip
+                return self._begun(refusals, log, update_id, started, unsettled)
+
+    def _begun(
+        self, refusals: tuple[Refusal, ...], log: EventLog, update_id: str, started: float,
+        unsettled: Mapping[QualifiedName, SluiceError],
+    ) -> UpdateResult:  # fmt: skip
+        """Plan and execute the update, whose generations of copies have begun as far as their databases allowed it."""
+        AnalysisStore(self.store.storage, self.graph.pipeline).write(self.graph.analyses)
+        RewindStore(self.store.storage).check_none()
+        self._begin_resets()
+        refused = refused_copies(refusals, self.registry.gateways)
+        ready = self._keeping()._without_refused(refused, lost_slots(refusals))  # noqa: SLF001 - the same class
+        plan = ready._planned(refused)  # noqa: SLF001 - the same class
+        with self._reports(log):
+            journal = Journal(log, continuous=self.request.continuous)
+            journal.refused(refusals)
+            result = ready._recorded(plan, journal, update_id, started, unsettled)  # noqa: SLF001 - as above
+            failed = {str(flow.error.fields.get("cause")) for flow in result.flows if flow.error is not None}
+            return replace(result, refused=waiting(refusals, failed))
 
     def _begin_resets(self) -> None:
         """Do the resets that a continuous update has not done before it ended; a full refresh reads all data anyway."""
@@ -197,6 +208,7 @@ class Update:
         journal.created(self.request)
         journal.update(UpdateState.INITIALIZING)
         journal.definitions(self.graph, self.store)
+        journal.lacking(self.graph)
         journal.planned(plan)
         try:
             flows = self._execute(plan, journal, update_id, unsettled)

@@ -63,8 +63,12 @@ _CATALOG_FIRST = (
 )
 # A role may have limits for people, which would end our session in the middle of a snapshot or between two batches.
 _DEFAULT_SETTINGS = {
-    "statement_timeout": "0", "idle_in_transaction_session_timeout": "0", "idle_session_timeout": "0",
+    "statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
 }  # fmt: skip
+# A server below 17 would refuse the connection for it, and before there is one its version is unknown.
+_TRANSACTION_TIMEOUT = "transaction_timeout"
+_WITH_TRANSACTION_TIMEOUT = 170_000
 _UNCHECKED = "SQL_ASCII"
 _CANCEL_SECONDS = 0.1
 _DEFAULT_PARAMETERS = {
@@ -230,6 +234,7 @@ class Session:
             self.raw.autocommit = True
             with self.raw.cursor() as cursor:
                 cursor.execute(_HIDE_PATH)
+            _lift_transaction_timeout(self.raw)
 
     def __enter__(self) -> Self:
         return self
@@ -282,6 +287,7 @@ def open_replication(connection: Connection) -> LogicalReplicationConnection:
             **parameters, connection_factory=LogicalReplicationConnection
         )
         _opened(opened)
+        _lift_transaction_timeout(opened)
         with opened.cursor() as cursor:
             cursor.execute(_CATALOG_FIRST)
             if opened.info.parameter_status("server_encoding") == _UNCHECKED:
@@ -329,12 +335,27 @@ def _arrow_database(connection: Connection, thread: int) -> AdbcDatabase:
     import adbc_driver_postgresql
 
     with closing(Session(connection)) as session:
-        ((path,),) = session.rows(f"SELECT current_setting('{USER_PATH}')")
+        ((path, limit),) = session.rows(
+            f"SELECT current_setting('{USER_PATH}'), current_setting('{_TRANSACTION_TIMEOUT}', true)"
+        )
     parameters = connection_parameters(connection)
     paths = _options({"search_path": "pg_catalog", USER_PATH: path.replace("\\", r"\\")})
-    parameters["options"] += f" {paths}"
+    # As in the session, where a limit of the connection itself is kept.
+    limits = {} if limit is None else {_TRANSACTION_TIMEOUT: limit}
+    parameters["options"] += f" {paths} {_options(limits)}"
     database: AdbcDatabase = adbc_driver_postgresql.connect(connection_uri(parameters))
     return database
+
+
+def _lift_transaction_timeout(opened: psycopg2.extensions.connection) -> None:
+    """Lift the limit that a role or its database has for transactions; that of the connection itself is kept."""
+    if opened.server_version < _WITH_TRANSACTION_TIMEOUT:
+        return
+    with opened.cursor() as cursor:
+        cursor.execute(
+            f"SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings "
+            f"WHERE name = '{_TRANSACTION_TIMEOUT}' AND setting <> '0' AND source <> 'client'"
+        )
 
 
 def _options(settings: Mapping[str, str]) -> str:

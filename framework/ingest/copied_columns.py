@@ -1,0 +1,107 @@
+"""The columns of a copy: those that a configuration names, those that identify a row, and those that are copied."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
+from framework.sources.databases.tables import KeyKind, SourceTable, TableName, quote_identifier
+
+if TYPE_CHECKING:
+    from framework.declare.specs import TableConfiguration
+    from framework.sources.databases.postgres.types import ColumnType
+
+
+def check_columns(table: TableName, configuration: TableConfiguration, known: Sequence[str]) -> None:
+    """Refuse a configuration that names columns which the table does not have.
+
+    Raises:
+        UserError: INGESTION_COLUMN_UNKNOWN, with the nearest name.
+    """
+    for name in (*configuration.primary_keys, *configuration.include_columns, *configuration.exclude_columns):
+        if name not in known:
+            hint = nearest_hint(name, known)
+            raise UserError("INGESTION_COLUMN_UNKNOWN", table=table, column=name, hint=hint)
+
+
+def key_columns(source: SourceTable, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns that identify a row, which must be a key of the source, and the one that the log has.
+
+    With columns of another key, the log has no value of them for a deleted row, and an update that changes one of them
+    would leave the row of the old value. With columns that the database does not keep unique at each moment, a
+    statement such as `SET id = id + 1` may write a second row of a key before it removes the first one, and that
+    removal would remove both.
+
+    Raises:
+        UserError: INGESTION_WITHOUT_KEY or INGESTION_KEY_NOT_IN_LOG, with the statement that mends it.
+    """
+    if given and {*given} == {*source.key}:
+        return given
+    if not given and source.key_kind in (KeyKind.PRIMARY, KeyKind.UNIQUE):
+        return source.key
+    if source.key_kind is KeyKind.NONE or not given:
+        raise UserError("INGESTION_WITHOUT_KEY", table=source.name, statement=_key_statement(source))
+    raise UserError(
+        "INGESTION_KEY_NOT_IN_LOG",
+        table=source.name,
+        given=", ".join(given),
+        key=", ".join(source.key),
+        statement=f"ALTER TABLE {source.name.quoted} REPLICA IDENTITY USING INDEX …",
+    )
+
+
+def _key_statement(source: SourceTable) -> str:
+    table = source.name.quoted
+    if source.key:  # a unique index with NULL
+        nullable = [quote_identifier(name) for name in source.key if source.column(name).nullable]
+        return f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {name} SET NOT NULL' for name in nullable)}"
+    return f"ALTER TABLE {table} ADD COLUMN row_id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+
+
+def copied_columns(
+    table: TableName, configuration: TableConfiguration, keys: tuple[str, ...], types: Sequence[ColumnType]
+) -> tuple[str, ...]:
+    """Return the columns of the copy; the key is always among them.
+
+    Raises:
+        UserError: INGESTION_KEY_EXCLUDED.
+    """
+    for name in keys:
+        if name in configuration.exclude_columns:
+            raise UserError("INGESTION_KEY_EXCLUDED", table=table, column=name)
+    known = [column.name for column in types]
+    wanted = {*keys, *(configuration.include_columns or known)} - {*configuration.exclude_columns}
+    return tuple(name for name in known if name in wanted)
+
+
+def refuse_cased(table: TableName, read: Iterable[str]) -> None:
+    """Refuse columns whose names differ in letter case only: neither Spark nor Delta tells them apart.
+
+    Args:
+        table: the source table.
+        read: the columns that are read.
+
+    Raises:
+        UserError: INGESTION_COLUMNS_CASED.
+    """
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name in read:
+        alike[_folded(name)].append(name)
+    groups = [names for names in alike.values() if len(names) > 1]
+    if groups:
+        last, other = quote_identifier(groups[0][-1]), quote_identifier(f"{groups[0][-1]}_2")
+        raise UserError(
+            "INGESTION_COLUMNS_CASED",
+            table=table,
+            columns="; ".join(" and ".join(map(quote_identifier, names)) for names in groups),
+            statement=f"ALTER TABLE {table.quoted} RENAME COLUMN {last} TO {other}",
+        )
+
+
+def _folded(name: str) -> str:
+    """Return a name as Spark compares it: letter by letter, in upper case and then in lower case."""
+    upper = (letter.upper() for letter in name)
+    return "".join(each if len(each) == 1 else letter for each, letter in zip(upper, name, strict=True)).lower()

@@ -1,0 +1,44 @@
+"""The diagnoses of sessions and machines that can't run flows, whatever the flows are."""
+
+from __future__ import annotations
+
+from framework.foundation.resource_faults import RESOURCE_CONDITIONS
+from framework.recovery.doctor.diagnosis import Diagnosis, Fault, Way
+
+SESSION_DIAGNOSES = (
+    Diagnosis(
+        name="SESSION_UNFIT",
+        meaning=(
+            "A setting, a library, a storage connector or the Python of the session does not fit. Neither the query "
+            "nor its sources are at fault, the checkpoint is sound, and a retry fails in the same way."
+        ),
+        faults=tuple(
+            Fault(condition=each)
+            for each in (
+                "SESSION_SETTING_INVALID", "SESSION_LIBRARY_MISSING", "SESSION_WITHOUT_DELTA", "SPARK_SETTING_INVALID",
+                "STORAGE_CONNECTOR_FAILED", "PYTHON_OF_TASKS_UNFIT",
+            )
+        ),
+        ways=(Way.FOLLOW, Way.RUN_AGAIN),
+    ),
+    Diagnosis(
+        name="RESOURCES_EXHAUSTED",
+        meaning="Disk, memory or executors were gone. The checkpoint is sound, and the next update continues there.",
+        faults=(
+            Fault(condition="SPARK_LOST"),
+            Fault(condition="SPARK_OUT_OF_MEMORY"),
+            Fault(condition="EVENT_LOG_NOT_WRITABLE"),
+            *(Fault(condition=each) for each in sorted(RESOURCE_CONDITIONS)),
+            Fault(condition="CANNOT_WRITE_STATE_STORE", sqlstate="58030"),
+            Fault(condition="DATABASE_SLOTS_EXHAUSTED"),
+            Fault(condition="DATABASE_SENDERS_EXHAUSTED"),
+        ),
+        patterns=(
+            r"No space left on device", r"OutOfMemory", r"Java heap space", r"ExecutorLost", r"FetchFailed",
+            r"Python worker (?:failed|exited)", r"EOFException(?=: null|[^:]|$)", r"Broken pipe",
+            r"Disk quota exceeded",
+        ),
+        ways=(Way.FREE_RESOURCES, Way.FOLLOW, Way.RUN_AGAIN),
+    ),
+)  # fmt: skip
+"""In the order in which patterns are tried."""
