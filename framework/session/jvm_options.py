@@ -7,7 +7,6 @@ MLlib's linear algebra uses it, it prints a warning, and it impairs the class ar
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 
 OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 QUIET_LOG = Path(__file__).with_name("log4j2-quiet.properties")
-_TEMPORARY = "java.io.tmpdir"
+TEMPORARY = "java.io.tmpdir"
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 _OPENED_PACKAGES = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
@@ -58,8 +57,7 @@ def temporary_option(user_options: str, folder: str) -> tuple[str, ...]:
     Spark's local folders are in it by default, with rows of shuffles and spilled rows; it creates them with the umask.
     Libraries unpack native code there.
     """
-    named = any(_TEMPORARY in text for text in (user_options, *map(os.environ.get, OPTION_VARIABLES)) if text)
-    return () if named or not folder else (f"-D{_TEMPORARY}={folder}",)
+    return () if TEMPORARY in user_options or not folder else (f"-D{TEMPORARY}={folder}",)
 
 
 def class_path(spark_home: str, jars: Sequence[str], settings: Mapping[str, str]) -> str:

@@ -15,7 +15,15 @@ from framework.foundation.clock import SystemClock
 from framework.session.class_archive import archive_path, build_options, excludes_archive, use_options
 from framework.session.jars import brings_delta, delta_jars
 from framework.session.java import Java, find_java
-from framework.session.jvm_options import class_path, gateway_command, join_paths, log_option, temporary_option
+from framework.session.jvm_options import (
+    OPTION_VARIABLES,
+    TEMPORARY,
+    class_path,
+    gateway_command,
+    join_paths,
+    log_option,
+    temporary_option,
+)
 from framework.session.jvm_process import Jvm, defer_optimizing_compiler, start_local_jvm, start_submitted_jvm
 from framework.session.local_files import local_file_settings
 from framework.session.settings import SessionRequest, cluster_settings, local_cores, local_settings
@@ -94,7 +102,7 @@ def launch_directly(request: SessionRequest, *, archive_to_build: Path | None = 
         archive=_archive_options(archive, archive_to_build),
         short=bool(request.short),
         verbose=request.verbose,
-        temporary=temporary.name,
+        temporary=_for_java(temporary),
     )
     jvm = start_local_jvm(command, spark_home, SystemClock(), verbose=request.verbose)
     if request.short is None:
@@ -124,7 +132,7 @@ def launch_by_submit(request: SessionRequest) -> Launch:
         settings = local_settings(request, cores, f"{temporary.name}/warehouse")
         settings["spark.driver.extraClassPath"] = join_paths(settings.get("spark.driver.extraClassPath", ""), *jars)
     options = settings.get("spark.driver.extraJavaOptions", "")
-    ours = (*log_option(options, verbose=request.verbose), *temporary_option(options, temporary.name))
+    ours = (*log_option(options, verbose=request.verbose), *temporary_option(options, _for_java(temporary)))
     options = " ".join([*map(shlex.quote, ours), options]).strip()
     if options:
         settings["spark.driver.extraJavaOptions"] = options
@@ -159,6 +167,12 @@ def _jars(java: Java, spark_home: str, user: Mapping[str, str]) -> tuple[str, ..
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
     """Return a folder that only this user can open, whatever the umask is."""
     return tempfile.TemporaryDirectory(prefix="sluice-spark-", ignore_cleanup_errors=True)
+
+
+def _for_java(temporary: tempfile.TemporaryDirectory[str]) -> str:
+    """Return the folder of Java's temporary files; "" if a variable of the user's names one."""
+    is_named = any(TEMPORARY in os.environ.get(name, "") for name in OPTION_VARIABLES)
+    return "" if is_named else temporary.name
 
 
 def _bundled_spark() -> str:

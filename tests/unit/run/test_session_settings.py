@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 from threading import Barrier, Event, Thread
+from typing import Any
 
 import pytest
 
@@ -140,6 +141,17 @@ def test_the_optimizing_compiler_of_a_first_update_gives_way_to_its_work(tmp_pat
     finally:
         done.set()
     assert (first, second, os.getpriority(os.PRIO_PROCESS, 0)) == (before, min(before + 5, 19), before)
+
+
+def test_temporary_files_are_in_a_private_folder_unless_the_user_names_one() -> None:
+    """Spark's local folders have rows, and libraries unpack code."""
+    options = {"spark.driver.memory": "2g"}
+    more: dict[str, Any] = {"archive": (), "short": False, "verbose": False}
+    private = gateway_command("java", "x.jar", options, temporary="/private", **more)
+    assert [option for option in private.options if "tmpdir" in option] == ["-Djava.io.tmpdir=/private"]
+    options["spark.driver.extraJavaOptions"] = "-Djava.io.tmpdir=/large"
+    named = gateway_command("java", "x.jar", options, temporary="/private", **more)
+    assert [option for option in named.options if "tmpdir" in option] == []
 
 
 def test_a_garbage_collector_of_the_users_stays() -> None:
