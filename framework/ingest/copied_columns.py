@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
-from framework.sources.databases.tables import KeyKind, SourceTable, TableName, quote_identifier
+from framework.sources.databases.tables import NAMED_OBJECT_TYPES, KeyKind, SourceTable, TableName, quote_identifier
 
 if TYPE_CHECKING:
     from framework.declare.specs import TableConfiguration
@@ -36,12 +36,13 @@ def key_columns(source: SourceTable, given: tuple[str, ...]) -> tuple[str, ...]:
     removal would remove both.
 
     Raises:
-        UserError: INGESTION_WITHOUT_KEY or INGESTION_KEY_NOT_IN_LOG, with the statement that mends it.
+        UserError: INGESTION_WITHOUT_KEY, INGESTION_KEY_NOT_IN_LOG or INGESTION_KEY_OF_NAMES, with the statement that
+            mends it.
     """
     if given and {*given} == {*source.key}:
-        return given
+        return _lasting(source, given)
     if not given and source.key_kind in (KeyKind.PRIMARY, KeyKind.UNIQUE):
-        return source.key
+        return _lasting(source, source.key)
     if source.key_kind is KeyKind.NONE or not given:
         raise UserError("INGESTION_WITHOUT_KEY", table=source.name, statement=_key_statement(source))
     raise UserError(
@@ -51,6 +52,20 @@ def key_columns(source: SourceTable, given: tuple[str, ...]) -> tuple[str, ...]:
         key=", ".join(source.key),
         statement=f"ALTER TABLE {source.name.quoted} REPLICA IDENTITY USING INDEX …",
     )
+
+
+def _lasting(source: SourceTable, key: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a key, unless its text changes without an entry in the log: its row in the copy would stay for ever."""
+    named = [name for name in key if source.column(name).type_name in NAMED_OBJECT_TYPES]
+    if named:
+        changes = ", ".join(f"ALTER COLUMN {quote_identifier(name)} TYPE oid" for name in named)
+        raise UserError(
+            "INGESTION_KEY_OF_NAMES",
+            table=source.name,
+            columns=", ".join(f"{name} ({source.column(name).type_name})" for name in named),
+            statement=f"ALTER TABLE {source.name.quoted} {changes}",
+        )
+    return key
 
 
 def _key_statement(source: SourceTable) -> str:

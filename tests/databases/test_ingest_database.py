@@ -103,6 +103,7 @@ FAULTS: dict[str, tuple[str, dict[str, object], str]] = {
     "missing": ("", {}, "DATABASE_TABLE_MISSING"),
     "a_view": ("", {}, "DATABASE_NOT_A_TABLE"),
     "wrong_key": ("(id INT PRIMARY KEY, b TEXT)", {"primary_keys": ["b"]}, "INGESTION_KEY_NOT_IN_LOG"),
+    "key_of_names": ("(id regclass PRIMARY KEY)", {}, "INGESTION_KEY_OF_NAMES"),
     "unknown_key": ("(id INT PRIMARY KEY, b TEXT)", {"primary_keys": ["ID"]}, "INGESTION_COLUMN_UNKNOWN"),
     "unknown_column": ("(id INT PRIMARY KEY, b TEXT)", {"exclude_columns": ["c"]}, "INGESTION_COLUMN_UNKNOWN"),
     "key_excluded": ("(id INT PRIMARY KEY, b TEXT)", {"exclude_columns": ["id"]}, "INGESTION_KEY_EXCLUDED"),

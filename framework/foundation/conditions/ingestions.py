@@ -38,6 +38,11 @@ CONDITIONS: dict[str, Condition] = {
         "Name the columns of the log, or let it identify rows by a unique index of the others: `{statement}`. If rows "
         "were changed meanwhile, read the copy again: `sluice ingest resync {table}`.",
     ),
+    "INGESTION_KEY_OF_NAMES": Condition(
+        "The key of the table {table} has columns whose text is the present name of an object: {columns}. If the "
+        "object is renamed or dropped, that text changes without an entry in the log, and the copy keeps the row.",
+        "Store the number of the object at the source, such as `{statement}`, or exclude the table.",
+    ),
     "INGESTION_KEY_EXCLUDED": Condition(
         "The table_configuration of {table} excludes `{column}`, which is a part of its key.",
         "Remove it from `exclude_columns`.",

@@ -232,6 +232,7 @@ DIAGNOSES = (
             Fault(condition="INGESTION_WITHOUT_KEY"),
             Fault(condition="INGESTION_KEY_NOT_IN_LOG"),
             Fault(condition="INGESTION_KEY_EXCLUDED"),
+            Fault(condition="INGESTION_KEY_OF_NAMES"),
             Fault(condition="INGESTION_COLUMN_UNKNOWN"),
             Fault(condition="INGESTION_COLUMNS_CASED"),
             Fault(condition="INGESTION_COLUMNS_CHANGED"),

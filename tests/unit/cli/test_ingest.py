@@ -109,7 +109,7 @@ def test_status_prints_the_tables(sluice: Sluice, pipeline: FakePipeline) -> Non
         {
             "table": "public.orders", "target": "main.shop.orders", "state": "WAITING", "generation": 0, "chunks": 0,
             "percent": None, "remaining_seconds": None, "lag_bytes": None, "lag_seconds": None, "error": None,
-            "way_out": None,
+            "way_out": None, "not_copied_children": [],
         }
     ]  # fmt: skip
 

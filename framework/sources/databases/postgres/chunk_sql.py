@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from framework.sources.databases.chunks import Bound, Chunk, ChunkKind, KeyColumn
 from framework.sources.databases.postgres.session import USER_PATH
-from framework.sources.databases.tables import TableName, quote_identifier
+from framework.sources.databases.tables import NAMED_OBJECT_TYPES, TableName, quote_identifier
 
 BEGIN = "BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED READ ONLY"
 
@@ -146,10 +146,9 @@ def condition_sql(chunk: Chunk, key: Sequence[KeyColumn], row_filter: str | None
 def next_bound_sql(relation: str, key: Sequence[KeyColumn], after: Bound | None, rows: int) -> str:
     """Return the statement that finds the key of the row `rows` rows after a bound, by walking the key's index.
 
-    The output is the text of each key column, by the output functions of the types.
+    The output is the text of each key column, by the output functions of the types; that of an object is its oid.
     """
-    # concat calls the output function of the type; a cast to text may differ from it, or be defined by a user.
-    columns = ", ".join(f"pg_catalog.concat({_column(column.name)})" for column in key)
+    columns = ", ".join(map(_bound, key))
     lower = Chunk(number=1, kind=ChunkKind.KEY, lower=after)
     order = ", ".join(_ordered(column) for column in key)
     return (
@@ -170,7 +169,7 @@ def known_bounds_sql(histogram: str, key: KeyColumn, after: Bound | None) -> str
     values = f"SELECT unnest(bounds) AS {quote_identifier(key.name)}, cardinality(bounds) AS total FROM ({histogram}) h"
     # The same comparison as in chunks, which may have another collation than the histogram.
     return (
-        f"SELECT pg_catalog.concat({_column(key.name)}), pg_catalog.max({ALIAS}.total) OVER () "
+        f"SELECT {_bound(key)}, pg_catalog.max({ALIAS}.total) OVER () "
         f"FROM ({values}) AS {ALIAS} WHERE {lower} ORDER BY {_ordered(key)}"
     )
 
@@ -229,6 +228,15 @@ def _filter_parts(row_filter: str | None) -> list[str]:
 
 def _column(name: str) -> str:
     return f"{ALIAS}.{quote_identifier(name)}"
+
+
+def _bound(column: KeyColumn) -> str:
+    """Return the text of a key column, from which a chunk gets the same value."""
+    # The name of an object would be that of another one, or of none, once it is renamed or dropped.
+    schema, _, name = column.type_name.rpartition(".")
+    cast = "::pg_catalog.oid" if schema == "pg_catalog" and name in NAMED_OBJECT_TYPES else ""
+    # concat calls the output function of the type; a cast to text may differ from it, or be defined by a user.
+    return f"pg_catalog.concat({_column(column.name)}{cast})"
 
 
 def _comparable(column: KeyColumn) -> str:

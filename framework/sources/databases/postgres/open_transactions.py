@@ -22,7 +22,7 @@ LEFT JOIN pg_prepared_xacts AS p ON p.transaction = l.transactionid
 LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
 WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted
     AND coalesce(p.gid, a.pid::text) IS NOT NULL AND a.pid IS DISTINCT FROM pg_backend_pid()
-    AND a.pid IS DISTINCT FROM (SELECT active_pid FROM pg_replication_slots WHERE slot_name = %(slot)s)
+    AND NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = %(slot)s AND active_pid = a.pid)
     AND coalesce(p.prepared, a.xact_start, '-infinity') < clock_timestamp() - %(seconds)s * interval '1 second'
 ORDER BY 5 NULLS LAST, 1
 """
