@@ -212,7 +212,7 @@ BREAKS = {
         cost="lost: unknown: the rows of version 1 of {source}, which its log lost; repeated: none; read again: none",
         rows=(*OLD, (6, "k0"), (7, "k1")),
         harm=Harm.lose_history,
-        ways=("RESET_FIRST_KEPT", "FULL_REFRESH", "RESET_START"),
+        ways=("RESET_START", "RESET_FIRST_KEPT", "FULL_REFRESH"),
         is_foretold=False,  # the options of a read by path are unknown, and one of them allows it
     ),
     "column_renamed": Break(

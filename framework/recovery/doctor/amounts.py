@@ -13,11 +13,13 @@ class Amount:
         rows: the number; None if it is unknown.
         note: what the rows are, or why the number is unknown; empty if there is nothing to say.
         at_most: whether the number is an upper bound.
+        is_gone: whether the rows are gone from the sources and were never in the target: no way out has them.
     """
 
     rows: int | None
     note: str = ""
     at_most: bool = False
+    is_gone: bool = False
 
     def __str__(self) -> str:
         """The amount as text.
@@ -43,15 +45,16 @@ class Amount:
             rows=None if self.rows is None or other.rows is None else self.rows + other.rows,
             note="; ".join(notes),
             at_most=self.at_most or other.at_most,
+            is_gone=all(each.is_gone for each in (self, other) if each.rows != 0) and (self.is_gone or other.is_gone),
         )
 
 
 NONE = Amount(rows=0)
 
 
-def unknown(why: str) -> Amount:
+def unknown(why: str, *, is_gone: bool = False) -> Amount:
     """Return an unknown amount, with the reason."""
-    return Amount(rows=None, note=why)
+    return Amount(rows=None, note=why, is_gone=is_gone)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +75,16 @@ class Cost:
     def severity(self) -> tuple[bool, bool, bool]:
         """What orders ways out, least harm first: whether rows are lost, whether some repeat, whether it is unknown.
 
-        Rows that repeat can be found and deleted, those that are lost can't: they decide between ways that lose none.
+        Rows that no way out has do not count: each way loses them, whether or not it says so.
 
         Examples:
             >>> Cost(repeated=unknown("why")).severity < Cost(lost=Amount(rows=1)).severity
             True
+            >>> Cost(lost=unknown("deleted by Kafka", is_gone=True)).severity < Cost(lost=Amount(rows=1)).severity
+            True
         """
-        if self.lost.rows != 0:
-            return True, self.lost.rows is None, False
-        return False, self.repeated.rows != 0, self.repeated.rows is None
+        is_unknown = self.lost.rows is None or self.repeated.rows is None
+        return self.lost.rows != 0 and not self.lost.is_gone, self.repeated.rows != 0, is_unknown
 
 
 FREE = Cost()

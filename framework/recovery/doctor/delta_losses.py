@@ -20,7 +20,7 @@ def is_replaced(position: SourcePosition, source: SourceReference) -> bool:
 
 def missed_rows(position: SourcePosition, path: str, files: Mapping[int, str]) -> Amount:
     """Return the rows of files that were added and removed again before a flow has read them."""
-    lost = unknown(f"rows that were deleted from {path} before they were read")
+    lost = unknown(f"rows that were deleted from {path} before they were read", is_gone=True)
     places = [place for offset in position.offsets if (place := NextVersion.of(offset)) is not None]
     if not places or any(place.version is None for place in places):
         return lost  # it begins with all rows, or is in the middle of them

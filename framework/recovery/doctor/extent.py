@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -39,7 +39,7 @@ class Extent:
         held: what the sources hold now.
         read: the part of it that the flow has read.
         gone: what the flow may have read and the sources no longer hold.
-        missed: what the flow has not read and the sources no longer hold.
+        missed: what the flow has not read and the sources no longer hold; no way out has it.
     """
 
     held: Amount
@@ -166,7 +166,7 @@ def _of_delta(kind: StreamingSource, position: SourcePosition) -> Extent:
         )
         if is_replaced(position, source):
             replaced = unknown(f"rows of the table that {path} has replaced")
-            gone, missed = gone.plus(replaced), missed.plus(replaced)
+            gone, missed = gone.plus(replaced), missed.plus(replace(replaced, is_gone=True))
         gone = gone.plus(unknown(f"rows that were deleted from {path}") if changed else NONE)
         missed = missed.plus(missed_rows(position, path, files) if changed else NONE)
     if held.rows is None:
@@ -238,5 +238,5 @@ def _of_kafka(position: SourcePosition) -> Extent:
         held=unknown("only Kafka knows its records"),
         read=Amount(rows=read, at_most=True),
         gone=unknown("records that Kafka has deleted"),
-        missed=unknown("unread records that Kafka has deleted"),
+        missed=unknown("unread records that Kafka has deleted", is_gone=True),
     )

@@ -289,6 +289,6 @@ def _lost_records(case: Case, named: list[tuple[str, str]]) -> Amount:
     reset = _RESET_TO.search(case.cause) or _CHANGED.search(case.cause)
     if reset is not None and int(reset["first"]) > int(reset["wanted"]) and len(named) == 1:
         # Offsets, of which transactions and compaction leave some without a record.
-        return Amount(rows=int(reset["first"]) - int(reset["wanted"]), at_most=True)
+        return Amount(rows=int(reset["first"]) - int(reset["wanted"]), at_most=True, is_gone=True)
     partitions = ", ".join(f"{topic}-{number}" for topic, number in named)
-    return unknown(f"the unread records that Kafka has deleted from {partitions}")
+    return unknown(f"the unread records that Kafka has deleted from {partitions}", is_gone=True)

@@ -82,8 +82,8 @@ def ways_out(case: Case, diagnosis: Diagnosis) -> tuple[WayOut, ...]:
 def rank(ways: Sequence[WayOut]) -> tuple[WayOut, ...]:
     """Return ways out in order: exact ones, then those that repeat rows, then those that lose some.
 
-    Of the same kind, an unknown number comes after a known one; else the order of the diagnosis stays, which has the
-    way that loses less first.
+    Rows that no way out has do not count as lost. Of the same kind, an unknown number comes after a known one; else the
+    order of the diagnosis stays.
     """
     return tuple(sorted(ways, key=lambda way: way.cost.severity))
 
@@ -166,7 +166,7 @@ def _reset_partitions(case: Case) -> WayOut | None:
 
 def _reset_earliest(case: Case) -> WayOut | None:
     extent = case.extent()
-    restart = Restart(starts=("earliest",), lost=extent.gone, repeated=extent.read, reread=extent.held)
+    restart = Restart(starts=("earliest",), lost=extent.missed, repeated=extent.read, reread=extent.held)
     text = "Keep the table, and read everything that the topic still has."
     return _reset(case, Way.RESET_EARLIEST, text, restart)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations, product
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,10 +14,12 @@ from framework.foundation.conditions.database_log import CONDITIONS as LOG_CONDI
 from framework.foundation.conditions.databases import CONDITIONS as DATABASE_CONDITIONS
 from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.conditions.recovery import BREAKS
+from framework.recovery.doctor import ways
+from framework.recovery.doctor.amounts import NONE, Amount, Cost, unknown
 from framework.recovery.doctor.diagnoses import DIAGNOSES, UNKNOWN, WITHOUT_FAULT, diagnosis_of, sqlstate_of
-from framework.recovery.doctor.diagnosis import Way
+from framework.recovery.doctor.diagnosis import Diagnosis, Way
 from framework.recovery.doctor.failures import parse_error
-from framework.recovery.doctor.ways import _WAYS
+from framework.recovery.doctor.ways import _WAYS, WayOut, ways_out
 from framework.run.update.fault_classification import _CAN_HEAL
 
 # The rows of the table in docs/doctor.md, by what is seen: a condition, or the text of a cause without one.
@@ -152,3 +157,35 @@ def test_the_cause_is_the_innermost_condition() -> None:
     found = parse_error(text)
     assert (found.condition, found.cause) == ("DELTA_SOURCE_IGNORE_DELETE", "Rows are gone.")
     assert (found.location, found.remedy) == ("shop.py:4", "Correct the cause.")
+
+
+AMOUNTS = (NONE, Amount(rows=2), unknown("a log is gone"))
+COSTS = tuple(Cost(lost=lost, repeated=repeated) for lost, repeated in product(AMOUNTS, AMOUNTS))
+
+
+@pytest.mark.parametrize("diagnosis", (*DIAGNOSES, *WITHOUT_FAULT), ids=lambda each: each.name)
+def test_no_way_comes_before_one_with_less_harm(diagnosis: Diagnosis, swap: pytest.MonkeyPatch) -> None:
+    """Whatever two ways of a diagnosis cost: one that loses rows is behind one that does not, then one that repeats.
+
+    Ways of the same harm stay in the order of the diagnosis.
+    """
+    for (first, second), costs in product(combinations(diagnosis.ways, 2), product(COSTS, COSTS)):
+        built = {
+            way: lambda _, way=way, cost=cost: WayOut(way=way, text="", cost=cost)  # type: ignore[misc]
+            for way, cost in zip((first, second), costs, strict=True)
+        }
+        swap.setattr(ways, "_WAYS", {way: built.get(way, lambda _: None) for way in Way})
+        case: Any = SimpleNamespace()
+        before, after = ways_out(case, diagnosis)
+        harms = [(each.cost.lost != NONE, each.cost.repeated != NONE) for each in (before, after)]
+        assert harms == sorted(harms), (before, after)
+        if costs[0] == costs[1]:
+            assert (before.way, after.way) == (first, second)
+
+
+def test_rows_that_no_way_brings_back_do_not_count_as_lost() -> None:
+    """What Kafka has deleted is lost in each way: the one that reads what is left comes before one that skips it."""
+    gone = unknown("unread records that Kafka has deleted", is_gone=True)
+    earliest = Cost(lost=gone.plus(NONE), repeated=Amount(rows=10, at_most=True))
+    latest = Cost(lost=gone.plus(unknown("all unread records")))
+    assert Cost(lost=gone).severity < earliest.severity < latest.severity
