@@ -114,7 +114,7 @@ def test_the_json_has_numbers(pipeline: FakePipeline, sluice: Sluice) -> None:
     result = sluice("doctor", "-o", "json")
     found = json.loads(result.stdout)["findings"][0]
     assert (result.exit_code, found["flow"], found["sqlstate"]) == (1, "main.shop.load", "0A000")
-    assert found["ways"][1]["cost"]["lost"] == {"rows": 2, "note": "", "at_most": False}
+    assert found["ways"][1]["cost"]["lost"] == {"rows": 2, "note": "", "at_most": False, "is_gone": False}
     assert found["ways"][0]["command"] is None
 
 

@@ -163,7 +163,7 @@ AMOUNTS = (NONE, Amount(rows=2), unknown("a log is gone"))
 COSTS = tuple(Cost(lost=lost, repeated=repeated) for lost, repeated in product(AMOUNTS, AMOUNTS))
 
 
-@pytest.mark.parametrize("diagnosis", (*DIAGNOSES, *WITHOUT_FAULT), ids=lambda each: each.name)
+@pytest.mark.parametrize("diagnosis", [*DIAGNOSES, *WITHOUT_FAULT], ids=lambda each: each.name)
 def test_no_way_comes_before_one_with_less_harm(diagnosis: Diagnosis, swap: pytest.MonkeyPatch) -> None:
     """Whatever two ways of a diagnosis cost: one that loses rows is behind one that does not, then one that repeats.
 
@@ -171,7 +171,7 @@ def test_no_way_comes_before_one_with_less_harm(diagnosis: Diagnosis, swap: pyte
     """
     for (first, second), costs in product(combinations(diagnosis.ways, 2), product(COSTS, COSTS)):
         built = {
-            way: lambda _, way=way, cost=cost: WayOut(way=way, text="", cost=cost)  # type: ignore[misc]
+            way: lambda _, way=way, cost=cost: WayOut(way=way, text="", cost=cost)
             for way, cost in zip((first, second), costs, strict=True)
         }
         swap.setattr(ways, "_WAYS", {way: built.get(way, lambda _: None) for way in Way})
