@@ -12,11 +12,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from framework.cli.progress import is_warning
 from framework.foundation.clock import Clock
 from framework.foundation.wording import seconds_text
 from framework.record.events import Event
-from framework.views.flow_board import STARTED, TONES, FlowBoard, FlowBoardTracker
+from framework.views.flow_board import STARTED, TONES, FlowBoard, FlowBoardTracker, is_warning
 from framework.views.table import Tone
 
 _OTHER_LINES = 5

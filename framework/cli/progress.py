@@ -13,13 +13,12 @@ import click
 from framework.cli.output import colours_wanted
 from framework.foundation.clock import Clock
 from framework.foundation.wording import seconds_text
-from framework.record.events import Event, EventLevel, EventType
-from framework.views.flow_board import FlowBoardTracker, FlowProgress
+from framework.record.events import Event, EventType
+from framework.views.flow_board import FlowBoardTracker, FlowProgress, is_warning
 
 _SECONDS_BETWEEN_LINES = 10.0
 _LEAST_SECONDS = 0.1
 _SILENT = frozenset({"QUEUED", "STARTING"})
-_WARNINGS = frozenset({EventType.PLANNING_INFORMATION, EventType.OPERATION_PROGRESS})
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
@@ -32,11 +31,6 @@ class Progress(AbstractContextManager["Progress"], Protocol):
     def say(self, text: str) -> None:
         """Display a sentence that is not an event."""
         ...
-
-
-def is_warning(event: Event) -> bool:
-    """Return whether an event that is not one of a flow's states is for a person who watches the update."""
-    return event.level is EventLevel.WARN and event.event_type in _WARNINGS
 
 
 def open_progress(stream: TextIO, *, title: str, clock: Clock) -> Progress:

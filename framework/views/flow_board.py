@@ -14,7 +14,7 @@ from typing import Any
 
 from framework.foundation.names import QualifiedName, ShortNames
 from framework.foundation.wording import counted, quality_text, rows_text, seconds_text
-from framework.record.events import Event, EventType
+from framework.record.events import Event, EventLevel, EventType
 from framework.views.table import Cell, Column, Table, Tone
 
 STARTED = frozenset({"STARTING", "RUNNING"})
@@ -32,6 +32,7 @@ TONES = {
 }
 """The tone of each state of a flow; other states have none."""
 
+_WARNINGS = frozenset({EventType.PLANNING_INFORMATION, EventType.OPERATION_PROGRESS})
 _PRIORITY = ("FAILED", "DEGRADED", "RUNNING", "STARTING", "STOPPED", "SKIPPED", "COMPLETED", "QUEUED")
 FLOW_COLUMNS = (
     Column(name="flow", wraps=False),
@@ -213,6 +214,11 @@ class FlowBoardTracker:
         before = self._flows.get(name) or FlowProgress(flow=name, dataset=event.origin.dataset_name or name)
         self._flows[name] = replace(before, reason=reason)
         return self._flows[name]
+
+
+def is_warning(event: Event) -> bool:
+    """Return whether an event that is not one of a flow's states is for a person who watches the update."""
+    return event.level is EventLevel.WARN and event.event_type in _WARNINGS
 
 
 def _after(before: FlowProgress, event: Event, details: Mapping[str, Any]) -> FlowProgress:
