@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from framework import Pipeline
 
 Run = Callable[..., list[tuple[Any, ...]]]
+_LONGEST_SECONDS = 40
+"""The transaction of an update that does not say that it waits ends, too, so that the test fails soon."""
 _LACKING = "Tables inherit from public.cities: public.capitals. Their rows are not read with it"
 
 
@@ -38,6 +41,8 @@ class Writer:
         self.pid = self._connection.info.backend_pid
         self.reasons: set[str] = set()
         self.waiting: list[Event] = []
+        self._last_moment = Timer(_LONGEST_SECONDS, self._connection.commit)
+        self._last_moment.start()
 
     def __call__(self, event: Event) -> None:
         """End the transaction at the first event that names it; an observer of an update."""
@@ -49,6 +54,7 @@ class Writer:
 
     def close(self) -> None:
         """Close the connection."""
+        self._last_moment.cancel()
         self._connection.close()
 
 
