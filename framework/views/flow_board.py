@@ -221,11 +221,6 @@ class FlowBoardTracker:
         return self._flows[name]
 
 
-def is_warning(event: Event) -> bool:
-    """Return whether an event that is not one of a flow's states is for a person who watches the update."""
-    return event.level is EventLevel.WARN and event.event_type in _WARNINGS
-
-
 def _after(before: FlowProgress, event: Event, details: Mapping[str, Any]) -> FlowProgress:
     """Return a flow's progress after an event."""
     state: str = details["status"]
