@@ -28,6 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
@@ -260,11 +261,15 @@ class StagedSnapshot:
         """Return the rows of some files."""
         if not paths:
             return session.createDataFrame([], self._rows.schema)
-        # Spark takes a path as a pattern. Its option `__globPaths__`, which stops that, reads each of n files n times.
-        escaped = [_PATTERN.sub(r"\\\1", path) for path in paths]
-        frame = session.read.schema(self._rows.schema).options(**_EXACTLY_THESE).parquet(*escaped)
-        assert scanned_files(frame) == len(paths), paths
-        return frame
+        reader = session.read.schema(self._rows.schema).options(**_EXACTLY_THESE)
+        if _PATTERN.search(paths[0]) and ":" in paths[0]:
+            # Hadoop matches no pattern in a path with a colon. Without patterns, Spark reads each of n files n times.
+            reader = reader.option("__globPaths__", "false")
+            frames = [reader.parquet(path) for path in paths]
+        else:
+            frames = [reader.parquet(*(_PATTERN.sub(r"\\\1", path) for path in paths))]
+        assert sum(map(scanned_files, frames)) == len(paths), paths
+        return reduce(lambda left, right: left.unionAll(right), frames)
 
 
 def _file(row: Mapping[str, Any]) -> NewFile:
