@@ -158,7 +158,7 @@ AMOUNTS = (NONE, Amount(rows=2), unknown("a log is gone"))
 COSTS = tuple(Cost(lost=lost, repeated=repeated) for lost, repeated in product(AMOUNTS, AMOUNTS))
 
 
-@pytest.mark.parametrize("diagnosis", (*DIAGNOSES, *WITHOUT_FAULT), ids=lambda each: each.name)
+@pytest.mark.parametrize("diagnosis", [*DIAGNOSES, *WITHOUT_FAULT], ids=lambda each: each.name)
 def test_no_way_comes_before_one_with_less_harm(diagnosis: Diagnosis, swap: pytest.MonkeyPatch) -> None:
     """Whatever two ways of a diagnosis cost: one that loses rows is behind one that does not, then one that repeats.
 
