@@ -176,6 +176,15 @@ def python_of_tasks() -> str:
     return "" if context is None else str(context.pythonExec)
 
 
+def temporary_folders() -> tuple[str, ...]:
+    """Return the folders of Spark's temporary files; () without a session."""
+    context = SparkContext._active_spark_context
+    if context is None:
+        return ()
+    folders = context._jvm.org.apache.spark.util.Utils.getConfiguredLocalDirs(context._jsc.sc().conf())
+    return tuple(str(folder) for folder in folders)
+
+
 def _settings() -> dict[str, str]:
     context = SparkContext._active_spark_context
     return {} if context is None else dict(context.getConf().getAll())

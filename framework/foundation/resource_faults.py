@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import errno
 import re
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 
 from framework.foundation.errors import OperationError
 
@@ -57,4 +61,23 @@ def file_fault(error: OSError, path: object, condition: str) -> OperationError:
     found = _NUMBERS.get(error.errno or 0)
     if found is None:
         return OperationError(condition, path=path, problem=error)
-    return OperationError(found, place=path, problem=error.strerror)
+    free = free_space([str(path)]) if found == DISK_FULL else ""
+    return OperationError(found, place=path, problem="; ".join(filter(None, (error.strerror, free))))
+
+
+def free_space(places: Iterable[str]) -> str:
+    """Return which of some local places has the fewest bytes left on its disk, as a clause; empty if none is local.
+
+    Spark deletes what it could not write to its end, so a disk that was full may have space again.
+    """
+    found = []
+    for place in places:
+        path = Path(place.removeprefix("file:"))
+        folder = next((each for each in (path, *path.parents) if each.exists()), None) if path.is_absolute() else None
+        if folder is not None:
+            with suppress(OSError):
+                found.append((shutil.disk_usage(folder).free, str(path)))
+    if not found:
+        return ""
+    free, place = min(found, key=lambda each: each[0])
+    return f"{free:,} bytes are free at {place}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from framework.foundation.errors import OperationError
-from framework.foundation.resource_faults import DISK_FULL, RESOURCE_CONDITIONS
+from framework.foundation.resource_faults import DISK_FULL, RESOURCE_CONDITIONS, free_space
 from framework.foundation.storage_port import Storage
 
 _LEAST_BYTES = 1 << 20
@@ -23,4 +23,4 @@ def disk_fault(storage: Storage) -> OperationError | None:
         return error if error.condition in RESOURCE_CONDITIONS else None
     if free >= _LEAST_BYTES:
         return None
-    return OperationError(DISK_FULL, place=storage.root, problem=f"{free:,} bytes are free")
+    return OperationError(DISK_FULL, place=storage.root, problem=free_space([storage.root]))

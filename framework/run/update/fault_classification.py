@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,10 +17,10 @@ from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.conditions.recovery import BREAKS, SOURCE_FILES_GONE, SOURCES_CHANGED
 from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError, SluiceError, remote_error
-from framework.foundation.java_causes import python_of_tasks, session_fault, with_last_cause
+from framework.foundation.java_causes import python_of_tasks, session_fault, temporary_folders, with_last_cause
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
-from framework.foundation.resource_faults import RESOURCE_CONDITIONS, resource_condition
+from framework.foundation.resource_faults import DISK_FULL, RESOURCE_CONDITIONS, free_space, resource_condition
 from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.calls import first_words
 from framework.run.flows.expectations import VIOLATION_MARK
@@ -78,7 +78,9 @@ _CAN_HEAL = re.compile(
 )
 
 
-def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
+def flow_fault(
+    error: BaseException, flow: QualifiedName, location: SourceLocation | None, places: Sequence[str] = ()
+) -> SluiceError:
     """Convert an exception into the error that the user reads, without a Java stack.
 
     A SluiceError is returned unchanged.
@@ -93,12 +95,13 @@ def flow_fault(error: BaseException, flow: QualifiedName, location: SourceLocati
         error: the exception that the flow raised.
         flow: the flow.
         location: its declaration, used if the error has no other line of the user's code.
+        places: the folders that it writes to, of which a full disk names the one with the least space.
     """
     if isinstance(error, SluiceError) or is_spark_lost(error):
         return error if isinstance(error, SluiceError) else OperationError("SPARK_LOST", location=location)
     user_line = innermost_user_line(error.__traceback__)
     text = "\n".join(_texts(error))
-    told = _violation(text, flow, location) or _resource_fault(text, flow, location)
+    told = _violation(text, flow, location) or _resource_fault(text, flow, location, places)
     if told is not None:
         return told
     if user_line is not None and not isinstance(error, PySparkException | Py4JError):
@@ -171,14 +174,18 @@ def _violation(text: str, flow: QualifiedName, location: SourceLocation | None) 
     return OperationError("EXPECTATION_VIOLATION", location=location, **fields)
 
 
-def _resource_fault(text: str, flow: QualifiedName, location: SourceLocation | None) -> OperationError | None:
+def _resource_fault(
+    text: str, flow: QualifiedName, location: SourceLocation | None, places: Sequence[str]
+) -> OperationError | None:
     condition = resource_condition(text)
     if condition is None:
         return None
     # The last line has the first cause.
     lines = [line for line in text.splitlines() if resource_condition(line) == condition]
+    problem = one_line(lines[-1].strip())
+    free = free_space((*places, *temporary_folders())) if condition == DISK_FULL else ""
     return OperationError(
-        condition, location=location, place=f"A file of flow {flow}", problem=one_line(lines[-1].strip())
+        condition, location=location, place=f"A file of flow {flow}", problem="; ".join(filter(None, (problem, free)))
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from framework.checkpoints.generations import GenerationStore
+from framework.checkpoints.generations import GenerationStore, flow_folder
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock
 from framework.foundation.conditions.recovery import REMOVED_ROWS, SOURCE_FILES_GONE
@@ -78,7 +78,9 @@ class FlowAttempts:
             reason = "the update is stopping" if self.stop.is_set else "an operator has paused it"
             return self._result(step, FlowState.STOPPED, started, reason=reason, outcome=committed.total)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the outermost frame; `sys.exit()` fails the flow only
-            fault = self._break(step, error) or flow_fault(error, step.flow, self._flow(step).spec.location)
+            fault = self._break(step, error) or flow_fault(
+                error, step.flow, self._flow(step).spec.location, self._places(step)
+            )
             outcome = committed.total.plus(FlowOutcome(quality=self._violated(step, fault)))
             if is_spark_lost(error):
                 self.stop.set()  # no other flow can run
@@ -91,6 +93,12 @@ class FlowAttempts:
         lacking = self.graph.lacking.get(step.dataset)
         reason = "" if lacking is None else lacking.what.removesuffix(".")
         return self._result(step, FlowState.COMPLETED, started, reason=reason, outcome=outcome)
+
+    def _places(self, step: RunFlow | RefreshView) -> tuple[str, ...]:
+        """The folders that a step writes to."""
+        store, dataset = self.runner.context.store, self._dataset(step)
+        table = (store.path(dataset.spec),) if dataset.is_table else ()
+        return (*table, flow_folder(store.storage, step.dataset, step.flow), store.storage.root)
 
     def _try(self, step: RunFlow | RefreshView, committed: _Committed) -> FlowOutcome:
         """Run the step, and retry it after transient faults as often as the policy allows."""
