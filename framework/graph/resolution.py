@@ -144,7 +144,8 @@ class Resolution:
             is_partial=bool(self.registry.unlisted) or self._has_unread(),
         )
         sequences = sequence_warnings(resolved.flows.values())
-        return replace(graph, warnings=(*partition_warnings(graph, self.spark), *option_warnings(graph), *sequences))
+        warnings = (*partition_warnings(graph, self.spark), *option_warnings(graph), *sequences)
+        return replace(graph, warnings=(*self.registry.notes, *warnings))
 
     def _has_unread(self) -> bool:
         """Whether a flow may read more than is known. The queries of ingestions read nothing of the pipeline."""
