@@ -432,11 +432,12 @@ class Pipeline:
     def _update(self, request: UpdateRequest, observers: Sequence[Observer], stop: StopSignal | None = None) -> Update:
         # Resolved for each update, because the tables of the storage or of a source database may have changed.
         definitions = self._definitions.expanded(self._store, request)
+        request = definitions.configured(request)
         self._graph = definitions.resolve(self._store, request)
         return Update(
             graph=self._graph, registry=definitions.registry, spark=self.spark, store=self._store, request=request,
-            settings=UpdateSettings.of(self._spec), clock=SystemClock(), stop=stop or StopSignal(), observers=observers,
-            resolve=lambda: definitions.resolve(self._store, request),
+            settings=UpdateSettings.of(definitions.spec), clock=SystemClock(), stop=stop or StopSignal(),
+            observers=observers, resolve=lambda: definitions.resolve(self._store, request),
         )  # fmt: skip
 
     def _complete(self, name: str) -> QualifiedName:

@@ -75,7 +75,8 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     if loading.errors:
         errors = [*loading.errors, *registry.faults]
         raise GraphErrors(list({error.render(): error for error in errors}.values()))
-    return _code_version([*files, *map(Path, loading.neighbours.made)], functions)
+    ran = {*loading.neighbours.made, *loading.neighbours.included}
+    return _code_version([*files, *map(Path, ran)], functions)
 
 
 class _Loading:

@@ -15,9 +15,13 @@ from typing import Any, NamedTuple
 
 from framework.declare.patches import Patch, Patches
 from framework.declare.registered_functions import functions_of
+from framework.declare.registry import active_registry, is_registering
 from framework.declare.sql_calls import sql_mutations
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
+
+PIPELINE_KEYS = "pipelines."
+"""How the keys of a pipeline's configuration begin that say how it runs."""
 
 
 class _Guard(IntEnum):
@@ -98,6 +102,8 @@ def _guarded_call(refusal: _Refusal, original: Callable[..., Any]) -> Callable[.
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         if _guard.get() >= refusal.guard and not (refusal.method == "pivot" and _names_values(args, kwargs)):
+            if refusal.method == "set" and _sets_pipeline_key(args, kwargs):
+                return original(*args, **kwargs)
             functions = functions_of(args[0]) if refusal.condition.endswith(".REGISTER_UDF") else None
             if functions is not None:
                 return functions.register(original, *args, **kwargs)
@@ -111,6 +117,19 @@ def _guarded_call(refusal: _Refusal, original: Callable[..., Any]) -> Callable[.
 def _names_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a `pivot` has explicit values; without them Spark runs a query to find them."""
     return len(args) > 2 or kwargs.get("values") is not None
+
+
+def _sets_pipeline_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a module sets a key of the pipeline's configuration, which is kept for the update.
+
+    Only the engine reads these keys, so no query depends on them. A query function is called again and again.
+    """
+    given = dict(zip(("key", "value"), args[1:], strict=False)) | kwargs
+    key, value = str(given.get("key")), given.get("value")
+    if _guard.get() is not _Guard.MUTATIONS or not key.startswith(PIPELINE_KEYS) or not is_registering():
+        return False
+    active_registry().configuration[key] = str(value).lower() if isinstance(value, bool) else str(value)
+    return True
 
 
 @functools.cache

@@ -6,6 +6,7 @@ Two pipelines may have modules with equal names: each imports its own.
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import importlib.util
@@ -18,11 +19,14 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from framework.declare.displays import without_displays
 from framework.declare.notebook_source import python_source
 from framework.declare.pipeline_modules import PipelineLoader, PipelineModule
 from framework.declare.registered_functions import RegisteredFunctions, accepting
 from framework.declare.seen_session import seeing
 from framework.declare.session_global import Namespace
+from framework.foundation.errors import UserError
+from framework.foundation.locations import caller_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +36,7 @@ R = TypeVar("R")
 
 # Never imported from a pipeline's folder: the framework and installed packages depend on these modules.
 _RESERVED = sys.stdlib_module_names | {"framework", "pyspark", "delta", "py4j", "dlt", "pandas", "numpy", "pyarrow"}
+_OF_NOTEBOOKS = (".py", ".ipynb", ".sql")
 _INSTALLED = frozenset({"site-packages", "dist-packages", "__pycache__"})
 _lock = threading.RLock()
 
@@ -52,6 +57,7 @@ class Neighbours:
         self.functions = RegisteredFunctions(spark)
         self.made: dict[str, ModuleType] = {}
         self.failed: dict[str, BaseException] = {}
+        self.included: set[str] = set()
         self._tops = {name for folder in self.folders for name in _module_names(folder)} - _RESERVED
         self._named: dict[str, ModuleType] = {}
         self._replaced: dict[str, ModuleType] = {}
@@ -192,7 +198,31 @@ class _Loader(PipelineLoader):
     def get_code(self, fullname: str) -> CodeType:
         """Compile the current content of the file, of any kind that a pipeline may have."""
         path = self.get_filename(fullname)
-        return self.source_to_code(python_source(Path(path), self.get_data(path), self._value_of), path)
+        return self._code_of(Path(path), self.get_data(path))
+
+    def run_notebook(self, name: str, file: str, namespace: dict[str, object]) -> None:
+        """Run a notebook in the namespace of the one that runs it, as `%run` does.
+
+        Args:
+            name: its path, relative to the folder of `file`; without a suffix, as on Databricks, or with it.
+            file: the notebook with the command.
+            namespace: the names of this notebook.
+
+        Raises:
+            UserError: MODULE_NOT_FOUND.
+        """
+        base = Path(file).parent
+        paths = [(base / name).resolve(), *((base / f"{name}{suffix}").resolve() for suffix in _OF_NOTEBOOKS)]
+        found = next((path for path in paths if path.is_file()), None)
+        if found is None:
+            raise UserError("MODULE_NOT_FOUND", location=caller_location(), path=name, root=base)
+        self.neighbours.included.add(str(found))
+        exec(self._code_of(found, found.read_bytes()), namespace)  # noqa: S102 - the code of the pipeline
+
+    def _code_of(self, path: Path, content: bytes) -> CodeType:
+        source = python_source(path, content, self._value_of)
+        tree = ast.parse(source, str(path))
+        return self.source_to_code(without_displays(tree, str(path)), str(path))
 
     def _value_of(self, key: str) -> str | None:
         found: str | None = self.neighbours.spark.conf.get(key, None)

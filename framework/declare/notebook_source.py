@@ -1,41 +1,45 @@
 """Files of a pipeline as Python modules: notebooks (`.ipynb`, and files that Databricks exports), and SQL files.
 
-In an exported notebook, cells of other kinds are comments: Python would pass over them without a word, and with them
-over the datasets of SQL cells.
+The cells of a notebook are one module, each on its own lines: Python as it is, SQL as the calls that declare the same,
+`%run` as a call. Cells that declare nothing are passed over with a note.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from framework.declare.module_code import ModuleCode
+from framework.declare.notebook_cells import PYTHON, SQL, Cell, cells_of
+from framework.declare.packages import look_up_packages
+from framework.declare.registry import add_note
+from framework.declare.sql.script import SqlScript
 from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
-from framework.declare.sql.source import ValueOf, sql_module
-from framework.foundation.errors import GraphErrors, UserError
+from framework.declare.sql.source import ValueOf, write_calls
+from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import SourceLocation
-from framework.foundation.notebooks import SUFFIX as NOTEBOOK_SUFFIX
-from framework.foundation.notebooks import NotebookCell, code_of, notebook_cells
 
-_FIRST_LINES = {".py": "# Databricks notebook source", SQL_SUFFIX: "-- Databricks notebook source"}
-_CELL = re.compile(r"(?:#|--) COMMAND -+\s*")
-_SQL_CELL = re.compile(r"^-- COMMAND -+[ \t\r]*$", re.MULTILINE)
-_MAGIC = re.compile(r"(?:#|--) MAGIC\s+(\S+)(.*)")
-_TEXT = frozenset({"%md", "%md-sandbox"})
+_TEXT = frozenset({"md", "md-sandbox"})
+_PACKAGES = frozenset({"pip", "!pip"})
+_WITHOUT_EFFECT = frozenset(
+    {"sh", "fs", "bash", "!", "autoreload", "config", "load_ext", "matplotlib", "restart_python", "tensorboard"}
+)
+"""Commands that declare nothing and define no name of Python."""
+
 _ADVICE = {
-    "%python": "Delete `# MAGIC %python` and the `# MAGIC` before each line; in a SQL notebook, move it to a module.",
+    "%python": "Delete the line `%python`.",
     "%sql": "Move its statements to a SQL file, or declare the dataset in Python, with `spark.sql(…)` as its query.",
     "%run": "Make that notebook a Python module, and import it.",
     "%pip": "Install the package in the environment that runs Sluice, and delete the cell.",
 }
-_OTHER = "Write the cell in Python, or delete it."
+_OTHER = "Write the cell in Python or SQL, or delete it."
 
 
 def cell_advice(magic: str) -> str:
-    """What to do with a cell of another kind than Python.
+    """What to do with a cell that can't be run.
 
     Args:
-        magic: its first word, such as `%run`.
+        magic: its first word, such as `%scala`.
     """
     return _ADVICE.get(magic, _OTHER)
 
@@ -49,20 +53,89 @@ def python_source(path: Path, content: bytes, value_of: ValueOf) -> bytes:
         value_of: returns the value of a parameter of the pipeline, for SQL; None if it has none.
 
     Raises:
-        GraphErrors: a NOTEBOOK_CELL_UNSUPPORTED for each cell of a notebook that is not run; text is left out. An
-            error for each faulty statement of SQL.
+        GraphErrors: a NOTEBOOK_CELL_UNSUPPORTED for each cell of a notebook that is not run, NOTEBOOK_PACKAGES_MISSING
+            for packages that it installs, an error for each faulty statement of SQL.
         UserError: NOTEBOOK_UNREADABLE, SQL_FILE_NOT_UTF8.
     """
     text = _text(path, content)
-    if path.suffix != NOTEBOOK_SUFFIX:
-        _refuse(_exported_faults(path, text))
-        return sql_module(path, _exported_cells(text), value_of) if path.suffix == SQL_SUFFIX else content
-    cells = [cell for cell in notebook_cells(path, text) if cell.magic not in _TEXT]
-    _refuse(fault for cell in cells for fault in _cell_faults(path, cell))
-    codes = [code for cell in cells if (code := cell.code) is not None]
-    if any(code.language == "sql" for code in codes):
-        return sql_module(path, [("\n".join(code.lines), code.line) for code in codes], value_of)
-    return code_of(codes).encode()
+    cells = cells_of(path, text)
+    if cells is None:
+        if path.suffix != SQL_SUFFIX:
+            return content
+        cells = (Cell(kind=SQL, line=1, lines=tuple(text.split("\n")), shown=""),)
+    return _NotebookCode(path, value_of).of(cells).encode()
+
+
+class _NotebookCode:
+    """The code of one file.
+
+    Args:
+        path: the file.
+        value_of: returns the value of a parameter of the pipeline; None if it has none.
+    """
+
+    def __init__(self, path: Path, value_of: ValueOf) -> None:
+        self._path = path
+        self._script = SqlScript(file=str(path), value_of=value_of)
+        self._lines: dict[int, str] = {}
+        self._faults: list[SluiceError] = []
+
+    def of(self, cells: Iterable[Cell]) -> str:
+        """Return the code of cells, in their order.
+
+        Raises:
+            GraphErrors: as `python_source`.
+        """
+        cells = [*cells]
+        for cell in cells:
+            self._add(cell)
+        packages = [cell for cell in cells if cell.kind in _PACKAGES]
+        self._faults += look_up_packages(self._path, packages)
+        self._faults += self._script.faults
+        if self._faults:
+            raise GraphErrors(self._faults)
+        return "".join(f"{self._lines.get(number, '')}\n" for number in range(1, max(self._lines, default=0) + 1))
+
+    def _add(self, cell: Cell) -> None:
+        adders: dict[str, Callable[[Cell], None]] = {PYTHON: self._add_python, SQL: self._add_sql, "run": self._add_run}
+        if cell.kind in adders:
+            adders[cell.kind](cell)
+        elif cell.kind in _WITHOUT_EFFECT:
+            add_note(
+                UserError("NOTEBOOK_CELL_PASSED_OVER", location=self._place(cell), path=self._path, cell=cell.shown)
+            )
+        elif cell.kind not in _TEXT | _PACKAGES:
+            self._faults.append(self._unsupported(cell))
+
+    def _add_python(self, cell: Cell) -> None:
+        self._lines.update(enumerate(cell.lines, cell.line))
+
+    def _add_sql(self, cell: Cell) -> None:
+        code = ModuleCode()
+        write_calls(code, self._script.calls("\n".join(cell.lines), cell.line), cell.line)
+        self._lines.update(
+            (number, line) for number, line in enumerate(code.text().split("\n"), 1) if number >= cell.line
+        )
+
+    def _add_run(self, cell: Cell) -> None:
+        """A notebook that a cell runs has the names of this one, and this one has its names afterwards."""
+        name = cell.lines[0].split("#")[0].strip().strip("\"'")
+        if not name or "$" in name:
+            self._faults.append(self._unsupported(cell))
+            return
+        place = self._lines.get(cell.line, "")
+        indent = place[: len(place) - len(place.lstrip())]
+        self._lines[cell.line] = f"{indent}__loader__.run_notebook({name!r}, {str(self._path)!r}, globals())"
+
+    def _place(self, cell: Cell) -> SourceLocation:
+        return SourceLocation(file=str(self._path), line=cell.line)
+
+    def _unsupported(self, cell: Cell) -> UserError:
+        word = cell.shown.split(maxsplit=1)[0].replace("%%", "%")
+        return UserError(
+            "NOTEBOOK_CELL_UNSUPPORTED", location=self._place(cell), path=self._path, cell=cell.shown,
+            advice=cell_advice(word),
+        )  # fmt: skip
 
 
 def _text(path: Path, content: bytes) -> str:
@@ -74,51 +147,3 @@ def _text(path: Path, content: bytes) -> str:
             location = SourceLocation(file=str(path), line=1 + content.count(b"\n", 0, error.start))
             raise UserError("SQL_FILE_NOT_UTF8", location=location, path=path) from None
         return content.decode("utf-8-sig", errors="replace")
-
-
-def _refuse(faults: Iterable[UserError]) -> None:
-    found = [*faults]
-    if found:
-        raise GraphErrors(found)
-
-
-def _exported_cells(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the cells of a SQL notebook that Databricks exports, with their first lines; else the whole text."""
-    start = 0
-    if text.partition("\n")[0].strip() == _FIRST_LINES[SQL_SUFFIX]:
-        for match in _SQL_CELL.finditer(text):
-            yield text[start : match.start()], 1 + text.count("\n", 0, start)
-            start = match.end()
-    yield text[start:], 1 + text.count("\n", 0, start)
-
-
-def _cell_faults(path: Path, cell: NotebookCell) -> Iterator[UserError]:
-    """Yield an error for a cell of another kind than Python, or for each of its lines that Python would not run."""
-    code = cell.code
-    for place in [cell.first] if code is None else code.commands():
-        shown = code or cell
-        yield _unsupported(path, shown.line + place, shown.lines[place].strip())
-
-
-def _exported_faults(path: Path, text: str) -> Iterator[UserError]:
-    """Yield an error for each cell of an exported notebook that is in another language; none for other files."""
-    lines = text.splitlines()
-    if not lines or lines[0].strip() != _FIRST_LINES.get(path.suffix):
-        return
-    begins = True
-    for number, line in enumerate(lines, 1):
-        if _CELL.fullmatch(line):
-            begins = True
-        found = _MAGIC.fullmatch(line.rstrip())
-        if found is None or not begins:
-            continue
-        begins = False
-        if found[1] not in _TEXT:
-            yield _unsupported(path, number, f"{found[1]}{found[2]}")
-
-
-def _unsupported(path: Path, line: int, cell: str) -> UserError:
-    return UserError(
-        "NOTEBOOK_CELL_UNSUPPORTED", location=SourceLocation(file=str(path), line=line), path=path, cell=cell,
-        advice=cell_advice(cell.split(maxsplit=1)[0].replace("%%", "%")),
-    )  # fmt: skip

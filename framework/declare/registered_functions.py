@@ -14,6 +14,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from framework.declare.registry import active_registry
+from framework.declare.sql.tokens import Token, TokenKind, tokens
+from framework.declare.sql_calls import pyspark_sql
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation, caller_location
 
@@ -47,6 +50,7 @@ class RegisteredFunctions:
         self.spark = spark
         self._definitions: dict[str, _Definition] = {}
         self._lock = threading.Lock()
+        self._qualified: set[tuple[str, ...]] = set()
 
     def register(self, original: Callable[..., Any], registration: Any, *args: Any, **kwargs: Any) -> Any:
         """Call PySpark's method `register`, but check the function before Spark has it.
@@ -65,16 +69,59 @@ class RegisteredFunctions:
         """
         return original(type(registration)(_Checked(self.spark, self._check)), *args, **kwargs)
 
+    def create(self, spark: SparkSession, name: str, definition: str, location: SourceLocation | None) -> None:
+        """Create a function of SQL as a temporary one; queries may write its catalog and schema before its name.
+
+        Args:
+            spark: the session of the pipeline.
+            name: its name as written.
+            definition: its parameters, its type and its body.
+            location: the statement.
+
+        Raises:
+            UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
+        """
+        full = active_registry().name(name)
+        self._keep(full.table, _Definition(text=definition, location=location))
+        quoted = full.table.replace("`", "``")
+        pyspark_sql(spark, f"CREATE OR REPLACE TEMPORARY FUNCTION `{quoted}`{definition}")
+        self._qualified.add((full.catalog.lower(), full.schema.lower(), full.table.lower()))
+
+    def with_own_names(self, text: str) -> str:
+        """Return a query without the catalogs and schemas of functions of SQL; the rest keeps its place."""
+        if not self._qualified:
+            return text
+        found, parts = [*tokens(text)], list[Token]()
+        for token in found:
+            is_name = token.kind in {TokenKind.WORD, TokenKind.QUOTED}
+            if (is_name and (not parts or parts[-1].is_symbol("."))) or (
+                token.is_symbol(".") and parts and not parts[-1].is_symbol(".")
+            ):
+                parts.append(token)
+            else:
+                names = tuple(each.text.strip("`").lower() for each in parts[::2])
+                if (
+                    token.is_symbol("(")
+                    and len(names) > 1
+                    and any(names == each[-len(names) :] for each in self._qualified)
+                ):
+                    begin, end = parts[0].start, parts[-1].start
+                    text = text[:begin] + " " * (end - begin) + text[end:]
+                parts = [token] if is_name else []
+        return text
+
     def _check(self, name: str, function: Any) -> None:
         """Check a function of the JVM, and keep its definition.
 
         Raises:
             UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
         """
-        location = caller_location()
+        self._keep(name, _Definition(text=_definition_text(function), location=caller_location()))
+
+    def _keep(self, name: str, new: _Definition) -> None:
+        location = new.location
         if _is_built_in(name):
             raise UserError("FUNCTION_NAME_BUILT_IN", location=location, name=name)
-        new = _Definition(text=_definition_text(function), location=location)
         with self._lock:
             kept = self._definitions.setdefault(name.lower(), new)
         if kept.text != new.text:
@@ -119,6 +166,11 @@ def accepting(functions: RegisteredFunctions) -> Iterator[None]:
         yield
     finally:
         _accepting.reset(token)
+
+
+def current_functions() -> RegisteredFunctions | None:
+    """Return the functions of the pipeline whose code runs in this thread; None without one."""
+    return _accepting.get()
 
 
 def functions_of(registration: Any) -> RegisteredFunctions | None:

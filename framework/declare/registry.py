@@ -84,6 +84,8 @@ class Registry:
         replaced: datasets all of whose rows their next update reads again for this reason, those of `rebuilt` or not.
         lacking: what datasets do not have although their flows run, such as rows of tables that inherit from a source.
         faults: the gathered faults of declarations.
+        configuration: keys of the pipeline's configuration that modules set.
+        notes: what the modules contain without an effect here, for warnings of the graph.
         spoilt: the names of datasets and flows with faulty declarations.
         gathers_faults: whether the faults of declarations are gathered; otherwise a declaration raises its fault.
         is_incomplete: whether a module raised, so that its declarations are missing.
@@ -104,6 +106,8 @@ class Registry:
     hook_functions: dict[str, EventHook] = field(default_factory=dict)
     waiting_expectations: list[ExpectationSpec] = field(default_factory=list)
     faults: list[SluiceError] = field(default_factory=list)
+    configuration: dict[str, str] = field(default_factory=dict)
+    notes: list[SluiceError] = field(default_factory=list)
     spoilt: set[QualifiedName] = field(default_factory=set)
     isolated: set[QualifiedName] = field(default_factory=set)
     rebuilt: set[QualifiedName] = field(default_factory=set)
@@ -146,6 +150,13 @@ def registering(registry: Registry) -> Iterator[Registry]:
 def is_registering() -> bool:
     """Whether a registry is being filled."""
     return _active.get() is not None
+
+
+def add_note(note: SluiceError) -> None:
+    """Add a note to the registry that is being filled; a module that a query function imports later adds none."""
+    registry = _active.get()
+    if registry is not None and note not in registry.notes:
+        registry.notes.append(note)
 
 
 def active_registry() -> Registry:

@@ -24,11 +24,13 @@ from pyspark.sql.types import StructType
 from framework.cdc.spark.execution import active_session
 from framework.declare.mutations import unguarded
 from framework.declare.patches import Patch, Patches
+from framework.declare.registered_functions import current_functions
 from framework.declare.sql.namespaces import Namespace, current_namespace, namespace_of_query
 from framework.declare.sql_calls import pyspark_sql, sql_handled_by
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.locations import caller_location
+from framework.graph.distinct_streams import deduplicated
 from framework.graph.file_calls import FileCall, replace_file_calls
 from framework.graph.relations import analysed_plan, qualified
 from framework.graph.sql_relations import (
@@ -302,6 +304,8 @@ def _substituted(spark: SparkSession, text: str) -> str:
 def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> DataFrame:
     if args:
         text = with_parameters(spark, text, _columns(args))
+    functions = current_functions()
+    text = text if functions is None else functions.with_own_names(text)
     text, calls = replace_file_calls(spark, text)
     plan = parse(spark, text)
     if is_command(plan):
@@ -324,9 +328,10 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
             continue
         name = relation.text if namespace is None else _in_namespace(namespace, relation, reads)
         with namespace_of_query(None):  # a view's query has its own
-            rows = reads.read(spark, name, dict(relation.options), streaming=relation.streaming)
-        found[relation] = qualified(rows, relation.parts)
-    return of_plan(spark, replace_relations(plan, found)) if found else pyspark_sql(spark, text)
+            read = reads.read(spark, name, dict(relation.options), streaming=relation.streaming)
+        found[relation] = qualified(read, relation.parts)
+    rows = of_plan(spark, replace_relations(plan, found)) if found else pyspark_sql(spark, text)
+    return deduplicated(rows, text)
 
 
 def _in_namespace(namespace: Namespace, relation: SqlRelation, reads: TableReads) -> str:

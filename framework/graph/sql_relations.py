@@ -90,7 +90,7 @@ def find_relations(plan: Any) -> tuple[SqlRelation, ...]:
 def replace_relations(plan: Any, replacements: Mapping[SqlRelation, Any]) -> Any:
     """Return the parsed plan with analysed plans in the place of relations, also in subqueries."""
     at = {relation.start: replacement for relation, replacement in replacements.items()}
-    return _transformed(plan, lambda node: at.get(_start(node), node) if node.nodeName() == _RELATION else node)
+    return transformed(plan, lambda node: at.get(_start(node), node) if node.nodeName() == _RELATION else node)
 
 
 def _with_identifiers(spark: SparkSession, plan: Any) -> Any:
@@ -110,11 +110,11 @@ def _with_identifiers(spark: SparkSession, plan: Any) -> Any:
         # Spark's own analysis reports an expression that is no constant, or NULL.
         return node if parts is None else node.planBuilder().apply(parts, node.children())
 
-    return _transformed(plan, replaced)
+    return transformed(plan, replaced)
 
 
-def _transformed(plan: Any, replaced: Callable[[Any], Any]) -> Any:
-    """Return the plan with each node replaced, also in subqueries and common table expressions."""
+def transformed(plan: Any, replaced: Callable[[Any], Any]) -> Any:
+    """Return a plan with each node replaced, also in subqueries and common table expressions."""
     accept_callbacks()
 
     def applied(node: Any) -> Any:

@@ -49,6 +49,10 @@ class Cursor:
         """Return a cursor at the same place."""
         return Cursor(self._file, self._text, self._line, self._tokens, self._next)
 
+    def go_to(self, other: Cursor) -> None:
+        """Move to the place of another cursor of the same tokens."""
+        self._next = other._next
+
     def at_end(self) -> bool:
         """Whether all tokens are read."""
         return self._next == len(self._tokens)
@@ -121,7 +125,7 @@ class Cursor:
         if not self.is_at_symbol("("):
             self.fail("`(`")
         first = self._next + 1
-        self._skip()
+        self.skip()
         if self._next == first + 1:
             self._next = first
             self.fail("a list")
@@ -136,7 +140,7 @@ class Cursor:
             if token.is_symbol(",") and angles <= 0:
                 found.append(self._tokens[start : self._next])
                 start = self._next + 1
-            self._skip()
+            self.skip()
         found.append(self._tokens[start : self._next])
         if not all(found):
             self.fail("an item before each comma")
@@ -159,7 +163,7 @@ class Cursor:
         """
         start, ends = self._next, tuple(ends)
         while not self.at_end() and not any(self.is_at(*words) for words in ends):
-            self._skip()
+            self.skip()
         if self._next == start:
             self.fail("an expression")
         return Cursor(self._file, self._text, self._line, self._tokens[start : self._next])
@@ -219,7 +223,7 @@ class Cursor:
         self._next += 1
         return self._tokens[self._next - 1].text
 
-    def _skip(self) -> None:
+    def skip(self) -> None:
         """Read one token; an opening bracket with all up to the closing one."""
         closing: list[str] = []
         while True:

@@ -66,9 +66,8 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR, DUPLICATE_EXPECTATION.
     """
     line = cursor.line
-    if cursor.is_at("OR", "REPLACE"):
-        cursor.refuse("CREATE OR REPLACE", "Write CREATE OR REFRESH.")
-    cursor.accept("OR", "REFRESH")
+    if not cursor.accept("OR", "REFRESH"):
+        cursor.accept("OR", "REPLACE")  # what both keep and replace follows from the declaration
     function, is_private = _kind(cursor)
     cursor.accept("IF", "NOT", "EXISTS")
     if cursor.is_at("AS"):  # it would be the name, because a query needs no AS

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from framework.declare.registry import add_note
 from framework.declare.sql.cursor import PARAMETER, Cursor
 from framework.declare.sql.datasets import dataset_calls
 from framework.declare.sql.flows import change_calls, flow_calls
+from framework.declare.sql.functions import creates_function, function_call
 from framework.declare.sql.namespaces import OF_PIPELINE
 from framework.declare.sql.statements import SqlCall, SqlScope
 from framework.declare.sql.tokens import UnclosedTextError, statements, tokens
@@ -18,12 +20,18 @@ _SETTING = re.compile(r"SET\s+(?P<key>`[^`]+`|'[^']+'|[\w.\-]+)\s*=\s*(?P<value>
 _SHOWN = re.compile(r"SET\s+[\w.\-]+\.[\w.\-]+", re.IGNORECASE)
 """A statement that only shows a setting, such as `SET spark.source` in Databricks' examples."""
 
+_ZONE = re.compile(r"SET\s+TIME\s+ZONE\s+(?P<value>'[^']+')", re.IGNORECASE)
+_ZONE_KEY = "spark.sql.session.timeZone"
+_LOOKING = frozenset(
+    {"SELECT", "FROM", "VALUES", "TABLE", "WITH", "DESCRIBE", "DESC", "SHOW", "EXPLAIN", "LIST", "HELP"}
+)
+"""The first words of statements that only show something, if they insert nothing."""
+
 _ADVICE = {
     "SET": "Write SET key = value, or `configuration` or `spark_conf` in the pipeline spec.",
-    "SELECT": "Declare a dataset with the query.",
     "INSERT": "Write CREATE FLOW … AS INSERT INTO a streaming table.",
 }
-_OF_SPARK = "spark."
+_OF_SPARK, _OF_PIPELINES = "spark.", "pipelines."
 _OTHER = "A SQL file has only CREATE STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW and FLOW, SET and USE."
 
 
@@ -40,6 +48,7 @@ class SqlScript:
         self.settings: dict[str, str] = {}
         self.namespace = OF_PIPELINE
         self.faults: list[UserError] = []
+        self._made: dict[str, str] = {}
 
     def calls(self, text: str, line: int) -> Iterator[SqlCall]:
         """Yield the calls for a text; faulty statements are left out.
@@ -68,21 +77,28 @@ class SqlScript:
                 PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR.
         """
         text = PARAMETER.sub(self._value, written)
-        setting = _SETTING.fullmatch(text)
-        if setting is not None:
-            self.settings[setting["key"].strip("`'")] = setting["value"].strip().strip("`")
-            return
-        if _SHOWN.fullmatch(text):
+        if text[:3].upper() == "SET" and self._is_setting(text):
+            yield from self._set_keys(line)
             return
         try:
             cursor = Cursor(self.file, text, line, tuple(tokens(text)))
         except UnclosedTextError as error:
             raise self._unclosed(text, line, error.start, error.kind) from None
+        word = next((token.text.upper() for token in tokens(text) if not token.is_symbol("(")), "")
+        if word in _LOOKING and not any(token.is_word("INSERT") for token in tokens(text)):
+            add_note(UserError("STATEMENT_PASSED_OVER", location=cursor.location, statement=f"{word} …"))
+            return
         cursor.check_parameters()
+        yield from self._calls(cursor, word, line)
+
+    def _calls(self, cursor: Cursor, word: str, line: int) -> Iterator[SqlCall]:
+        """Yield the calls for a statement, read to its end."""
         settings = tuple((key, value) for key, value in self.settings.items() if key.startswith(_OF_SPARK))
         scope = SqlScope(settings=settings, namespace=self.namespace)
         if cursor.accept("CREATE", "FLOW"):
             yield from flow_calls(cursor, scope)
+        elif creates_function(cursor):
+            yield function_call(cursor, line, scope)
         elif cursor.accept("CREATE"):
             yield from dataset_calls(cursor, scope)
         elif cursor.accept("APPLY", "CHANGES") or cursor.accept("AUTO", "CDC"):
@@ -93,9 +109,24 @@ class SqlScript:
             any(cursor.accept(word) for word in ("SCHEMA", "DATABASE", "NAMESPACE"))
             self.namespace = self.namespace.using(cursor.parts())
         else:
-            word = text.split(maxsplit=1)[0].upper()
             cursor.refuse(word, _ADVICE.get(word, _OTHER))
         cursor.finish()
+
+    def _is_setting(self, text: str) -> bool:
+        """Whether a statement sets a key, which is kept, or only shows one."""
+        setting, zone = _SETTING.fullmatch(text), _ZONE.fullmatch(text)
+        if setting is not None:
+            self.settings[setting["key"].strip("`'")] = setting["value"].strip().strip("`")
+        elif zone is not None:
+            self.settings[_ZONE_KEY] = zone["value"].strip("'")
+        return setting is not None or zone is not None or _SHOWN.fullmatch(text) is not None
+
+    def _set_keys(self, line: int) -> Iterator[SqlCall]:
+        """Yield the calls that make settings of the pipeline of keys that were set since the last time."""
+        for key, value in self.settings.items():
+            if key.startswith(_OF_PIPELINES) and self._made.get(key) != value:
+                self._made[key] = value
+                yield SqlCall(function="set_configuration", line=line, positional=(key, value.strip("'\"")))
 
     def _value(self, match: re.Match[str]) -> str:
         """Return the value of a parameter; itself if it has none."""

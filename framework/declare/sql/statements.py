@@ -45,15 +45,19 @@ class SqlCall:
         function: its name in `framework.pipelines`.
         line: the line of the file where the statement begins.
         arguments: its arguments by name, without those that have their defaults.
+        positional: its arguments without a name.
         expectations: the expectations of the dataset, each with its own line.
         query: what the function decorates; None if it decorates nothing.
+        on_session: whether the session is the first argument.
     """
 
     function: str
     line: int
-    arguments: tuple[tuple[str, Argument], ...]
+    arguments: tuple[tuple[str, Argument], ...] = ()
+    positional: tuple[str, ...] = ()
     expectations: tuple[SqlExpectation, ...] = ()
     query: SqlQuery | None = None
+    on_session: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

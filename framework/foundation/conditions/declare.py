@@ -150,6 +150,22 @@ CONDITIONS: dict[str, Condition] = {
         "Use {supported} files, or remove the file from `libraries`.",
     ),
     "NOTEBOOK_CELL_UNSUPPORTED": Condition("A cell of the notebook {path} is not run: {cell}", "{advice}"),
+    "NOTEBOOK_CELL_PASSED_OVER": Condition(
+        "A cell of the notebook {path} is passed over: {cell}",
+        "It declares nothing, so leave it as it is. If a query needs what it makes, make it before the update.",
+    ),
+    "NOTEBOOK_PACKAGES_THERE": Condition(
+        "{cell} is passed over. Installed: {installed}.",
+        "If a module needs another version, install it in the environment that runs Sluice.",
+    ),
+    "NOTEBOOK_PACKAGES_MISSING": Condition(
+        "The notebook {path} installs packages that this environment does not have: {packages}.",
+        "Install them in the environment that runs Sluice: pip install {packages}. The notebook stays as it is.",
+    ),
+    "STATEMENT_PASSED_OVER": Condition(
+        "{statement} only shows something. It is passed over.",
+        "Leave it as it is, or delete it. `sluice show` prints the rows of a dataset.",
+    ),
     "NOTEBOOK_UNREADABLE": Condition(
         "The notebook {path} cannot be read: {problem}.",
         "Save it as a Python notebook in version 4 of Jupyter's format, or as a `.py` file.",

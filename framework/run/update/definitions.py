@@ -57,7 +57,10 @@ class Definitions:
 
     @classmethod
     def load(cls, spec: PipelineSpec, modules: Sequence[Module], spark: SparkSession) -> Definitions:
-        """Run the pipeline's modules. Those that raise are the `failure`; `check` raises it."""
+        """Run the pipeline's modules. Those that raise are the `failure`; `check` raises it.
+
+        Keys of the configuration that modules set are in the spec of the definitions, in place of those of `spec`.
+        """
         remember_passwords(spec.root)  # before the user's code runs, which may raise with one in its text
         registry = Registry(catalog=spec.catalog, schema=spec.schema, gathers_faults=True)
         try:
@@ -66,7 +69,12 @@ class Definitions:
             faults: list[SluiceError] = list(error.errors) if isinstance(error, GraphErrors) else [error]
             known = replace(registry, faults=faults, is_incomplete=True)
             return cls(spec=spec, registry=known, code_version=None, spark=spark, failure=error)
+        spec = spec.with_parameters(registry.configuration)
         return cls(spec=spec, registry=registry, code_version=version, spark=spark)
+
+    def configured(self, request: UpdateRequest) -> UpdateRequest:
+        """Return a request with the interval of the configuration, of which modules may have set keys."""
+        return replace(request, trigger_interval_seconds=trigger_interval(dict(self.spec.configuration)) or 0.0)
 
     def check(self, store: TableStore) -> None:
         """Check that all modules were loaded.

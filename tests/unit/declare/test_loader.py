@@ -193,7 +193,7 @@ def test_every_module_that_fails_is_told_with_file_and_line(project: Project) ->
             "transformations/c.py": "def f(:\n    pass\n",
             "transformations/d.py": "from framework import pipelines as dp\n\ndp.create_streaming_table(3)\n",
             "transformations/e.py": "import sys\nsys.exit(4)\n",
-            "transformations/f.sql": "CREATE TEMPORARY VIEW f AS SELECT 1;\nSELECT 1",
+            "transformations/f.sql": "CREATE TEMPORARY VIEW f AS SELECT 1;\nDROP TABLE f",
             "transformations/g.py": TABLE.format(name="fine", rows=1),
             "transformations/h.py": "from dlt import expect\n\n@expect('a', 'x')\ndef f():\n    pass\n",
         }
@@ -272,23 +272,85 @@ def declare():
     assert "spark" not in notebook
 
 
-def test_cells_of_a_notebook_that_are_no_python_are_refused_with_their_lines(project: Project) -> None:
+CELL = "\n# COMMAND ----------\n"
+FIRST = "# Databricks notebook source\n# MAGIC %md\n# MAGIC %sql is text here\n"
+
+
+def test_cells_of_a_notebook_that_can_not_be_run_are_refused_with_their_lines(project: Project) -> None:
     """They are comments for Python, which would pass over their datasets; text stays text, and comments in a module."""
-    cell = "\n# COMMAND ----------\n"
-    first = "# Databricks notebook source\n# MAGIC %md\n# MAGIC %sql is text here\n"
-    sql = "# MAGIC %sql\n# MAGIC CREATE MATERIALIZED VIEW v AS SELECT 1\n"
+    sql = "# MAGIC %sql\n# MAGIC CREATE VIEW v AS SELECT 1\n"
     python = "# DBTITLE 1,Python\n# MAGIC %python\n# MAGIC %hidden\n"
-    cells = [first, sql, python, "# MAGIC %run ./helpers\n", "# MAGIC %pip install x\n", TABLE.format(name="a", rows=1)]
+    cells = [FIRST, sql, python, "# MAGIC %scala\n", "# MAGIC %run ./x $a=1\n", TABLE.format(name="a", rows=1)]
     byte_order_mark = "\ufeff"  # some editors write it
-    project.write({"transformations/a.py": cell.join(cells), "shared.py": byte_order_mark + first + cell + sql})
+    project.write({"transformations/a.py": CELL.join(cells), "shared.py": byte_order_mark + FIRST + CELL + sql})
     project.write(
         {"transformations/b.py": "import shared\n", "transformations/c.py": sql + TABLE.format(name="c", rows=1)}
     )
-    project.write({"transformations/d.py": first + cell + TABLE.format(name="d", rows=1)})
-    unsupported = "NOTEBOOK_CELL_UNSUPPORTED"
-    lines = [("shared.py", 6), *(("transformations/a.py", line) for line in (6, 11, 15, 18))]
-    assert project.faults() == [(unsupported, file, line) for file, line in lines]
+    project.write({"transformations/d.py": FIRST + CELL + TABLE.format(name="d", rows=1)})
+    unsupported, view = "NOTEBOOK_CELL_UNSUPPORTED", "PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR"
+    assert project.faults() == [
+        (view, "shared.py", 7), (view, "transformations/a.py", 7),
+        *((unsupported, "transformations/a.py", line) for line in (12, 15, 18)),
+    ]  # fmt: skip
     assert tables(project.load("transformations/c.py", "transformations/d.py")) == ["c", "d"]
+
+
+def test_each_cell_of_a_notebook_is_run_on_its_own_lines(project: Project) -> None:
+    """SQL in a notebook of Python and Python in one of SQL; a notebook that is run shares its names with this one."""
+    own = "from framework import pipelines as dp\nlimit = 7\n"
+    sql = "# MAGIC %sql\n# MAGIC -- text\n# MAGIC CREATE OR REPLACE LIVE TABLE b\n# MAGIC AS SELECT 1;\n"
+    a = CELL.join([FIRST, own, "# MAGIC %run ./parts/tables", sql, "result = made\n"])
+    run = "# Databricks notebook source\n@dp.table\ndef a():\n    return limit\nmade = spark\n"
+    c = (
+        "-- Databricks notebook source\nCREATE TEMPORARY VIEW c AS SELECT 1\n"
+        "-- COMMAND ----------\n-- MAGIC %python\n-- MAGIC from dlt import table\n-- MAGIC @table\n"
+        "-- MAGIC def d():\n-- MAGIC     return spark\n-- COMMAND ----------\n-- MAGIC %run ./e\n"
+    )
+    project.write({"transformations/a.py": a, "parts/tables.py": run, "transformations/c.sql": c})
+    project.write({"transformations/parts/tables.py": run, "transformations/e.ipynb": notebook("%sql\nUSE SCHEMA s;")})
+    registry, version = project.load_with_version("transformations/a.py", "transformations/c.sql")
+    places = {each.name.table: each.location for each in registry.datasets}
+    assert {name: (Path(place.file).name, place.line) for name, place in places.items() if place is not None} == {
+        "a": ("tables.py", 2), "b": ("a.py", 14), "c": ("c.sql", 2), "d": ("c.sql", 6),
+    }  # fmt: skip
+    rows: Any = next(iter(registry.queries.values()))()
+    assert rows == 7
+    project.write({"transformations/parts/tables.py": run + "# changed\n"})
+    assert project.load_with_version("transformations/a.py", "transformations/c.sql")[1] != version
+
+
+def test_cells_that_only_look_are_passed_over_with_a_note(project: Project) -> None:
+    """Their datasets have no rows yet; installed packages are named, and a file of requirements is read."""
+    pip = "# MAGIC %pip install pytest>=1 \\\n# MAGIC   --quiet -r needs.txt\n# MAGIC %pip list"
+    cells = [
+        f"# Databricks notebook source\n{pip}",
+        "# MAGIC %sh\n# MAGIC ls", "display(spark.read.table('a'))\n", "# MAGIC %sql\n# MAGIC SELECT 1; SHOW TABLES",
+        "nothing.at.all.display()\n" + TABLE.format(name="a", rows=1), "(\n    displayHTML(1)\n)\n",
+    ]  # fmt: skip
+    project.write({"transformations/a.py": CELL.join(cells), "transformations/needs.txt": "# x\nPyYAML==1 # y\n"})
+    registry = project.load()
+    assert tables(registry) == ["a"]
+    notes = [(each.condition, each.location and each.location.line) for each in registry.notes]
+    there, passed, looks = "NOTEBOOK_PACKAGES_THERE", "NOTEBOOK_CELL_PASSED_OVER", "STATEMENT_PASSED_OVER"
+    assert sorted(notes) == sorted(
+        [(passed, 6), (there, 2), (there, 4), *((looks, line) for line in (9, 13, 13, 15, 23))]
+    )
+    found = next(each for each in registry.notes if each.condition == there)
+    names = [part.split()[0] for part in str(found.fields["installed"]).split(", ")]
+    assert names == ["pytest", "PyYAML"]
+
+
+def test_packages_that_are_missing_are_one_error_of_their_notebook(project: Project) -> None:
+    """With the line to add, of packages, wheels and repositories; each other is passed over."""
+    text = "# Databricks notebook source\n# MAGIC %pip install pytest nobodys[x]==1 /Volumes/nobodys_own-1-py3.whl\n"
+    more = "%pip install git+https://git.example/a.git#egg=not-there\n!pip install -q nobodys[x]==1\nx = 1\n"
+    project.write({"transformations/a.py": text, "transformations/b.ipynb": notebook(more)})
+    with pytest.raises(GraphErrors) as caught:
+        project.load()
+    assert [(each.condition, each.fields["packages"]) for each in caught.value.errors] == [
+        ("NOTEBOOK_PACKAGES_MISSING", "'nobodys[x]==1' /Volumes/nobodys_own-1-py3.whl"),
+        ("NOTEBOOK_PACKAGES_MISSING", "'git+https://git.example/a.git#egg=not-there' 'nobodys[x]==1'"),
+    ]
 
 
 def notebook(*cells: str, indent: int | None = 1, language: str = "python") -> str:
@@ -330,11 +392,11 @@ def test_an_error_in_a_notebook_has_the_line_of_the_file(project: Project) -> No
     """So have the cells that are no Python, and lines that are commands of the notebook; other layouts count code."""
     cells = ["import sys\n", "text = '''\n%sql is text\n'''\n", "# text", "ok = 1\n\n1/0\n"]
     others = [
-        "%sql\nSELECT 1\n",
-        "import sys\n%matplotlib inline\n  !ls\n",
-        "%%bash\nls\n",
-        "%pip install x\n",
-        "\n%python\n!pwd\n",
+        "%sql\nDROP TABLE x\n",
+        "import sys\n%matplotlib inline\nif sys:\n  !ls\n  %cd x\n",
+        "%%capture\nls\n",
+        "%pip install nobodys\n",
+        "\n%python\n%env\n",
     ]
     files = {
         "a.ipynb": notebook(*cells), "b.ipynb": notebook(*cells, indent=None), "c.ipynb": notebook(*others),
@@ -344,12 +406,16 @@ def test_an_error_in_a_notebook_has_the_line_of_the_file(project: Project) -> No
     project.write({f"transformations/{name}": text for name, text in files.items()})
     places = {
         "a": [line_of(files["a.ipynb"], "1/0")], "b": [7], "d": [line_of(files["d.ipynb"], "x = (")], "e": [1],
-        "c": [line_of(files["c.ipynb"], each) for each in ("%sql", "%matplotlib", "!ls", "%%bash", "%pip", "!pwd")],
+        "c": [line_of(files["c.ipynb"], each) for each in ("DROP TABLE x", "%cd x", "%%capture", "%pip", "%env")],
         "f": [1], "g": [1],
     }  # fmt: skip
-    conditions = dict.fromkeys("abd", "MODULE_FAILED") | dict.fromkeys("efg", "NOTEBOOK_UNREADABLE")
+    conditions = dict.fromkeys("abd", ("MODULE_FAILED",)) | dict.fromkeys("efg", ("NOTEBOOK_UNREADABLE",))
+    of_cells = (
+        "PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR", *["NOTEBOOK_CELL_UNSUPPORTED"] * 2,
+        "NOTEBOOK_PACKAGES_MISSING", "NOTEBOOK_CELL_UNSUPPORTED",
+    )  # fmt: skip
     assert project.faults() == [
-        (conditions.get(name, "NOTEBOOK_CELL_UNSUPPORTED"), f"transformations/{name}.ipynb", line)
+        (condition, f"transformations/{name}.ipynb", line)
         for name in "abcdefg"
-        for line in places[name]
+        for condition, line in zip(conditions.get(name, of_cells), places[name], strict=False)
     ]

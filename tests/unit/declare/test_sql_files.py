@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -23,6 +23,12 @@ class Conf:
     """The configuration of a pipeline."""
 
     values = {"raw": "/data/raw", "catalog": "prod", "least": "3"}  # noqa: RUF012 - never changed
+
+    set_keys: ClassVar[dict[str, str]] = {}
+
+    def set(self, key: str, value: str) -> None:
+        """Keep the value of a key."""
+        self.set_keys[key] = value
 
     def get(self, key: str, default: str | None) -> str | None:
         """The value of a key."""
@@ -117,8 +123,8 @@ AS /* here */
 def test_faulty_statements_are_all_told_with_their_lines(tmp_path: Path) -> None:
     """What is expected, or what to write in its place."""
     text = """CREATE STREAMNG TABLE a;
-SELECT
-  1;
+DROP
+  TABLE a;
 CREATE MATERIALIZED VIEW w;
 CREATE FLOW x AS AUTO CDC INTO g FROM stream(e)
   KEYS (id);
@@ -150,7 +156,7 @@ CREATE MATERIALIZED VIEW z AS SELECT 'abc
     end = "the end of the statement"
     assert faults(tmp_path, text) == [
         (syntax, 1, f"{begin} `STREAMNG`: expected STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW or FLOW."),
-        (refused, 2, "A SQL file of a pipeline can't have SELECT."),
+        (refused, 2, "A SQL file of a pipeline can't have DROP."),
         (syntax, 4, f"{begin} {end}: expected AS."),
         (syntax, 6, f"{begin} {end}: expected SEQUENCE BY."),
         (parameter, 7, "The parameter `${nothing}` has no value."),
@@ -175,10 +181,10 @@ CREATE MATERIALIZED VIEW z AS SELECT 'abc
 @pytest.mark.parametrize(
     "statement",
     [
-        "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT 1",
+        "CREATE OR REPLACE VIEW v AS SELECT 1",
         "CREATE VIEW v AS SELECT 1",
         "CREATE TABLE t (id INT)",
-        "CREATE FUNCTION f() RETURNS INT RETURN 1",
+        "CREATE FUNCTION f() RETURNS INT LANGUAGE PYTHON AS 'return 1'",
         "CREATE STREAMING TABLE t SCHEDULE EVERY 1 HOUR",
         "CREATE STREAMING TABLE t (id INT, CONSTRAINT c CHECK (id > 0))",
         "CREATE STREAMING TABLE t FLOW REPLACE WHERE a BY NAME SELECT 1",
@@ -187,7 +193,8 @@ CREATE MATERIALIZED VIEW z AS SELECT 'abc
         "CREATE FLOW f AS INSERT INTO t BY NAME REPLACE USING (id) SEQUENCE BY a SELECT 1",
         "CREATE FLOW f AS AUTO CDC INTO t FROM SNAPSHOT (SELECT 1) WITH VERSION (SELECT 2) KEYS (id)",
         "INSERT INTO t SELECT 1",
-        "SET TIME ZONE 'UTC'",
+        "SET TIME ZONE LOCAL",
+        "WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x",
         "DROP TABLE t",
     ],
 )
@@ -245,9 +252,26 @@ def test_sql_notebooks_are_sql_files(tmp_path: Path) -> None:
         registry = load(tmp_path, {name: text})
         assert {each: str(query).replace("\r", "") for each, query in declared(registry)[2].items()} == queries
         assert [each.location and each.location.line for each in registry.datasets] == places[name]
-    other = exported + "\n-- COMMAND ----------\n\n-- MAGIC %python\n-- MAGIC x = 1\n"
+    other = exported + "\n-- COMMAND ----------\n\n-- MAGIC %scala\n-- MAGIC x = 1\n"
     assert [fault[:2] for fault in faults(tmp_path, other)] == [("NOTEBOOK_CELL_UNSUPPORTED", 16)]
-    line = next(n for n, text in enumerate(notebook("%python\nx = 1").splitlines(), 1) if "%python" in text)
-    assert [fault[:2] for fault in faults(tmp_path, notebook("%python\nx = 1"), "b.ipynb")] == [
+    line = next(n for n, text in enumerate(notebook("%r\nx = 1").splitlines(), 1) if "%r" in text)
+    assert [fault[:2] for fault in faults(tmp_path, notebook("%r\nx = 1"), "b.ipynb")] == [
         ("NOTEBOOK_CELL_UNSUPPORTED", line)
     ]
+
+
+def test_statements_that_only_look_are_passed_over_and_keys_of_the_pipeline_are_set(tmp_path: Path) -> None:
+    """A parameter of such a statement needs no value; a key that a file sets is one of the configuration."""
+    text = """SET pipelines.trigger.interval = '5 seconds';
+SELECT ${none}; (SELECT 1);
+CREATE TEMPORARY VIEW v AS SELECT 1;
+DESCRIBE EXTENDED v; SHOW TABLES; EXPLAIN SELECT 1; WITH a AS (SELECT 1) TABLE a;
+SET pipelines.maxParallelFlows = 3
+"""
+    registry = load(tmp_path, {"a.sql": text})
+    assert [each.name.table for each in registry.datasets] == ["v"]
+    notes = [(each.location and each.location.line, each.fields["statement"]) for each in registry.notes]
+    assert notes == [
+        (2, "SELECT …"), (2, "SELECT …"), (4, "DESCRIBE …"), (4, "SHOW …"), (4, "EXPLAIN …"), (4, "WITH …"),
+    ]  # fmt: skip
+    assert Conf.set_keys == {"pipelines.trigger.interval": "5 seconds", "pipelines.maxParallelFlows": "3"}

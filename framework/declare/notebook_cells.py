@@ -1,0 +1,140 @@
+"""The cells of a notebook, of both formats, by what they contain: Python, SQL, text, or a command of the notebook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby, takewhile
+from pathlib import Path
+
+from framework.foundation.notebooks import SUFFIX as NOTEBOOK_SUFFIX
+from framework.foundation.notebooks import NotebookCell, notebook_cells
+
+PYTHON, SQL = "python", "sql"
+_OF_SUFFIX = {".py": PYTHON, ".sql": SQL}
+_FIRST_LINES = {".py": "# Databricks notebook source", ".sql": "-- Databricks notebook source"}
+_SEPARATOR = re.compile(r"(?:#|--) COMMAND -+\s*")
+_MAGIC = re.compile(r"(?:#|--) MAGIC(?: (.*)|\s*)", re.DOTALL)
+_COMMAND = re.compile(r"\s*(%%?[\w-]+|!pip\b|!)")
+_COMMENT = re.compile(r"\s*(?:(?:#|--).*)?", re.DOTALL)
+_END = "# COMMAND ----------"
+_WHOLE = frozenset({PYTHON, SQL, "md", "md-sandbox", "sh", "fs", "scala", "r"})
+"""Commands that are about all lines of their cell; others are about their own line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A part of a notebook.
+
+    Args:
+        kind: `python`, `sql`, or the word of a command of the notebook, such as `md` and `pip`; `!` for the shell's.
+        line: the line of the file with the first line.
+        lines: the content, without the word of the command.
+        shown: the first line that is not empty, as the author wrote it.
+    """
+
+    kind: str
+    line: int
+    lines: tuple[str, ...]
+    shown: str
+
+
+def cells_of(path: Path, text: str) -> tuple[Cell, ...] | None:
+    """Return the cells of a notebook in their order; None for a file that is none.
+
+    Args:
+        path: the file: an `.ipynb`, or a `.py` or `.sql` file that Databricks exported.
+        text: its content.
+
+    Raises:
+        UserError: NOTEBOOK_UNREADABLE.
+    """
+    if path.suffix == NOTEBOOK_SUFFIX:
+        return tuple(part for cell in notebook_cells(path, text) for part in _parts(cell))
+    lines = text.removeprefix("\ufeff").split("\n")
+    if lines[0].strip() != _FIRST_LINES.get(path.suffix):
+        return None
+    return tuple(part for cell in _exported(lines, _OF_SUFFIX[path.suffix]) for part in _parts(cell))
+
+
+def _exported(lines: list[str], language: str) -> Iterator[NotebookCell]:
+    """Yield the cells of an exported notebook; lines with MAGIC, without this word, and the other lines apart."""
+    cell: list[tuple[int, str]] = []
+    for number, line in enumerate([*lines, _END], 1):
+        if not _SEPARATOR.fullmatch(line):
+            cell.append((number, line))
+            continue
+        yield from _runs(cell, language)
+        cell = []
+
+
+def _runs(cell: list[tuple[int, str]], language: str) -> Iterator[NotebookCell]:
+    """Yield the runs of lines of a cell that are of one kind.
+
+    A cell has one kind if Databricks wrote it: only comments stand beside the lines with MAGIC.
+    """
+    found: list[NotebookCell] = []
+    for is_magic, group in groupby(cell, key=lambda each: bool(_MAGIC.fullmatch(each[1]))):
+        run = [*group]
+        texts = tuple(_content(line) for _, line in run) if is_magic else tuple(line for _, line in run)
+        if not is_magic and all(_COMMENT.fullmatch(line) for line in texts):
+            continue
+        if is_magic and not _COMMAND.match(texts[0]):  # a comment stands between the lines of one cell
+            if not found or not found[-1].lines[0].lstrip().startswith("%"):
+                continue
+            last = found.pop()
+            gap = ("",) * (run[0][0] - last.line - len(last.lines))
+            found.append(NotebookCell(line=last.line, lines=(*last.lines, *gap, *texts), language=language))
+        else:
+            found.append(NotebookCell(line=run[0][0], lines=texts, language=language))
+    yield from found
+
+
+def _content(line: str) -> str:
+    match = _MAGIC.fullmatch(line)
+    return "" if match is None else match[1] or ""
+
+
+def _parts(cell: NotebookCell) -> Iterator[Cell]:
+    """Yield a cell, as what its first command says; commands of one line are parts of their own."""
+    first = cell.lines[cell.first]
+    command, line, below = _COMMAND.match(first), cell.line + cell.first, cell.lines[cell.first + 1 :]
+    kind = "" if command is None else command[1].lstrip("%")
+    if command is None or not (command[1].startswith("%%") or kind in _WHOLE):
+        yield from _code(cell.language, cell.line, cell.lines)
+    elif kind == PYTHON:
+        yield from _code(kind, line, (first[command.end() :].strip(), *below))
+    else:
+        rest = " " * command.end() + first[command.end() :]
+        yield Cell(kind=kind, line=line, lines=(rest, *below), shown=first.strip())
+
+
+def _code(kind: str, line: int, lines: tuple[str, ...]) -> Iterator[Cell]:
+    """Yield code, and before it the commands of one line that stand in it."""
+    left, found = [*lines], list[Cell]()
+    for place in _commands(kind, line, lines):
+        if not left[place].strip():
+            continue  # goes on from the line before
+        written = [left[place]]
+        while written[-1].rstrip().endswith("\\") and place + len(written) < len(lines):
+            written.append(left[place + len(written)])
+        word = _COMMAND.match(written[0])
+        assert word is not None
+        left[place : place + len(written)] = [""] * len(written)
+        indent = written[0][: len(written[0]) - len(written[0].lstrip())]
+        left[place] = f"{indent}pass" if indent else ""  # it may be all that a block has
+        text = " ".join(each.rstrip().removesuffix("\\") for each in written)
+        found.append(Cell(kind=word[1].lstrip("%"), line=line + place, lines=(text[word.end() :],), shown=text.strip()))
+    if any(each.strip() for each in left):
+        shown = next(each.strip() for each in left if each.strip())
+        found.append(Cell(kind=kind, line=line, lines=tuple(left), shown=shown))
+    yield from sorted(found, key=lambda each: (each.kind in {PYTHON, SQL}, each.line))
+
+
+def _commands(kind: str, line: int, lines: tuple[str, ...]) -> list[int]:
+    """The places of commands of one line; in SQL they stand before the code."""
+    if kind == PYTHON:
+        return [*NotebookCell(line=line, lines=lines, language=PYTHON).commands()]
+    written = [place for place, text in enumerate(lines) if text.strip()]
+    return [*takewhile(lambda place: _COMMAND.match(lines[place]), written)]
