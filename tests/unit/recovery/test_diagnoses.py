@@ -166,7 +166,7 @@ def test_no_way_comes_before_one_with_less_harm(diagnosis: Diagnosis, swap: pyte
     """
     for (first, second), costs in product(combinations(diagnosis.ways, 2), product(COSTS, COSTS)):
         built = {
-            way: lambda _, way=way, cost=cost: WayOut(way=way, text="", cost=cost)  # type: ignore[misc]
+            way: lambda _, way=way, cost=cost: WayOut(way=way, text="", cost=cost)
             for way, cost in zip((first, second), costs, strict=True)
         }
         swap.setattr(ways, "_WAYS", {way: built.get(way, lambda _: None) for way in Way})
