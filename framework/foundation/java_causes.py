@@ -181,7 +181,8 @@ def temporary_folders() -> tuple[str, ...]:
     context = SparkContext._active_spark_context
     if context is None:
         return ()
-    folders = context._jvm.org.apache.spark.util.Utils.getConfiguredLocalDirs(context._jsc.sc().conf())
+    jvm: Any = context._jvm
+    folders = jvm.org.apache.spark.util.Utils.getConfiguredLocalDirs(context._jsc.sc().conf())
     return tuple(str(folder) for folder in folders)
 
 
