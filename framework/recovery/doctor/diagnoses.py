@@ -9,6 +9,7 @@ from framework.foundation.resource_faults import RESOURCE_CONDITIONS
 from framework.recovery.doctor.delta_diagnoses import DELTA_DIAGNOSES
 from framework.recovery.doctor.diagnosis import Diagnosis, Fault, Way
 
+_MEMORY = ("SPARK_LOST", "SPARK_OUT_OF_MEMORY", "PYTHON_OUT_OF_MEMORY", "PYTHON_PROCESS_ENDED")
 _RESETS = (Way.RESET_HERE, Way.RESET_START, Way.FULL_REFRESH)
 _RESNAPSHOT = (Way.RESYNC, Way.FULL_REFRESH)
 
@@ -306,6 +307,7 @@ DIAGNOSES = (
             Fault(condition="DATABASE_TLS_FAILED"),
             Fault(condition="STORAGE_NOT_WRITABLE"),
             Fault(condition="STORAGE_NOT_READABLE"),
+            Fault(condition="FILE_ACCESS_DENIED"),
         ),
         patterns=(
             r"AccessDenied", r"AccessControlException", r"Permission denied", r"403 Forbidden",
@@ -356,9 +358,8 @@ DIAGNOSES = (
         name="RESOURCES_EXHAUSTED",
         meaning="Disk, memory or executors were gone. The checkpoint is sound, and the next update continues there.",
         faults=(
-            Fault(condition="SPARK_LOST"),
             Fault(condition="EVENT_LOG_NOT_WRITABLE"),
-            *(Fault(condition=each) for each in sorted(RESOURCE_CONDITIONS)),
+            *(Fault(condition=each) for each in (*_MEMORY, *sorted(RESOURCE_CONDITIONS))),
             Fault(condition="CANNOT_WRITE_STATE_STORE", sqlstate="58030"),
             Fault(condition="DATABASE_SLOTS_EXHAUSTED"),
             Fault(condition="DATABASE_SENDERS_EXHAUSTED"),
