@@ -77,7 +77,10 @@ def _outside(error: Exception) -> SluiceError | None:
     if type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
         from framework.foundation.java_causes import session_fault
         from framework.graph.calls import first_words
+        from framework.run.update.fault_classification import is_spark_lost
 
+        if is_spark_lost(error):
+            return OperationError("SPARK_LOST")
         fault = session_fault(error)
         if fault is not None:
             return OperationError(fault.condition, subject="The command", **fault.fields)
