@@ -220,8 +220,7 @@ class Update:
             if is_lost and fault is not error:
                 raise fault from error
             raise
-        seconds = self.clock.monotonic() - started
-        state = _state(flows)
+        seconds, state = self.clock.monotonic() - started, _state(flows)
         journal.update(state, seconds=seconds)
         return UpdateResult(update_id=update_id, state=state, flows=flows, duration_seconds=seconds, graph=self.graph)
 
@@ -388,10 +387,8 @@ class Update:
 
     @contextmanager
     def _log(self, update_id: str) -> Iterator[EventLog]:
-        origin = replace(
-            Origin.of(self.graph.pipeline, self.store.storage.root, update_id),
-            host=f"{socket.gethostname()}:{os.getpid()}",
-        )
+        found = Origin.of(self.graph.pipeline, self.store.storage.root, update_id)
+        origin = replace(found, host=f"{socket.gethostname()}:{os.getpid()}")
         with EventLog(self.store.storage, origin, self.clock) as log:
             for observer in self.observers:
                 log.subscribe(observer)
