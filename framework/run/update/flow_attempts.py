@@ -104,13 +104,13 @@ class FlowAttempts:
         self, step: RunFlow | RefreshView, error: BaseException, started: float, committed: _Committed
     ) -> FlowResult:
         """Return the result of a step that raised an error."""
-        if is_spark_lost(error):
+        is_lost = is_spark_lost(error)
+        if is_lost:
             self.stop.lose_spark()  # no other flow can run
             if self.stop.is_asked:  # a second signal does not wait for the flows
                 return self._result(step, FlowState.STOPPED, started, reason=_STOPPING, outcome=committed.total)
-        fault = self._break(step, error) or flow_fault(
-            error, step.flow, self._flow(step).spec.location, self._places(step)
-        )
+        places = () if is_lost else self._places(step)
+        fault = self._break(step, error) or flow_fault(error, step.flow, self._flow(step).spec.location, places)
         outcome = committed.total.plus(FlowOutcome(quality=self._violated(step, fault)))
         return self._result(
             step, FlowState.FAILED, started, reason=fault.condition, error=fault, may_heal=can_heal(error),
