@@ -52,7 +52,7 @@ FOR_A_SMALL_CLUSTER = {
     "spark.executor.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {NO_ARCHIVE}",
     **INTERPRETED,
 }
-PASSWORD = "hunter2hunter2"  # noqa: S105 - of nothing
+PASSWORD = "of-the-cluster-hunter2"  # noqa: S105 - of nothing
 # A filter that is evaluated once for each chunk, and waits for the reader of another one: chunks that are read in
 # parallel are seen together, however late the process of one of them starts.
 WAIT_FOR_ANOTHER_READER = """
