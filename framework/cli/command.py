@@ -16,7 +16,7 @@ from framework.cli.verbosity import is_verbose
 from framework.foundation.errors import InternalError, OperationError, SluiceError, UserError
 from framework.foundation.known_secrets import hide_known
 from framework.foundation.masked_stream import masked
-from framework.foundation.wording import exception_text
+from framework.foundation.wording import exception_text, printable_lines
 
 RESULTS = "sluice.results"
 ORDER = "sluice.order"
@@ -77,7 +77,10 @@ def _outside(error: Exception) -> SluiceError | None:
     if type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
         from framework.foundation.java_causes import session_fault
         from framework.graph.calls import first_words
+        from framework.run.update.fault_classification import is_spark_lost
 
+        if is_spark_lost(error):
+            return OperationError("SPARK_LOST")
         fault = session_fault(error)
         if fault is not None:
             return OperationError(fault.condition, subject="The command", **fault.fields)
@@ -95,15 +98,15 @@ def _unless_interrupted(ctx: click.Context, result: object) -> object:
 
 def _report(ctx: click.Context, error: SluiceError) -> NoReturn:
     if is_verbose(ctx):
-        click.echo(hide_known("".join(traceback.format_exception(error))), err=True)
+        click.echo(printable_lines(hide_known("".join(traceback.format_exception(error)))), err=True)
     click.echo(styled(error.render()), err=True, color=colours_wanted(sys.stderr))
     raise click.exceptions.Exit(signal_exit_code(ctx) or error.exit_code)
 
 
 def styled(paragraph: str, *, colour: str = "red") -> str:
-    """Return an error's text with its condition in a colour and its remedy in bold."""
+    """Return an error's text with its condition in a colour and its remedy in bold, and nothing else for a terminal."""
     lines = []
-    for line in paragraph.splitlines():
+    for line in printable_lines(paragraph).splitlines():
         condition, bracket, rest = line.partition("] ")
         if line.startswith("[") and bracket:
             lines.append(click.style(condition + "]", fg=colour, bold=True) + f" {rest}")

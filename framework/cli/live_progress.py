@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from framework.foundation.clock import Clock
-from framework.foundation.wording import seconds_text
+from framework.foundation.wording import printable, seconds_text
 from framework.record.events import Event
 from framework.views.flow_board import STARTED, TONES, FlowBoard, FlowBoardTracker, is_warning
 from framework.views.table import Tone
@@ -67,7 +67,7 @@ class LiveProgress:
 
     def say(self, text: str) -> None:
         """Print a sentence above the table."""
-        self._console.print(Text(text))
+        self._console.print(Text(printable(text)))
 
     def _draw(self) -> RenderableType:
         board, now = self._tracker.board, self._clock.now()
@@ -90,7 +90,7 @@ class LiveProgress:
         titles = board.titles()
         return [
             Text(
-                f"  {titles[flow.flow]}: {flow.reason}",
+                printable(f"  {titles[flow.flow]}: {flow.reason}"),
                 style=_SIGNS.get(flow.state, ("", "yellow"))[1],
                 no_wrap=True,
                 overflow="ellipsis",
@@ -113,11 +113,11 @@ class LiveProgress:
             quiet = "dim" if TONES.get(flow.state) is Tone.QUIET else ""
             table.add_row(
                 self._sign(flow.state),
-                Text(titles[flow.flow], style=quiet),
+                Text(printable(titles[flow.flow]), style=quiet),
                 Text(flow.state.lower(), style=quiet or _SIGNS.get(flow.state, ("", "cyan"))[1]),
                 Text(flow.rows),
                 Text(seconds_text(flow.seconds(now)), style="dim"),
-                Text(flow.quality, style="yellow"),
+                Text(printable(flow.quality), style="yellow"),
             )
         return table
 

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from framework import __version__
-from framework.cli.signals import exit_code, unwinding_on_sigterm
+from framework.cli.signals import exit_code, unwinding_when_ended
 from framework.cli.verbosity import verbose_option
 from framework.foundation.nearest import nearest_name
 
@@ -121,7 +121,7 @@ class SluiceGroup(LazyGroup):
             SystemExit: with the exit code of the command, if standalone.
         """
         try:
-            with unwinding_on_sigterm():
+            with unwinding_when_ended():
                 ended = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.Abort as abort:
             click.echo("Aborted.", err=True)
@@ -134,13 +134,22 @@ class SluiceGroup(LazyGroup):
         except OSError as error:
             if error.errno != errno.EPIPE:
                 raise
-            code = 1  # the reader of standard output has closed it, so that nothing more can be written
-            sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+            code = 1
+            _write_to_nowhere()  # the reader of standard output has closed it
         else:
             code = ended if isinstance(ended, int) else 0
+        try:
+            sys.stdout.flush()
+        except OSError:  # of a terminal that has ended; Python would replace the exit code
+            _write_to_nowhere()
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def _write_to_nowhere() -> None:
+    """Let the process end without an error of its standard output, to which nothing can be written any more."""
+    sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's

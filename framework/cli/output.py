@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -15,11 +16,14 @@ import click
 
 from framework.diagrams.text import table_text
 from framework.foundation.known_secrets import hide_known, hide_known_values
+from framework.foundation.wording import printable_lines
 from framework.views.rows import RowsView, value_cell
 from framework.views.table import Table
 
 _LONGEST_VALUE_ON_TERMINAL = 60
 _DEFAULT_WIDTH = 80
+_STYLE = re.compile(r"(\x1b\[(?:0|1|2|22|3[0-7])m)")
+"""The styles that the commands use. Other sequences come from names and data, and are not passed to a terminal."""
 
 
 def colours_wanted(stream: TextIO) -> bool:
@@ -35,8 +39,12 @@ class Output:
     as_json: bool = False
 
     def text(self, text: str) -> None:
-        """Print a text, with its colours only if the stream supports them."""
-        self._print(hide_known(text))
+        """Print a text, with its colours only if the stream supports them, and its control characters as escapes."""
+        self._print(
+            "".join(
+                part if _STYLE.fullmatch(part) else printable_lines(part) for part in _STYLE.split(hide_known(text))
+            )
+        )
 
     def json(self, value: object) -> None:
         """Print a value as JSON; a value without a JSON type is its text."""
@@ -49,7 +57,7 @@ class Output:
 
     def json_line(self, value: object) -> None:
         """Print a value as one line of JSON and flush it."""
-        self._print(json.dumps(hide_known_values(value), ensure_ascii=False, default=str))
+        self._print(_json(hide_known_values(value), indent=None))
         self.stream.flush()
 
     def result(self, table: Table, value: object) -> None:
@@ -93,5 +101,12 @@ class Output:
             return _DEFAULT_WIDTH
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+def _json(value: object, *, indent: int | None = 2) -> str:
+    """Return a value as JSON; what could control a terminal is an escape of JSON, so that the value is the same."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    if text.isascii():  # JSON itself escapes the control characters of ASCII but one
+        return text.replace("\x7f", "\\u007f")
+    return "".join(
+        each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1].replace("\x7f", "\\u007f")
+        for each in text
+    )

@@ -12,7 +12,7 @@ import click
 
 from framework.cli.output import colours_wanted
 from framework.foundation.clock import Clock
-from framework.foundation.wording import seconds_text
+from framework.foundation.wording import printable, seconds_text
 from framework.record.events import Event, EventType
 from framework.views.flow_board import FlowBoardTracker, FlowProgress, is_warning
 
@@ -79,7 +79,7 @@ class PlainProgress:
 
     def say(self, text: str) -> None:
         """Print a line with the time of day."""
-        click.echo(f"{self._clock.now().astimezone():%H:%M:%S}  {text}", file=self._stream, color=False)
+        click.echo(f"{self._clock.now().astimezone():%H:%M:%S}  {printable(text)}", file=self._stream, color=False)
 
     def _is_due(self, progress: FlowProgress) -> bool:
         """Return whether the flow's state is new, or its last line is old enough."""

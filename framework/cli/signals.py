@@ -1,35 +1,46 @@
-"""Signals: the first Ctrl-C or SIGTERM stops a run in order, the second ends the wait.
+"""Signals: the first Ctrl-C, SIGTERM or SIGHUP stops a run in order, the second ends the wait.
 
-The exit code of an interrupted command is 128 plus the signal's number: 130 after Ctrl-C and 143 after SIGTERM, as a
-shell and a service manager expect.
+The exit code of an interrupted command is 128 plus the signal's number, as a shell and a service manager expect: 130
+after Ctrl-C, 143 after SIGTERM, and 129 after SIGHUP, the end of the terminal. Below `nohup`, SIGHUP has no effect.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
+import termios
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import NoReturn, TypeVar
 
 import click
 
 _SIGNAL = "sluice.signal"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _POLL_SECONDS = 0.2
 
 _Result = TypeVar("_Result")
 
 
 class Terminated(KeyboardInterrupt):
-    """Exception for SIGTERM, which unwinds the process as Ctrl-C does."""
+    """Exception for SIGTERM or SIGHUP, which unwinds the process as Ctrl-C does.
+
+    Args:
+        number: the number of the signal.
+    """
+
+    def __init__(self, number: int = signal.SIGTERM) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def exit_code(interrupt: BaseException | None) -> int:
     """Return the exit code of an interrupt; 1 for anything else, such as the end of the input at a prompt."""
     if isinstance(interrupt, Terminated):
-        return 128 + signal.SIGTERM
+        return 128 + interrupt.number
     return 128 + signal.SIGINT if isinstance(interrupt, KeyboardInterrupt) else 1
 
 
@@ -47,21 +58,39 @@ def signal_exit_code(context: click.Context) -> int | None:
 
 
 @contextmanager
-def unwinding_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM unwind the main thread as Ctrl-C does, so that temporary folders and Spark are cleaned up."""
-    if threading.current_thread() is not threading.main_thread():
+def unwinding_when_ended() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the main thread as Ctrl-C does, so that Spark and temporary folders end."""
+    with _handled(_ENDING, _terminate):
         yield
-        return
-    former = signal.signal(signal.SIGTERM, _terminate)
-    try:
+
+
+@contextmanager
+def _handled(signals: Iterable[signal.Signals], handle: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Handle signals inside the block, if this is the main thread; a SIGHUP that `nohup` ignores stays ignored."""
+    with ExitStack() as stack:
+        for number in signals if threading.current_thread() is threading.main_thread() else ():
+            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue
+            stack.callback(signal.signal, number, signal.signal(number, handle))
         yield
-    finally:
-        signal.signal(signal.SIGTERM, former)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    del number, frame
-    raise Terminated
+    del frame
+    _leave_ended_terminal()
+    raise Terminated(number)
+
+
+def _leave_ended_terminal() -> None:
+    """Write to nowhere from here on, if the terminal of standard output or error has ended: each write would fail."""
+    for descriptor in (1, 2):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
 
 
 def run_stoppable(
@@ -113,24 +142,19 @@ def run_stoppable(
 def _stop_on_signal(
     stop: Callable[[], None], say: Callable[[str], None], has_started: Callable[[], bool]
 ) -> Iterator[threading.Event]:
-    """Turn the first SIGINT or SIGTERM into a call of `stop`, and the second into a KeyboardInterrupt."""
+    """Turn the first SIGINT, SIGTERM or SIGHUP into a call of `stop`, and the second into a KeyboardInterrupt."""
     requested = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
         del frame
         record_signal(number)
+        _leave_ended_terminal()
         if requested.is_set() or not has_started():
-            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+            raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
         requested.set()
-        say(f"{signal.Signals(number).name}: stopping; committed rows stay. A second signal ends the wait.")
         stop()
+        with suppress(OSError):  # the reader of standard error may have ended
+            say(f"{signal.Signals(number).name}: stopping; committed rows stay. A second signal ends the wait.")
 
-    if threading.current_thread() is not threading.main_thread():
+    with _handled((signal.SIGINT, *_ENDING), handle):
         yield requested
-        return
-    former = {number: signal.signal(number, handle) for number in _SIGNALS}
-    try:
-        yield requested
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)

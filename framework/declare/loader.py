@@ -62,7 +62,7 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     root = Path(spec.root) if spec.root is not None else None
     files = _files(spec, root, modules)
     functions = [module for module in modules if not isinstance(module, str | Path | ModuleType)]
-    folders = [*([root] if root is not None else []), *(file.parent for file in files)]
+    folders = [*_import_roots(spec, root), *(file.parent for file in files), *(_package(file)[0] for file in files)]
     namespaces = [found for function in functions if (found := namespace_of(function)) is not None]
     loading = _Loading(neighbours=Neighbours(folders, spark, namespaces))
     with registering(registry), shimmed(), guarded_module(), loading.neighbours.running():
@@ -161,7 +161,24 @@ def _files(spec: PipelineSpec, root: Path | None, modules: Sequence[Module]) -> 
 def _run(path: Path, neighbours: Neighbours) -> None:
     """Run a file as a module with a unique name, because files of two folders may have equal names."""
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
-    neighbours.run(path, f"sluice_module_{digest}_{path.stem}")
+    package = _package(path)[1]
+    neighbours.run(path, f"{package}sluice_module_{digest}_{path.stem}")
+
+
+def _import_roots(spec: PipelineSpec, root: Path | None) -> list[Path]:
+    """The folders of the spec that modules import from."""
+    if root is None:
+        return []
+    return [root] if spec.root_path is None else [root, (root / spec.root_path).resolve()]
+
+
+def _package(file: Path) -> tuple[Path, str]:
+    """The folder that the outermost package of a file is in, and the name of its own package, with a dot at its end."""
+    folder, names = file.parent, list[str]()
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return folder, "".join(f"{name}." for name in names)
 
 
 _SOURCES = (".py", SUFFIX, SQL_SUFFIX)

@@ -103,7 +103,7 @@ class Neighbours:
         return surrounded
 
     def run(self, path: Path, name: str) -> None:
-        """Run a file as the module `name`, unless it has been imported already."""
+        """Run a file as the module `name`, unless it has been imported already; relative imports are to its package."""
         if str(path) in self.made:
             return
         spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path), self))

@@ -24,13 +24,13 @@ SPEC_NAMES = ("pipeline.yml", "pipeline.yaml", "spark-pipeline.yml", "spark-pipe
 DEFAULT_CATALOG = "main"
 DEFAULT_SCHEMA = "default"
 
-_TEXTS = ("name", "storage", "catalog", "schema", "database", "target")
+_TEXTS = ("name", "storage", "catalog", "schema", "database", "target", "root_path")
 _MAPS = ("configuration", "spark_conf")
 _FLAGS = ("continuous", "development")
 # Fields of Databricks' pipeline resource without an effect on a run outside Databricks.
 _TOLERATED = (
     "allow_duplicate_names", "budget_policy_id", "channel", "clusters", "edition", "environment", "event_log", "id",
-    "notifications", "photon", "restart_window", "root_path", "run_as", "serverless", "tags",
+    "notifications", "photon", "restart_window", "run_as", "serverless", "tags",
 )  # fmt: skip
 _YAML = YamlFormat(
     node=YamlNode,
@@ -55,6 +55,7 @@ class PipelineSpec:
 
     Args:
         root: the folder that libraries are relative to; None for a pipeline made in Python.
+        root_path: the folder that modules import from, relative to `root`; None for `root` alone.
         storage: absolute path or URI, or relative to the working folder for one made in Python.
     """
 
@@ -68,6 +69,7 @@ class PipelineSpec:
     continuous: bool = False
     development: bool = False
     root: str | None = None
+    root_path: str | None = None
     file: str | None = None
 
     def __post_init__(self) -> None:
@@ -139,6 +141,7 @@ def load_spec(path: Path) -> PipelineSpec:
         continuous=values.get("continuous", False),
         development=values.get("development", False),
         root=str(root),
+        root_path=values.get("root_path"),
         file=str(path),
     )
 
@@ -232,7 +235,7 @@ def _is_plain(key: str, value: str) -> bool:
     """Whether a text can be part of a path; catalogs and schemas must be names of one part."""
     if not value.isprintable():
         return False
-    return key in {"name", "storage"} or is_one_name(value)
+    return key in {"name", "storage", "root_path"} or is_one_name(value)
 
 
 def _pairs(values: Mapping[str, Any] | None) -> Pairs:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 # A function that is copied into two files of a pipeline has the same definition in both.
-_OF_FILE = re.compile(r"'__(?:name|module)__':'sluice_module_\w+'|'__file__':'[^']*'")
+_OF_FILE = re.compile(r"'__(?:name|module)__':'(?:\w+\.)*sluice_module_\w+'|'__file__':'[^']*'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

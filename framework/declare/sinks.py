@@ -8,6 +8,7 @@ from typing import overload
 from framework.declare.call import Call, declaration
 from framework.declare.queries import check_callable, default_name, display_name, required_parameters
 from framework.declare.registry import BatchFunction, active_registry
+from framework.declare.shaded_classes import unshaded
 from framework.declare.specs import DatasetKind, DatasetSpec
 
 
@@ -30,7 +31,7 @@ def create_sink(name: str, format: str, options: Mapping[str, str] | None = None
             kind=DatasetKind.SINK,
             location=call.location,
             format=call.text("format", format),
-            options=call.pairs("options", options),
+            options=unshaded(call.pairs("options", options)),
         )
     )
 

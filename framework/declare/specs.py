@@ -64,7 +64,8 @@ class DatasetSpec:
     """A table, view or sink of the pipeline.
 
     `schema` is DDL text or the JSON of a StructType. `format` and `options` are those of sinks;
-    tables allow only the format `delta`. `cluster_by` and `partition_columns` are mutually exclusive.
+    tables allow only the format `delta`. `keys` are PRIMARY KEY and FOREIGN KEY as written, for readers; nothing checks
+    them. `cluster_by` and `partition_columns` are mutually exclusive.
     """
 
     name: QualifiedName
@@ -78,6 +79,7 @@ class DatasetSpec:
     cluster_by: tuple[str, ...] = ()
     cluster_by_auto: bool = False
     schema: str | None = None
+    keys: tuple[str, ...] = ()
     row_filter: str | None = None
     private: bool = False
     format: str | None = None

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 from framework.declare.call import Call, declaration
 from framework.declare.expectations import read_expectations
+from framework.declare.informational_keys import split_keys
 from framework.declare.queries import Declared, QueryDecorator, check_query, declared_of, default_name, marked
 from framework.declare.registry import QueryFunction, active_registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.declare.table_properties import without_tuning
 from framework.foundation.names import QualifiedName
 
 if TYPE_CHECKING:
@@ -308,10 +310,10 @@ def storage_draft(
     automatic = call.flag("cluster_by_auto", cluster_by_auto)
     call.exclusive(partition_cols=partitions or None, cluster_by=clusters or None)
     call.exclusive(partition_cols=partitions or None, cluster_by_auto=automatic)
-    checked = {
+    checked: dict[str, Any] = {
         "comment": call.comment(comment),
         "spark_conf": call.pairs("spark_conf", spark_conf),
-        "table_properties": call.pairs("table_properties", table_properties),
+        "table_properties": without_tuning(call.pairs("table_properties", table_properties), call.location),
         "path": call.optional_text("path", path),
         "partition_columns": partitions,
         "cluster_by": clusters,
@@ -320,6 +322,8 @@ def storage_draft(
         "row_filter": call.optional_text("row_filter", row_filter),
         "private": call.flag("private", private) or call.flag("temporary", temporary),
     }
+    if isinstance(schema, str):
+        checked["schema"], checked["keys"] = split_keys(schema)
     return DatasetDraft(call=call, kind=kind, fields=checked | fields)
 
 

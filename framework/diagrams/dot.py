@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framework.diagrams.picture import Edge, Node, NodeKind, Picture
 from framework.diagrams.theme import BATCH_LINE, FLOW_LINE, LIGHT, ON_PAGE
+from framework.foundation.wording import printable_lines
 
 _SHAPES = {
     NodeKind.STREAMING_TABLE: "cylinder",
@@ -45,5 +46,5 @@ def _edge(edge: Edge) -> str:
 
 def _quoted(text: str) -> str:
     """Return a quoted string; backslashes are doubled, because Graphviz interprets backslash escapes in labels."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    escaped = printable_lines(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -1,17 +1,18 @@
-"""Text in pages and drawings: escaped, without the secrets that this process knows."""
+"""Text in pages and drawings: escaped, without control characters and the secrets that this process knows."""
 
 from __future__ import annotations
 
 import html
 
 from framework.foundation.known_secrets import hide_known
+from framework.foundation.wording import printable_lines
 
 
 def escape(text: str) -> str:
-    """Return a text for HTML and SVG; known secrets are hidden.
+    """Return a text for HTML and SVG; known secrets are hidden, and control characters, which XML forbids, are escapes.
 
     Examples:
         >>> escape("a < b")
         'a &lt; b'
     """
-    return html.escape(hide_known(text))
+    return html.escape(printable_lines(hide_known(text)))

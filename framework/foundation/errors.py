@@ -25,6 +25,7 @@ from typing import ClassVar
 from framework.foundation.conditions import describe
 from framework.foundation.known_secrets import hide_known
 from framework.foundation.locations import SourceLocation, innermost_user_line
+from framework.foundation.wording import printable_lines
 
 # The last line of a traceback, and the lines of `SluiceError.render`. Spark appends its own text.
 _RENDERED = re.compile(
@@ -67,7 +68,7 @@ class SluiceError(Exception):
         where = f"\n  at {location}" if location else ""
         remedy = f"\n  -> {self.remedy}" if self.remedy else ""
         # A secret may have become known after the error was made.
-        return hide_known(f"[{self.condition}] {self.what}{where}{remedy}")
+        return printable_lines(hide_known(f"[{self.condition}] {self.what}{where}{remedy}"))
 
     def _render_traceback_(self) -> list[str]:
         """The lines that a notebook cell prints instead of a traceback; called by IPython."""
@@ -141,7 +142,7 @@ class RemoteError(OperationError):
         self.location = location
         self.fields = {"what": what, "remedy": remedy, "is_users": is_users}
         self.is_users = is_users
-        self.what, self.remedy = hide_known(what), hide_known(remedy)
+        self.what, self.remedy = printable_lines(hide_known(what)), printable_lines(hide_known(remedy))
         Exception.__init__(self, self.render())
 
 

@@ -10,6 +10,8 @@ from functools import total_ordering
 from framework.foundation.errors import UserError
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+# Slashes, control characters, unpaired surrogates; characters without a width, and those that reverse the text around.
+_UNSAFE = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 @total_ordering
@@ -84,8 +86,8 @@ def split_parts(text: str) -> list[str]:
     """Split an identifier at its dots, except for dots in backticks.
 
     Raises:
-        UserError: INVALID_NAME for an empty part, an unpaired backtick, or a part with a slash, a control
-            character or an unpaired surrogate, or of dots only: these are not safe as folder names.
+        UserError: INVALID_NAME for an empty part, an unpaired backtick, or a part with a slash, a control or invisible
+            character or an unpaired surrogate, or of dots only: these are not safe as folder names or on a terminal.
     """
     parts: list[str] = []
     position = 0
@@ -94,7 +96,7 @@ def split_parts(text: str) -> list[str]:
         if match is None:
             raise UserError("INVALID_NAME", name=text)
         part = (match.group(1) or match.group(2)).replace("``", "`").strip()
-        if not part or set(part) <= {"."} or re.search(r"[/\\\x00-\x1f\ud800-\udfff]", part):
+        if not part or set(part) <= {"."} or _UNSAFE.search(part):
             raise UserError("INVALID_NAME", name=text)
         parts.append(part)
         position = match.end()

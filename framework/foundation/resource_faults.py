@@ -17,7 +17,10 @@ from framework.foundation.errors import OperationError
 
 DISK_FULL = "DISK_FULL"
 RESOURCE_CONDITIONS = frozenset({DISK_FULL, "DISK_QUOTA_EXCEEDED", "FILE_SYSTEM_READ_ONLY", "TOO_MANY_OPEN_FILES"})
-"""The conditions of this module."""
+"""The conditions of a machine that has run out of something."""
+
+ACCESS_DENIED = "FILE_ACCESS_DENIED"
+"""The condition of a file that Java may not open. Java does not say whether it wanted to read or to write."""
 
 _NUMBERS = {
     errno.ENOSPC: DISK_FULL,
@@ -35,6 +38,11 @@ _TEXTS = {
 _RAISED = r"(?:(?:IO|FileSystem|FileNotFound|Socket|QuotaExceeded)Exception|OSError|IOError|FSError)\b[^\n]*?"
 """A row of the user's may have the same words, so those of an exception of files must be before them."""
 
+# Not a program that can't be started, nor a connector, whose files have a scheme: `session_fault` names these.
+_DENIED = re.compile(
+    r"(?:(?:IO|FileSystem|FileNotFound|AccessControl)Exception\b(?!: Cannot run program)[^\n]*?Permission denied"
+    r"|AccessDeniedException: (?:file:)?/)"
+)
 _PATTERNS = {condition: re.compile(rf"{_RAISED}(?:{text})") for condition, text in _TEXTS.items()}
 
 
@@ -48,6 +56,18 @@ def resource_condition(text: str) -> str | None:
         True
     """
     return next((condition for condition, pattern in _PATTERNS.items() if pattern.search(text)), None)
+
+
+def file_condition(text: str) -> str | None:
+    """Return the condition of a file that the text of a Java exception reports, `ACCESS_DENIED` included; else None.
+
+    Examples:
+        >>> file_condition("java.io.FileNotFoundException: /t/part-0.parquet (Permission denied)")
+        'FILE_ACCESS_DENIED'
+        >>> file_condition('java.io.IOException: Cannot run program "python": error=13, Permission denied') is None
+        True
+    """
+    return resource_condition(text) or (ACCESS_DENIED if _DENIED.search(text) else None)
 
 
 def file_fault(error: OSError, path: object, condition: str) -> OperationError:

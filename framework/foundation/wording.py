@@ -101,6 +101,19 @@ def printable(text: str) -> str:
     )
 
 
+def printable_lines(text: str) -> str:
+    r"""Return a text of several lines with all other control characters as escapes; tabs stay.
+
+    Examples:
+        >>> printable_lines("a\r\n\tb\x1b[2J")
+        'a\n\tb\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in lines)
+
+
 def one_line(text: str) -> str:
     r"""A text in one line without control characters and known secrets, truncated to 500 characters.
 

@@ -25,6 +25,7 @@ from framework.cdc.spark.execution import active_session
 from framework.declare.mutations import unguarded
 from framework.declare.patches import Patch, Patches
 from framework.declare.registered_functions import current_functions
+from framework.declare.shaded_classes import KAFKA, unshaded
 from framework.declare.sql.namespaces import Namespace, current_namespace, namespace_of_query
 from framework.declare.sql_calls import pyspark_sql, sql_handled_by
 from framework.foundation.errors import SluiceError, UserError
@@ -165,6 +166,8 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
             self.schema(schema)
         self.options(**options)
         format_name, given = getattr(self, "_sluice_format", None), getattr(self, "_sluice_schema", None)
+        if format_name == KAFKA:
+            self.options(**dict(unshaded(tuple(_spelled_options(self).items()))))
         with _started(self, path, start_of):
             if reads is None or format_name != CLOUD_FILES:
                 if given is None:

@@ -44,8 +44,18 @@ def _takes_streams(dataset: GraphDataset) -> bool:
     return dataset.is_sink or dataset.kind is DatasetKind.STREAMING_TABLE
 
 
-def check_view_read(view: QualifiedName, *, view_streams: bool, read_streams: bool) -> None:
+VIEW_CHECK = "pipelines.incompatibleViewCheck.enabled"
+"""A key of the configuration by which Databricks reads a view in the mode of its query, whatever the reader says."""
+
+
+def check_view_read(view: QualifiedName, *, view_streams: bool, read_streams: bool, check: str | None = None) -> None:
     """Check that a streaming view is read as a stream and a batch view as a batch.
+
+    Args:
+        view: the view.
+        view_streams: whether its query is a stream.
+        read_streams: whether it is read as one.
+        check: the value of `VIEW_CHECK`, which the error names; None if it is not set.
 
     Raises:
         UserError: INCOMPATIBLE_BATCH_VIEW_READ or INCOMPATIBLE_STREAMING_VIEW_READ, Spark's own conditions.
@@ -53,4 +63,5 @@ def check_view_read(view: QualifiedName, *, view_streams: bool, read_streams: bo
     if view_streams == read_streams:
         return
     condition = "INCOMPATIBLE_STREAMING_VIEW_READ" if view_streams else "INCOMPATIBLE_BATCH_VIEW_READ"
-    raise UserError(condition, location=caller_location(), view=view)
+    hint = "" if check is None else f" The key `{VIEW_CHECK}` has no effect: a view has the mode of its query."
+    raise UserError(condition, location=caller_location(), view=view, hint=hint)

@@ -37,7 +37,7 @@ from framework.graph.gathered_faults import GatheredFaults
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings, views_read
 from framework.graph.interception import reading
 from framework.graph.kept_analyses import KeptAnalysis
-from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
+from framework.graph.kinds import VIEW_CHECK, check_view_read, dataset_kind, query_type_error
 from framework.graph.known_analyses import KnownAnalyses
 from framework.graph.option_effects import option_warnings
 from framework.graph.partition_times import partition_warnings
@@ -47,6 +47,7 @@ from framework.graph.rules import COMPLETE_ONLY, RULES, names_in
 from framework.graph.schemas import reads_changes, without_hidden
 from framework.graph.settings import SessionSettings
 from framework.graph.snapshots import snapshot_shape
+from framework.graph.table_properties import delta_properties
 from framework.graph.tables import KnownTables, missing_table
 from framework.graph.targets import check_expectations, may_widen, table_target
 from framework.sources.cloud_files.schemas import SchemaStore
@@ -120,7 +121,7 @@ class Resolution:
         """
         keep_classes_of_pyspark()
         self._faults.add(*self.registry.faults)
-        broken = [error for rule in RULES for error in rule(self.registry)]
+        broken = [error for rule in (*RULES, delta_properties) for error in rule(self.registry)]
         if self.registry.is_incomplete:
             broken = [error for error in broken if error.condition not in COMPLETE_ONLY]
         spoilt = self.registry.spoilt
@@ -211,7 +212,8 @@ class Resolution:
         view = self._resolved.view(name)
         if view is None:
             raise UpstreamInvalidError(str(name))
-        check_view_read(name, view_streams=view.flow.streaming, read_streams=read.streaming)
+        check = self.spark.conf.get(VIEW_CHECK, None)
+        check_view_read(name, view_streams=view.flow.streaming, read_streams=read.streaming, check=check)
         reads = (read, *view.flow.reads)
         is_again = any(self._resolved.is_view(each.dataset) and self._has_read(each.dataset) for each in reads)
         for each in reads:

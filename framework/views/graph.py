@@ -191,6 +191,7 @@ def _dataset_json(dataset: GraphDataset) -> dict[str, Any]:
         "kind": dataset.kind.value,
         "private": dataset.spec.private,
         "comment": dataset.spec.comment,
+        "keys": list(dataset.spec.keys),
         "schema": None if dataset.schema is None else json.loads(dataset.schema),
         "expectations": [
             {"name": each.name, "condition": each.condition, "action": each.action.value}

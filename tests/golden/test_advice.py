@@ -56,7 +56,7 @@ OTHER_WORDS = {
     "Python, SQL and Spark": {
         "_", "_commit_version", "coalesce", "earliest", "false", "true", "framework", "open_storage", "spark",
         "withWatermark", "tableName", "encoding", "cloudFiles", "_rescued_data", "auto", "full",
-        "resync", "ingest_database", "bookings",
+        "resync", "ingest_database", "bookings", "chown", "chmod",
     },
     "libpq and connections.yml": {"sslmode", "sslrootcert", "uri"},
 }  # fmt: skip

@@ -46,6 +46,14 @@ def failing(spark: SparkSession, source: str) -> None:  # noqa: C901 - a list of
     def view_udf() -> DataFrame:
         return spark.range(3).select(half("id").alias("half"))
 
+    @sql.udf("string")
+    def eaten(value: int) -> str:
+        return str(bytearray(2**62 + value))  # line of memory_udf
+
+    @dp.materialized_view
+    def memory_udf() -> DataFrame:
+        return spark.range(3).select(eaten("id").alias("eaten"))
+
     @dp.materialized_view
     def library_udf() -> DataFrame:
         return spark.range(3).select(parsed("id").alias("parsed"))
@@ -104,6 +112,7 @@ def line_of(flow: str) -> int:
 
 EXPECTED = {
     "view_udf": ("PYTHON_EXCEPTION", "ZeroDivisionError: integer division or modulo by zero"),
+    "memory_udf": ("PYTHON_OUT_OF_MEMORY", "needs more memory than its process may have: MemoryError"),
     "library_udf": ("PYTHON_EXCEPTION", "JSONDecodeError: Extra data: line 1 column 2 (char 1)"),
     "stream_udf": ("PYTHON_EXCEPTION", "ZeroDivisionError: integer division or modulo by zero"),
     "sink_raises": ("PYTHON_EXCEPTION", "NoPriceError: no price for 7"),

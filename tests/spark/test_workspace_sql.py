@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from framework import Pipeline
+from framework.foundation.errors import GraphErrors
 from framework.run.update.results import UpdateState
+from framework.views.graph import graph_json
 from tests.support.plain_tables import table_rows
 
 MODULE = """
@@ -57,3 +60,101 @@ def test_functions_of_a_catalog_and_distinct_streams_have_their_rows(spark: Spar
     assert rows(made, spark, "once") == [(1,), (2,), (3,)]
     assert rows(made, spark, "united") == [(1, "A"), (1, "a"), (2, "B"), (2, "C"), (2, "b"), (2, "c")]
     assert [each.condition for each in made.validate().warnings] == ["STATEMENT_PASSED_OVER"]
+
+
+PYTHON = """from framework import pipelines as dp
+
+spark.conf.set("pipelines.maxParallelFlows", 1)
+spark.conf.set(key="pipelines.maxFlowRetryAttempts", value="0")
+
+
+@dp.materialized_view(
+    schema="id BIGINT NOT NULL COMMENT 'a, b', n INT PRIMARY KEY RELY COMMENT 'c', CONSTRAINT k PRIMARY KEY (id)",
+    table_properties={
+        "delta.tuneFileSizesForRewrites": "true", "delta.feature.catalogManaged": "supported",
+        "delta.enableChangeDataFeed": "true", "delta.feature.deletionVectors": "supported",
+        "Delta.LogRetentionDuration": "interval 3 days", "delta.deletedFileRetentionDuration": "interval 2 days",
+    },
+)
+def numbers():
+    return spark.sql("SELECT id, CAST(1 AS INT) AS n FROM range(3)")
+"""
+INVALID = """from framework import pipelines as dp
+
+
+@dp.materialized_view(table_properties={"delta.%s": "%s", "of.mine": "1"})
+def numbers():
+    return spark.range(3)
+"""
+
+
+def test_what_only_tunes_has_no_effect_and_keys_are_information(spark: SparkSession, tmp_path: Path) -> None:
+    """Notes name the properties; columns keep their comments and NOT NULL; modules set keys of the configuration."""
+    (tmp_path / "a.py").write_text(PYTHON, encoding="utf-8")
+    made = Pipeline(name="tuned", modules=[tmp_path / "a.py"], storage=tmp_path / "storage", spark=spark)
+    graph = made.validate()
+    properties = [each.fields["property"] for each in graph.warnings]
+    assert properties == ["delta.feature.catalogManaged = supported", "delta.tuneFileSizesForRewrites = true"]
+    assert graph_json(graph)["datasets"][0]["keys"] == ["n PRIMARY KEY RELY", "CONSTRAINT k PRIMARY KEY (id)"]
+    assert made.run().state is UpdateState.COMPLETED
+    assert rows(made, spark, "numbers") == [(0, 1), (1, 1), (2, 1)]
+    fields = made.table("numbers").schema.fields
+    assert [each.metadata.get("comment") for each in fields] == ["a, b", "c"]
+    assert spark.conf.get("pipelines.maxParallelFlows", None) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("nothing", "1"), ("appendOnly", "maybe"), ("feature.nothing", "supported")]
+)
+def test_a_property_that_delta_refuses_is_an_error_before_a_row_is_written(
+    spark: SparkSession, tmp_path: Path, name: str, value: str
+) -> None:
+    """Delta would refuse it when the table is created, after other tables were written."""
+    (tmp_path / "a.py").write_text(INVALID % (name, value), encoding="utf-8")
+    made = Pipeline(name="refused", modules=[tmp_path / "a.py"], storage=tmp_path / "storage", spark=spark)
+    with pytest.raises(GraphErrors) as caught:
+        made.validate()
+    (error,) = caught.value.errors
+    assert (error.condition, error.fields["property"]) == ("TABLE_PROPERTY_INVALID", f"delta.{name}")
+    assert error.location is not None
+    assert error.location.line == 4
+
+
+VIEWS = """from framework import pipelines as dp
+
+spark.conf.set("pipelines.incompatibleViewCheck.enabled", "false")
+
+
+@dp.temporary_view
+def changes():
+    return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
+
+
+@dp.materialized_view
+def total():
+    return spark.read.table("changes").groupBy().count()
+
+
+@dp.table
+def messages():
+    login = {"kafka.sasl.jaas.config": "kafkashaded.org.x.Login required;", "rowsPerBatch": "3"}
+    reader = spark.readStream.format("kafka").options(**login)
+    try:
+        return reader.load()
+    except Exception:
+        options = reader._jreader.extraOptions()
+        raise ValueError(options.apply("kafka.sasl.jaas.config"))
+"""
+
+
+def test_an_error_names_the_key_of_databricks_and_classes_of_kafka_have_their_names(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The check of views can't be switched off here; a login module is looked for where the client has it."""
+    (tmp_path / "a.py").write_text(VIEWS, encoding="utf-8")
+    made = Pipeline(name="views", modules=[tmp_path / "a.py"], storage=tmp_path / "storage", spark=spark)
+    with pytest.raises(GraphErrors) as caught:
+        made.validate()
+    errors = {each.condition: each.render() for each in caught.value.errors}
+    assert "`pipelines.incompatibleViewCheck.enabled` has no effect" in errors["INCOMPATIBLE_STREAMING_VIEW_READ"]
+    assert "ValueError: org.x.Login required;" in errors["FLOW_QUERY_FAILED"]

@@ -51,6 +51,7 @@ class _Columns:
     """The columns and constraints in the parentheses after a name."""
 
     schema: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
     labels: list[tuple[str, str | None]] = field(default_factory=list)
     expectations: list[SqlExpectation] = field(default_factory=list)
 
@@ -81,7 +82,7 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
     if is_private:
         arguments["private"] = True
     if columns.schema:
-        arguments["schema"] = ", ".join(columns.schema)
+        arguments["schema"] = ", ".join(columns.schema + columns.keys)
     readers = _READERS_OF_VIEWS if function == "temporary_view" else _READERS
     expected = "a clause of the dataset, or AS and a query"
     arguments.update(read_clauses(cursor, readers, refused=_NOT_HERE, expected=expected, is_over=_is_over))
@@ -166,7 +167,9 @@ def _columns(cursor: Cursor) -> _Columns:
     for item in cursor.items():
         if item.is_at("CONSTRAINT"):
             _read_constraint(item, found)
-        elif not _is_key(item):
+        elif _is_key(item):
+            found.keys.append(item.until())
+        else:
             _read_column(item, found)
     if found.schema and found.labels:
         cursor.fail("either a type for each column, or for none")
@@ -178,10 +181,11 @@ def _is_key(item: Cursor) -> bool:
 
 
 def _read_constraint(item: Cursor, found: _Columns) -> None:
-    line, location = item.line, item.location
+    line, location, whole = item.line, item.location, item.copy()
     item.accept("CONSTRAINT")
     name = item.identifier()
     if _is_key(item):
+        found.keys.append(whole.until())
         return
     if not item.accept("EXPECT"):
         item.refuse(

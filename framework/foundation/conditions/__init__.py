@@ -30,6 +30,7 @@ from framework.foundation.conditions import (
 )
 from framework.foundation.conditions.entry import Condition
 from framework.foundation.known_secrets import hide_known
+from framework.foundation.wording import printable_lines
 
 CONDITIONS: Mapping[str, Condition] = {
     **declare.CONDITIONS,
@@ -54,10 +55,11 @@ CONDITIONS: Mapping[str, Condition] = {
 
 
 def describe(condition: str, fields: Mapping[str, object]) -> tuple[str, str]:
-    """The filled-in texts of a condition, without the secrets that this process knows.
+    """The filled-in texts of a condition, without the secrets that this process knows, and without control characters.
 
     Raises:
         KeyError: the condition, or a field that its texts need, is missing.
     """
     entry = CONDITIONS[condition]
-    return hide_known(entry.what.format(**fields)), hide_known(entry.remedy.format(**fields))
+    what, remedy = (printable_lines(hide_known(text.format(**fields))) for text in (entry.what, entry.remedy))
+    return what, remedy

@@ -9,6 +9,13 @@ _BATCH_OR_STREAM = (
 )  # fmt: skip
 
 CONDITIONS: dict[str, Condition] = {
+    "TABLE_PROPERTY_WITHOUT_EFFECT": Condition(
+        "The table property `{property}` has no effect: {why}.", "You may leave it as it is, or remove it."
+    ),
+    "TABLE_PROPERTY_INVALID": Condition(
+        "The table property `{property}` of {dataset} can't be `{value}`: {cause}",
+        "Correct or remove the property. Databricks has properties that open Delta does not have.",
+    ),
     "PIPELINE_GRAPH_INVALID": Condition("The pipeline has {count} error(s). Nothing was written.", ""),
     "PIPELINE_DUPLICATE_IDENTIFIERS.OUTPUT": Condition(
         "Two datasets are named {name}; the other one is at {first}.", "Rename one of them, or declare it as a flow."
@@ -102,11 +109,11 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the query, or use a materialized view.",
     ),
     "INCOMPATIBLE_BATCH_VIEW_READ": Condition(
-        "View {view} is a batch view, but is read with `spark.readStream`.",
+        "View {view} is a batch view, but is read with `spark.readStream`.{hint}",
         "Use `spark.read.table`, or use a streaming read in the query of the view.",
     ),
     "INCOMPATIBLE_STREAMING_VIEW_READ": Condition(
-        "View {view} is a streaming view, but is read with `spark.read`.", "Use `spark.readStream.table`."
+        "View {view} is a streaming view, but is read with `spark.read`.{hint}", "Use `spark.readStream.table`."
     ),
     "TABLE_OR_VIEW_NOT_FOUND": Condition(
         "The table or dataset {name} cannot be found.{hint}",

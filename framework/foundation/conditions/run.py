@@ -54,6 +54,19 @@ CONDITIONS: dict[str, Condition] = {
         "A Python function of flow {flow} raised an exception: {error}.",
         "Correct the function or the rows that it cannot process, then run again. Committed rows are kept.",
     ),
+    "PYTHON_OUT_OF_MEMORY": Condition(
+        "A Python function of flow {flow} needs more memory than its process may have: {error}.",
+        "Let the function hold fewer rows or smaller values at a time, or let its process have more memory: "
+        "`spark.executor.pyspark.memory` in `spark_conf` of the pipeline spec, and the limits of the machine or the "
+        "container. Then run again. Committed rows are kept.",
+    ),
+    "PYTHON_PROCESS_ENDED": Condition(
+        "A Python process that ran a function of flow {flow} ended in the middle: it was killed, or it crashed.",
+        "A machine without free memory kills such processes, and its log says so: free memory, run fewer tasks at a "
+        "time with `--master local[1]`, or limit each process with `spark.executor.pyspark.memory` in `spark_conf`, so "
+        "that the function's line is named. A crash in a library is found with "
+        "`spark.python.worker.faulthandler.enabled` = `true`. Then run again. Committed rows are kept.",
+    ),
     "FLOW_FAILED": Condition(
         "Flow {flow} failed: {cause}",
         "Correct the cause, then run again. Committed rows are kept, and the next update processes the rest.",

@@ -28,6 +28,11 @@ CONDITIONS: dict[str, Condition] = {
         "Mount it so that it can be written, or set `storage` in the spec to another location. A disk that became "
         "read-only by itself may have a fault: look at the system's log.",
     ),
+    "FILE_ACCESS_DENIED": Condition(
+        "{place} cannot be opened: the user that runs Spark lacks the permission ({problem}).",
+        "Give that user the permission to read and write the file and its folder, such as with `chown` or `chmod`, "
+        "then run again. Every flow continues at its checkpoint.",
+    ),
     "TOO_MANY_OPEN_FILES": Condition(
         "{place} cannot be opened: as many files are open as this process or this machine may have ({problem}).",
         "Raise the limit in the shell that starts the update, such as with `ulimit -n 65536`, then run again. Every "

@@ -69,7 +69,10 @@ class Doctor:
             return unplannable(error.errors, self.store.storage)
         except (OperationError, UserError) as error:
             return unplannable([error], self.store.storage)
-        return examine(graph, self.store, clock=self.clock, flows=flows)
+        try:
+            return examine(graph, self.store, clock=self.clock, flows=flows)
+        except OperationError as error:  # a file of the storage can't be read
+            return unplannable([error], self.store.storage)
 
     def treat(
         self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()

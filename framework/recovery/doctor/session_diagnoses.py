@@ -5,6 +5,8 @@ from __future__ import annotations
 from framework.foundation.resource_faults import RESOURCE_CONDITIONS
 from framework.recovery.doctor.diagnosis import Diagnosis, Fault, Way
 
+_MEMORY = ("SPARK_LOST", "SPARK_OUT_OF_MEMORY", "PYTHON_OUT_OF_MEMORY", "PYTHON_PROCESS_ENDED")
+
 SESSION_DIAGNOSES = (
     Diagnosis(
         name="SESSION_UNFIT",
@@ -25,10 +27,8 @@ SESSION_DIAGNOSES = (
         name="RESOURCES_EXHAUSTED",
         meaning="Disk, memory or executors were gone. The checkpoint is sound, and the next update continues there.",
         faults=(
-            Fault(condition="SPARK_LOST"),
-            Fault(condition="SPARK_OUT_OF_MEMORY"),
             Fault(condition="EVENT_LOG_NOT_WRITABLE"),
-            *(Fault(condition=each) for each in sorted(RESOURCE_CONDITIONS)),
+            *(Fault(condition=each) for each in (*_MEMORY, *sorted(RESOURCE_CONDITIONS))),
             Fault(condition="CANNOT_WRITE_STATE_STORE", sqlstate="58030"),
             Fault(condition="DATABASE_SLOTS_EXHAUSTED"),
             Fault(condition="DATABASE_SENDERS_EXHAUSTED"),

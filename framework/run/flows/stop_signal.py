@@ -10,10 +10,22 @@ class StopSignal:
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self._has_lost_spark = False
 
     def set(self) -> None:
         """Request the stop."""
         self._event.set()
+
+    def lose_spark(self) -> None:
+        """Request the stop because Spark has ended; what was asked to stop before, has ended it itself."""
+        if not self._event.is_set():
+            self._has_lost_spark = True
+            self._event.set()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a stop was requested while Spark ran."""
+        return self._event.is_set() and not self._has_lost_spark
 
     @property
     def is_set(self) -> bool:

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from py4j.java_gateway import JavaObject, is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -20,7 +21,13 @@ from framework.foundation.errors import OperationError, SluiceError, remote_erro
 from framework.foundation.java_causes import python_of_tasks, session_fault, temporary_folders, with_last_cause
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
-from framework.foundation.resource_faults import DISK_FULL, RESOURCE_CONDITIONS, free_space, resource_condition
+from framework.foundation.resource_faults import (
+    ACCESS_DENIED,
+    DISK_FULL,
+    RESOURCE_CONDITIONS,
+    file_condition,
+    free_space,
+)
 from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.calls import first_words
 from framework.run.flows.expectations import VIOLATION_MARK
@@ -60,6 +67,13 @@ _NO_STATE = "CANNOT_LOAD_STATE_STORE"
 """Its parts say which file can't be read; if one can't be for now, `can_heal` knows."""
 
 _MOST_CAUSES = 20
+_OF_MEMORY = re.compile(r"\w*MemoryError\b")  # those of NumPy and Arrow, too
+_PYTHON_ENDED = re.compile(r"^(?:.*: )?org\.apache\.spark\.SparkException: Python worker exited", re.MULTILINE)
+_CONTEXT_ENDED = re.compile(
+    r"^(?:[\w.]+: )?(?:Cannot call methods on a stopped SparkContext"
+    r"|Job \d+ cancelled because SparkContext was shut down|SparkContext has been shutdown)",
+    re.MULTILINE,
+)
 _CALL_FAILED = "An error occurred while calling "
 
 # Faults that a retry may heal: the network, a busy or lost machine, concurrent writers. All other faults
@@ -85,7 +99,8 @@ def flow_fault(
 
     A SluiceError is returned unchanged.
     A violated expectation becomes EXPECTATION_VIOLATION with the row. An exception of a Python function,
-    in Spark's workers or in this process, becomes PYTHON_EXCEPTION with type, message and the user's line.
+    in Spark's workers or in this process, becomes PYTHON_EXCEPTION with type, message and the user's line;
+    a MemoryError becomes PYTHON_OUT_OF_MEMORY, and a worker that was killed or crashed PYTHON_PROCESS_ENDED.
     A JVM that has ended becomes SPARK_LOST, a Parquet column of another type FILE_TYPE_MISMATCH, and what is missing or
     invalid in the session one of the conditions of `session_fault`: whose fault it is follows from the last cause.
     Everything else becomes FLOW_FAILED, with the condition and message of Spark or Delta if there is one. If Spark
@@ -105,7 +120,8 @@ def flow_fault(
     if told is not None:
         return told
     if user_line is not None and not isinstance(error, PySparkException | Py4JError):
-        return OperationError("PYTHON_EXCEPTION", location=user_line, flow=flow, error=exception_text(error))
+        condition = "PYTHON_OUT_OF_MEMORY" if isinstance(error, MemoryError) else "PYTHON_EXCEPTION"
+        return OperationError(condition, location=user_line, flow=flow, error=exception_text(error))
     remote = remote_error(text)
     if remote is not None:
         return remote.at(location)
@@ -118,6 +134,8 @@ def flow_fault(
 
 def _python_fault(found: PythonError, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
     """Return the error of an exception in a Python function: of its code or rows, or of the packages of its process."""
+    if _OF_MEMORY.match(found.text) is not None:
+        return OperationError("PYTHON_OUT_OF_MEMORY", location=found.location or location, flow=flow, error=found.text)
     if _OF_PYTHONS_PACKAGES.match(found.text) is None:
         return OperationError("PYTHON_EXCEPTION", location=found.location or location, flow=flow, error=found.text)
     fields = {"subject": f"Flow {flow}", "python": python_of_tasks(), "error": found.text}
@@ -131,6 +149,8 @@ def _spark_fault(error: BaseException, flow: QualifiedName, text: str, location:
     if session is not None:
         at = where if session.is_of_read else None
         return OperationError(session.condition, location=at, subject=f"Flow {flow}", **session.fields)
+    if _PYTHON_ENDED.search(text) is not None:
+        return OperationError("PYTHON_PROCESS_ENDED", location=where, flow=flow)
     mismatch = _TYPE_MISMATCH.search(text)
     condition, fields = ("FLOW_FAILED", {}) if mismatch is None else ("FILE_TYPE_MISMATCH", mismatch.groupdict())
     return OperationError(condition, location=where, flow=flow, **(fields or {"cause": _cause(error, text)}))
@@ -177,11 +197,11 @@ def _violation(text: str, flow: QualifiedName, location: SourceLocation | None) 
 def _resource_fault(
     text: str, flow: QualifiedName, location: SourceLocation | None, places: Sequence[str]
 ) -> OperationError | None:
-    condition = resource_condition(text)
+    condition = file_condition(text)
     if condition is None:
         return None
     # The last line has the first cause.
-    lines = [line for line in text.splitlines() if resource_condition(line) == condition]
+    lines = [line for line in text.splitlines() if file_condition(line) == condition]
     problem = one_line(lines[-1].strip())
     free = free_space((*places, *temporary_folders())) if condition == DISK_FULL else ""
     return OperationError(
@@ -190,10 +210,10 @@ def _resource_fault(
 
 
 def is_resource_fault(error: BaseException) -> bool:
-    """Whether the machine has run out of something that a retry does not bring back, such as disk space."""
+    """Whether a file can't be opened for a cause that a retry does not end, such as a full disk or its permissions."""
     if isinstance(error, SluiceError):
-        return error.condition in RESOURCE_CONDITIONS
-    return resource_condition("\n".join(_texts(error))) is not None
+        return error.condition in RESOURCE_CONDITIONS | {ACCESS_DENIED}
+    return file_condition("\n".join(_texts(error))) is not None
 
 
 def can_heal(error: BaseException) -> bool:
@@ -210,14 +230,33 @@ def can_heal(error: BaseException) -> bool:
 
 
 def is_spark_lost(error: BaseException) -> bool:
-    """Whether the JVM of Spark has ended: Py4J has no connection to it, or gets no answer."""
+    """Whether Spark has ended: Py4J has no connection to its JVM or gets no answer, or its context was shut down.
+
+    A JVM without memory shuts Spark down before it ends.
+    """
     return any(
         isinstance(each, Py4JNetworkError)
         or (isinstance(each, OSError) and _is_raised_by_py4j(each))
         # An answer without a Java exception is an empty one.
         or (type(each) is Py4JError and str(each).startswith(_CALL_FAILED) and "Trace:" not in str(each))
+        or _is_of_ended_context(each)
         for each in _chain(error)
     )
+
+
+def _is_of_ended_context(error: BaseException) -> bool:
+    if not isinstance(error, Py4JJavaError | PySparkException):
+        return False
+    try:
+        return any(_CONTEXT_ENDED.search(text) for text in _own_texts(error)) or _has_stopped()
+    except Py4JNetworkError:  # the JVM, which has the texts, has ended since
+        return True
+
+
+def _has_stopped() -> bool:
+    """Whether Spark of this process has been shut down: whatever failed since, such as a commit, has that cause."""
+    java: Any = getattr(SparkContext._active_spark_context, "_jsc", None)
+    return java is not None and bool(java.sc().isStopped())
 
 
 def _is_raised_by_py4j(error: BaseException) -> bool:

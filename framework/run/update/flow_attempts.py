@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from py4j.protocol import Py4JError
+
 from framework.checkpoints.generations import GenerationStore, flow_folder
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock
@@ -34,6 +36,8 @@ from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
 from framework.sources.delta.source import KIND as DELTA
+
+_STOPPING = "the update is stopping"
 
 
 class _Committed:
@@ -75,19 +79,15 @@ class FlowAttempts:
             idle = step.check and self._has_nothing_new(step)
             outcome = None if idle else self._try(step, committed)
         except StoppedError:
-            reason = "the update is stopping" if self.stop.is_set else "an operator has paused it"
+            reason = _STOPPING if self.stop.is_set else "an operator has paused it"
             return self._result(step, FlowState.STOPPED, started, reason=reason, outcome=committed.total)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the outermost frame; `sys.exit()` fails the flow only
-            fault = self._break(step, error) or flow_fault(
-                error, step.flow, self._flow(step).spec.location, self._places(step)
-            )
-            outcome = committed.total.plus(FlowOutcome(quality=self._violated(step, fault)))
-            if is_spark_lost(error):
-                self.stop.set()  # no other flow can run
-            return self._result(
-                step, FlowState.FAILED, started, reason=fault.condition, error=fault, may_heal=can_heal(error),
-                outcome=outcome,
-            )  # fmt: skip
+            try:
+                return self._failed(step, error, started, committed)
+            except (Py4JError, OSError) as lost:  # Java has ended before it was asked for the causes of its error
+                if not is_spark_lost(lost):
+                    raise
+                return self._failed(step, lost, started, committed)
         if outcome is None:
             return self._result(step, FlowState.IDLE, started, reason="its inputs have not changed")
         lacking = self.graph.lacking.get(step.dataset)
@@ -99,6 +99,23 @@ class FlowAttempts:
         store, dataset = self.runner.context.store, self._dataset(step)
         table = (store.path(dataset.spec),) if dataset.is_table else ()
         return (*table, flow_folder(store.storage, step.dataset, step.flow), store.storage.root)
+
+    def _failed(
+        self, step: RunFlow | RefreshView, error: BaseException, started: float, committed: _Committed
+    ) -> FlowResult:
+        """Return the result of a step that raised an error."""
+        is_lost = is_spark_lost(error)
+        if is_lost:
+            self.stop.lose_spark()  # no other flow can run
+            if self.stop.is_asked:  # a second signal does not wait for the flows
+                return self._result(step, FlowState.STOPPED, started, reason=_STOPPING, outcome=committed.total)
+        places = () if is_lost else self._places(step)
+        fault = self._break(step, error) or flow_fault(error, step.flow, self._flow(step).spec.location, places)
+        outcome = committed.total.plus(FlowOutcome(quality=self._violated(step, fault)))
+        return self._result(
+            step, FlowState.FAILED, started, reason=fault.condition, error=fault, may_heal=can_heal(error),
+            outcome=outcome,
+        )  # fmt: skip
 
     def _try(self, step: RunFlow | RefreshView, committed: _Committed) -> FlowOutcome:
         """Run the step, and retry it after transient faults as often as the policy allows."""

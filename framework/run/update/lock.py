@@ -132,13 +132,16 @@ def _locked_file(storage: LocalStorage, holder: LockHolder, clock: Clock) -> Ite
             try:
                 yield
             finally:
-                _rewrite(path, "")
+                # A second Ctrl-C does not wait for Spark: the next update must wait for the end of its JVM.
+                if current_jvm() == holder.jvm:
+                    _rewrite(path, "")
 
 
 def _wait_for_jvm_of(killed_json: str, holder: LockHolder, path: str, clock: Clock) -> None:
     """Wait for the end of the JVM of an update that was killed: its streams run until its JVM ends.
 
-    An update that ended left no text in the file. The JVM ends itself when its Python process is gone, a little later.
+    An update that ended before its JVM left no text in the file. The JVM ends itself when its Python process is gone, a
+    little later.
 
     Raises:
         OperationError: UPDATE_ALREADY_RUNNING, if it does not end.

@@ -42,7 +42,7 @@ from framework.run.tables.storage_identity import StorageIdentity
 from framework.run.tables.table_store import TableStore
 from framework.run.update.checkpoint_actions import begin_reset
 from framework.run.update.executor import Executor
-from framework.run.update.fault_classification import flow_fault
+from framework.run.update.fault_classification import flow_fault, is_spark_lost
 from framework.run.update.flow_attempts import FlowAttempts
 from framework.run.update.growth import MOST_RESTARTS, Growth, has_new_columns, with_graph
 from framework.run.update.ingestion_reports import ingestion_reports
@@ -214,11 +214,13 @@ class Update:
             flows = self._execute(plan, journal, update_id, unsettled)
         except BaseException as error:
             fault = error if isinstance(error, SluiceError) else flow_fault(error, _pipeline_name(self.graph), None)
-            canceled = isinstance(error, KeyboardInterrupt)
+            is_lost = is_spark_lost(error)
+            canceled = isinstance(error, KeyboardInterrupt) or (self.stop.is_asked and is_lost)
             journal.update(UpdateState.CANCELED if canceled else UpdateState.FAILED, error=None if canceled else fault)
+            if is_lost and fault is not error:
+                raise fault from error
             raise
-        seconds = self.clock.monotonic() - started
-        state = _state(flows)
+        seconds, state = self.clock.monotonic() - started, _state(flows)
         journal.update(state, seconds=seconds)
         return UpdateResult(update_id=update_id, state=state, flows=flows, duration_seconds=seconds, graph=self.graph)
 
@@ -385,10 +387,8 @@ class Update:
 
     @contextmanager
     def _log(self, update_id: str) -> Iterator[EventLog]:
-        origin = replace(
-            Origin.of(self.graph.pipeline, self.store.storage.root, update_id),
-            host=f"{socket.gethostname()}:{os.getpid()}",
-        )
+        found = Origin.of(self.graph.pipeline, self.store.storage.root, update_id)
+        origin = replace(found, host=f"{socket.gethostname()}:{os.getpid()}")
         with EventLog(self.store.storage, origin, self.clock) as log:
             for observer in self.observers:
                 log.subscribe(observer)

@@ -38,6 +38,7 @@ from framework.session.server.protocol import Connection, Message, claimed, list
 from framework.session.settings import SessionRequest
 from framework.session.spark_session import identity_of, open_session
 
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _POLL_SECONDS = 5.0
 _ANSWER_SECONDS = 1.0
 _CALL_SECONDS = 30
@@ -301,7 +302,8 @@ def main() -> None:
     options = json.load(sys.stdin)
     remember_settings(options["spark_conf"].items())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    for number in _ENDING:
+        signal.signal(number, lambda *_: sys.exit(0))
     path = socket_path(Path.cwd())
     with claimed(path):
         launch, baseline, identity = _start(options)
@@ -317,7 +319,8 @@ def main() -> None:
             with listening(path) as server:
                 again = served.serve(server, path)
         finally:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for number in _ENDING:
+                signal.signal(number, signal.SIG_IGN)
             served.end()
             launch.temporary.cleanup()
     if again:

@@ -419,3 +419,23 @@ def test_an_error_in_a_notebook_has_the_line_of_the_file(project: Project) -> No
         for name in "abcdefg"
         for condition, line in zip(conditions.get(name, of_cells), places[name], strict=False)
     ]
+
+
+def test_modules_import_from_root_path_and_relatively_in_their_package(tmp_path: Path) -> None:
+    """As on Databricks; the package of a file begins above the outermost folder that is one."""
+    files = {
+        "src/app/settings.py": "LIMIT = 3\n",
+        "src/app/steps/a.py": "from settings import LIMIT\n" + TABLE.format(name="a", rows="LIMIT"),
+        "lib/tool/__init__.py": "", "lib/tool/sizes.py": "SIZE = 4\n", "lib/tool/steps/__init__.py": "",
+        "lib/tool/steps/b.py": "from ..sizes import SIZE\nfrom . import c\n" + TABLE.format(name="b", rows="SIZE"),
+        "lib/tool/steps/c.py": TABLE.format(name="c", rows=1),
+    }  # fmt: skip
+    made = Project(tmp_path)
+    made.write(files)
+    libraries = (Library(pattern="src/app/steps/**"), Library(pattern="lib/tool/steps/b.py"))
+    spec = PipelineSpec(name="p", storage="s", root=str(tmp_path), libraries=libraries, root_path="src/app")
+    registry = Registry(catalog="main", schema="shop", gathers_faults=True)
+    load_modules(spec, (), registry, SPARK)
+    assert sorted(tables(registry)) == ["a", "b", "c"]
+    assert "settings" not in sys.modules
+    assert not any(name.startswith("tool") for name in sys.modules)

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from framework.foundation.errors import OperationError
 from framework.foundation.processes import start_of_process
@@ -217,6 +219,34 @@ def test_an_update_waits_for_the_jvm_of_a_killed_update(storage: LocalStorage) -
         with update_lock(storage, "u-2"):
             assert start_of_process(process.pid) == ""
     assert storage.read_text(LOCK_FILE) == ""
+
+
+class JvmOfThisProcess:
+    """The view of a JVM that this process would have, with a process number."""
+
+    def current(self) -> JvmOfThisProcess:
+        """Return itself, as `ProcessHandle.current` returns a handle."""
+        return self
+
+    def pid(self) -> int:
+        """Return a number."""
+        return os.getpid()
+
+
+def test_an_update_that_ends_before_its_jvm_leaves_its_name(storage: LocalStorage) -> None:
+    """A second Ctrl-C closes the connection to Java, which may still commit: the next update waits for its end."""
+    before: Any = SparkContext._jvm
+    SparkContext._jvm = type("Gateway", (), {"java.lang.ProcessHandle": JvmOfThisProcess()})()
+    try:
+        with update_lock(storage, "u-1"):
+            pass
+        assert storage.read_text(LOCK_FILE) == ""
+        with update_lock(storage, "u-2"):
+            SparkContext._jvm = None  # as `forget_gateway` does
+    finally:
+        SparkContext._jvm = before
+    left = json.loads(storage.read_text(LOCK_FILE) or "")
+    assert (left["update_id"], left["jvm"]) == ("u-2", os.getpid())
 
 
 def test_an_update_does_not_wait_for_another_process_with_the_number_of_that_jvm(storage: LocalStorage) -> None:

@@ -108,3 +108,37 @@ def test_of_a_text_that_cannot_be_parsed_no_expression_is_named() -> None:
     error = PySparkException(f"{cause}\n\n== SQL ==\nid >\n----^^^\n")
     fault = flow_fault(error, QualifiedName(catalog="main", schema="s", table="t"), None)
     assert fault.fields["cause"] == cause
+
+
+FLOW = QualifiedName(catalog="main", schema="s", table="f")
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        (WORKER.format(raised="MemoryError\n"), "PYTHON_OUT_OF_MEMORY"),
+        (WORKER.format(raised="numpy._core._exceptions._ArrayMemoryError: Unable\n"), "PYTHON_OUT_OF_MEMORY"),
+        (WORKER.format(raised="pyarrow.lib.ArrowMemoryError: malloc of size 64\n"), "PYTHON_OUT_OF_MEMORY"),
+        (WORKER.format(raised="shop.MemoryErrors: none\n"), "PYTHON_EXCEPTION"),
+        ("Lost task 1.0: org.apache.spark.SparkException: Python worker exited unexpectedly", "PYTHON_PROCESS_ENDED"),
+        ("Job aborted: java.io.FileNotFoundException: /t/part-0.parquet (Permission denied)", "FILE_ACCESS_DENIED"),
+        ("java.nio.file.AccessDeniedException: /t/_delta_log/1.json", "FILE_ACCESS_DENIED"),
+        ('java.io.IOException: Cannot run program "py": error=13, Permission denied', "FLOW_FAILED"),
+        ("Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was created at:", "SPARK_LOST"),
+        ("org.apache.spark.SparkException: Job 7 cancelled because SparkContext was shut down", "SPARK_LOST"),
+        ("A row says: Cannot call methods on a stopped SparkContext", "FLOW_FAILED"),
+    ],
+)
+def test_memory_permissions_and_the_end_of_spark_are_no_fault_of_rows(text: str, condition: str) -> None:
+    """Their conditions name the cause and the setting, not the user's function or "Correct the cause"."""
+    assert flow_fault(PySparkException(text), FLOW, None).condition == condition
+
+
+def test_a_function_of_this_process_that_has_no_memory_left_is_named_too() -> None:
+    """A sink runs in the driver."""
+    space = {"__name__": "shop"}
+    exec(compile("def write():\n    raise MemoryError", "/p/shop.py", "exec"), space)  # noqa: S102 - the user's line
+    with pytest.raises(MemoryError) as caught:
+        space["write"]()  # type: ignore[operator]
+    found = flow_fault(caught.value, FLOW, None)
+    assert (found.condition, found.location) == ("PYTHON_OUT_OF_MEMORY", SourceLocation(file="/p/shop.py", line=2))
