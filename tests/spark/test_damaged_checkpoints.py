@@ -14,7 +14,7 @@ import pytest
 from framework import pipelines as dp
 from framework.plan import planner
 from framework.plan.steps import RunFlow
-from framework.recovery.doctor.findings import Finding
+from framework.recovery.doctor.finding import Finding
 from framework.run.update.results import FlowState, UpdateState
 from framework.views.doctor import cost_text
 from tests.support.engine_world import EngineWorld, forget_tables, states

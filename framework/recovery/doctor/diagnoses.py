@@ -308,6 +308,7 @@ DIAGNOSES = (
             Fault(condition="DATABASE_TLS_FAILED"),
             Fault(condition="STORAGE_NOT_WRITABLE"),
             Fault(condition="STORAGE_NOT_READABLE"),
+            Fault(condition="DATASET_NOT_WRITABLE"),
             Fault(condition="FILE_ACCESS_DENIED"),
         ),
         patterns=(

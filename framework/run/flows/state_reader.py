@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from framework.checkpoints.damage import inspect_checkpoint
 from framework.checkpoints.generations import GenerationStore
@@ -30,6 +31,7 @@ from framework.run.flows.former_flows import former_flows, has_unknown_refresh, 
 from framework.run.flows.generation_numbers import is_older_than_restart, is_older_than_rewind, latest_number
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.source_places import misplaced_in_checkpoint, misplaced_source
+from framework.run.flows.stored_access import UnreadState, storage_fault, unwritable_datasets
 from framework.run.flows.trusted_positions import trusted_progress
 from framework.run.tables.catalog_entries import foreign_entry, is_configured
 from framework.run.tables.left_columns import left_columns
@@ -85,18 +87,21 @@ class StateReader:
         left = LeftTables(graph=self.graph, store=self.store)
         gone = {table.name for table in left.begun()}  # an update finishes their deletion before it plans
         present = [dataset for dataset in self.graph.datasets if dataset.name not in gone]
-        tables = self._table_states([dataset for dataset in present if dataset.is_table])
-        tables |= {dataset.name: self._sink_state(dataset) for dataset in present if dataset.is_sink}
-        flows = {
-            flow.spec.name: self._flow(dataset, flow)
-            for dataset in present
-            if dataset.kind is not DatasetKind.MATERIALIZED_VIEW
-            for flow in self.graph.flows_into(dataset.name)
-        }
+        unread = UnreadState(graph=self.graph)
+        tables = self._table_states([dataset for dataset in present if dataset.is_table], unread)
+        flows: dict[QualifiedName, FlowState] = {}
+        for dataset in present:
+            if dataset.is_sink:
+                sink = unread.read(dataset.name, partial(self._sink_state, dataset))
+                tables |= {} if sink is None else {dataset.name: sink}
+            if dataset.kind is not DatasetKind.MATERIALIZED_VIEW:
+                flows |= unread.read(dataset.name, partial(self._flows, dataset)) or {}
         for name, reason in held_flows(self.storage).items():
             if name in flows:
                 flows[name] = replace(flows[name], held=reason)
         views = [dataset for dataset in self.graph.datasets if dataset.kind is DatasetKind.MATERIALIZED_VIEW]
+        computable_from = {view.name: unread.read(view.name, partial(self.computable_from, view)) for view in views}
+        fault = storage_fault(self.storage)
         return StoredState(
             root=self.storage.root,
             tables=tables,
@@ -105,16 +110,26 @@ class StateReader:
             wanted_definitions={
                 dataset.name: definition_of(dataset) for dataset in self.graph.datasets if dataset.is_table
             },
-            computable_from={dataset.name: self.computable_from(dataset) for dataset in views},
+            computable_from=computable_from,
+            unread=unread.faults,
+            waits=unread.waits,
+            unwritable={} if fault is not None else unwritable_datasets(self.graph, self.store, unread.faults),
+            fault=fault,
         )
 
-    def _table_states(self, tables: Sequence[GraphDataset]) -> dict[QualifiedName, TableState]:
+    def _table_states(self, tables: Sequence[GraphDataset], unread: UnreadState) -> dict[QualifiedName, TableState]:
         """Return the states of tables. The JVM is asked once for each catalog, not for each table."""
         spark, catalogs = self.store.spark, {table.name.catalog for table in tables}
         configured = {catalog for catalog in catalogs if is_configured(spark, catalog)}
-        return {
-            table.name: self.table_state(table, may_be_foreign=table.name.catalog in configured) for table in tables
-        }
+        states = {}
+        for table in tables:
+            read = partial(self.table_state, table, may_be_foreign=table.name.catalog in configured)
+            state = unread.read(table.name, read)
+            states[table.name] = TableState(path=self.store.path(table.spec)) if state is None else state
+        return states
+
+    def _flows(self, dataset: GraphDataset) -> dict[QualifiedName, FlowState]:
+        return {flow.spec.name: self._flow(dataset, flow) for flow in self.graph.flows_into(dataset.name)}
 
     def table_state(self, dataset: GraphDataset, *, may_be_foreign: bool = True) -> TableState:
         """Return the state of a dataset's table: existence, applied definition, and unfinished rebuild.

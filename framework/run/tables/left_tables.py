@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -94,16 +94,16 @@ class LeftTables:
         known |= {table.name for table in self.begun()}
         uses = FolderUses(graph=self.graph, store=self.store)
         for record in self.store.records(besides=known):
-            if not self.store.may_prune(record):
-                continue
-            tip = read_tip(self.store.storage, record.path)
-            table = LeftTable(
-                name=record.dataset,
-                path=record.path,
-                table_id=tip.table_id if tip is not None else None,
-                version=tip.version if tip is not None else None,
-            )
-            yield table, _UNREAD if self.graph.is_partial else uses.why_kept(record)
+            table = LeftTable(name=record.dataset, path=record.path)
+            try:
+                if not self.store.may_prune(record):
+                    continue
+                tip = read_tip(self.store.storage, record.path)
+                if tip is not None:
+                    table = replace(table, table_id=tip.table_id, version=tip.version)
+                yield table, _UNREAD if self.graph.is_partial else uses.why_kept(record)
+            except OperationError as error:  # it concerns no other table
+                yield table, f"it can't be read, {error.condition}"
 
     def begun(self) -> tuple[LeftTable, ...]:
         """Return the tables whose deletion is not finished."""
