@@ -140,8 +140,9 @@ def plan_json(plan: Plan) -> dict[str, object]:
     Names are always fully qualified.
     """
     steps = [_step_json(step, explained) for step, explained in zip(plan.steps, explain(plan), strict=True)]
-    fault = {} if plan.fault is None else {"fault": _fields(plan.fault)}
-    return {"pipeline": plan.pipeline, "steps": steps, "summary": plan_summary(plan), **fault}
+    more: dict[str, object] = {} if plan.fault is None else {"fault": _fields(plan.fault)}
+    more |= {"warnings": [_fields(each) for each in plan.warnings]} if plan.warnings else {}
+    return {"pipeline": plan.pipeline, "steps": steps, "summary": plan_summary(plan), **more}
 
 
 def _step_json(step: Step, explained: ExplainedStep) -> dict[str, object]:

@@ -61,7 +61,7 @@ def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) 
     planning = _Planning(graph=graph, request=request, state=state, selection=select(graph, request), moving=set())
     steps = [step for name in graph.order() for step in planning.dataset_steps(name)]
     steps += [KeepStored(dataset=name, reason=_LEFT.format(why or _PRUNED)) for name, why in state.left.items()]
-    return Plan(pipeline=graph.pipeline, steps=tuple(steps), fault=state.fault)
+    return Plan(pipeline=graph.pipeline, steps=tuple(steps), fault=state.fault, warnings=state.warnings)
 
 
 def foretold(graph: DataflowGraph, state: StoredState) -> tuple[OperationError, ...]:
@@ -144,7 +144,8 @@ class _Planning:
         """Return why no step may touch the table; None if one may."""
         name, declared = dataset.name, _declared_kind(dataset)
         if table.other_owner is not None:
-            return self._refused(name, table, f"its table belongs to {table.other_owner}", owner=table.other_owner)
+            refused = self._refused(name, table, f"its table belongs to {table.other_owner}", owner=table.other_owner)
+            return replace(refused, advice=table.advice)
         if table.other_storage:
             reason = f"its table belongs to the storage {table.other_storage}"
             refused = self._refused(name, table, reason)

@@ -114,6 +114,7 @@ class TableState:
         exists: whether there is a table.
         path: the table's folder, whether or not it exists.
         other_owner: the owner as text; None if it is this pipeline.
+        advice: what else may be done about the other owner, as a sentence after a blank; empty if there is nothing.
         elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
         other_storage: another storage that writes to the table, as text; empty without one.
         kind: how the rows came into it; None if unknown.
@@ -130,6 +131,7 @@ class TableState:
     exists: bool = False
     path: str = ""
     other_owner: str | None = None
+    advice: str = ""
     elsewhere: str = ""
     other_storage: str = ""
     kind: TableKind | None = None
@@ -153,7 +155,7 @@ class StoredState:
     fingerprints of the views' code and current inputs (None: treated as changed).
     `unread` has the datasets whose table or checkpoints can't be read, `waits` those whose state can't be read because
     they read one of these. `unwritable` has the datasets whose table or checkpoints this process can't write, `fault`
-    says why it can't write the storage itself.
+    says why it can't write the storage itself. `warnings` are faults that stop nothing.
     """
 
     root: str = ""
@@ -166,6 +168,7 @@ class StoredState:
     waits: Mapping[QualifiedName, tuple[QualifiedName, ...]] = field(default_factory=dict)
     unwritable: Mapping[QualifiedName, StateFault] = field(default_factory=dict)
     fault: StateFault | None = None
+    warnings: tuple[StateFault, ...] = ()
 
     def table(self, name: QualifiedName) -> TableState:
         """Return the state of a dataset's table."""

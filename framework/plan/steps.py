@@ -156,6 +156,7 @@ class RefuseTable:
         flows: the flows into the dataset.
         path: the folder of the table.
         owner: the other owner as text; None if it is this pipeline.
+        advice: what else may be done about it, as a sentence after a blank; empty if there is nothing.
         elsewhere: the folder of another table, to which the flows have written since; empty without one.
         other_storage: another storage that writes to the table, as text; empty without one.
         storage: the root of the storage of this pipeline.
@@ -179,6 +180,7 @@ class RefuseTable:
     append_only: bool = False
     held: str = ""
     fault: StateFault | None = None
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,11 +203,13 @@ class Plan(Displayed):
         pipeline: the pipeline's name.
         steps: the steps.
         fault: why no step could be done, because the storage can't be written; None if it can.
+        warnings: faults that stop no step.
     """
 
     pipeline: str
     steps: tuple[Step, ...]
     fault: StateFault | None = None
+    warnings: tuple[StateFault, ...] = ()
 
 
 _DOUBLED = "Its flows would append rows to the table that the view has written already."
@@ -249,7 +253,7 @@ def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
             would=_WOULD[step.stored, step.declared],
         )  # fmt: skip
     return _refused_refresh(step, location) or OperationError(
-        "TABLE_NOT_OWNED", location=location, dataset=step.dataset, path=step.path, owner=step.owner
+        "TABLE_NOT_OWNED", location=location, dataset=step.dataset, path=step.path, owner=step.owner, advice=step.advice
     )
 
 

@@ -35,6 +35,7 @@ def command(call: Call, /, **options: Any) -> None:
     else:
         _print_plan(call.output, plan)
     graph = pipeline.graph
+    call.warn([each.error() for each in plan.warnings])
     call.refuse((*refusals(graph, plan), *breakages(graph, plan)))
 
 

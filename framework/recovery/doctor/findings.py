@@ -46,6 +46,7 @@ from framework.recovery.doctor.ways import person_ways, ways_out
 from framework.recovery.lag import FlowHealth, FlowLag, read_lag
 from framework.recovery.quarantine.quarantine import Quarantine
 from framework.run.flows.state_reader import StateReader
+from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_store import TableStore
 
 _LAST_EVENTS = 20_000
@@ -71,6 +72,8 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
     chosen = _chosen(graph, flows)
     examiner = _Examiner.of(graph, store, clock)
     found = [finding for flow in chosen if (finding := examiner.examine(flow)) is not None]
+    if not flows:
+        found += [of_update_fault(error, store.storage) for error in _open_prunes(graph, store)]
     full = None if flows else disk_fault(store.storage) or examiner.storage_fault
     if full is not None:
         found.insert(0, of_update_fault(full, store.storage))
@@ -81,6 +84,13 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
     waiting = Quarantine(store=store, graph=lambda: graph).waiting()
     quarantined = tuple(each for each in waiting if each.flow in names)
     return Examination(flows=len(chosen), findings=tuple(found), quarantined=quarantined)
+
+
+def _open_prunes(graph: DataflowGraph, store: TableStore) -> Iterator[OperationError]:
+    """Yield an error for each table whose deletion was interrupted."""
+    for table in LeftTables(graph=graph, store=store).begun():
+        place = table.path or "a place that is no longer known"
+        yield OperationError("PRUNE_UNFINISHED", dataset=table.name, path=place)
 
 
 def _chosen(graph: DataflowGraph, names: Sequence[str]) -> list[GraphFlow]:
