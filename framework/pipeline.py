@@ -18,9 +18,9 @@ from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage, is_local, open_storage
 from framework.graph.graph import DataflowGraph
-from framework.plan.planner import make_plan
+from framework.plan.planner import foretold
 from framework.plan.request import RequestOptions, UpdateRequest
-from framework.plan.steps import Plan, breakages
+from framework.plan.steps import Plan
 from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA, Event
 from framework.record.log import EVENTS_FOLDER
 from framework.recovery.backups import compare_backups
@@ -202,13 +202,12 @@ class Pipeline:
         return self.graph
 
     def foretell(self) -> tuple[OperationError, ...]:
-        """Return the errors of the flows that certainly can't continue from their checkpoints; none is started.
+        """Return the errors of flows that certainly can't continue, and of tables that can't be read; none is started.
 
         Raises:
             GraphErrors: all errors of the definitions.
         """
-        plan = make_plan(self.graph, UpdateRequest(), StateReader(graph=self.graph, store=self._store).read())
-        return breakages(self.graph, plan)
+        return foretold(self.graph, StateReader(graph=self.graph, store=self._store).read())
 
     def starts_of(self, flow: QualifiedName, starts: Sequence[str]) -> str | None:
         """Return where a flow's sources start, as the manifest of its checkpoint stores it; None without a start.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from framework.graph.graph import DataflowGraph
     from framework.plan.steps import Plan
     from framework.recovery.comparison import Comparison
-    from framework.recovery.doctor.findings import Examination, Finding
+    from framework.recovery.doctor.finding import Examination, Finding
     from framework.recovery.doctor.treatment import Treatment
     from framework.recovery.lag import FlowLag
     from framework.recovery.quarantine.quarantine import QuarantinedRows

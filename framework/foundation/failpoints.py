@@ -76,6 +76,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "rewinds.after_refresh",  # the full refresh of one table that was given up has begun, further ones may not have
         "prune.after_mark",  # a table is marked for deletion, nothing of it is deleted
         "prune.before_table",  # record and auxiliary table of a pruned table are deleted, rows and checkpoints are not
+        "catalog.after_drop",  # the name of a table no longer refers to its former folder, it refers to none
         "prune.before_unmark",  # a pruned table is deleted completely, its mark still exists
         "lease.before_cleaning",  # the lease is acquired, files of former holders still exist
     }

@@ -43,6 +43,7 @@ def command(call: Call, /, *, yes: bool) -> None:
     for table in left:
         if table not in dropped:
             click.echo(f"kept {table.name}: it is declared again, or was written to", err=True)
+    call.warn([table.left_entry for table in dropped if table.left_entry is not None])
     for line in _left_slots(pipeline, {table.name for table in dropped}):
         click.echo(line, err=True)
     rows = [{"table": str(table.name), "path": table.path} for table in dropped]

@@ -26,7 +26,7 @@ from framework.foundation.table_address import STORAGE_PROPERTY, TableAddress, n
 from framework.graph.graph import GraphDataset
 from framework.graph.relations import cloned
 from framework.plan.state import TableKind
-from framework.run.tables.catalog_entries import register
+from framework.run.tables.catalog_entries import name_table
 from framework.run.tables.storage_identity import StorageIdentity
 from framework.run.tables.stored_columns import are_equal, differs, has_columns, names, spelled_as_in
 from framework.run.tables.table_kind import recorded_kind, stored_kind
@@ -250,8 +250,8 @@ class TableStore:
 
     def write_record(self, dataset: GraphDataset) -> None:
         """Record that the table has the dataset's definition, and register it in a configured catalog."""
-        if not dataset.spec.private and self.record(dataset.name) is None:
-            register(self.spark, dataset.name, self.path(dataset.spec))
+        # First: the record knows the folder in which the table was before.
+        name_table(self.spark, dataset.spec, self.path(dataset.spec), self.record(dataset.name))
         tip = read_tip(self.storage, self.path(dataset.spec))
         record = TableRecord(
             dataset=dataset.name, path=self.path(dataset.spec), table_id=tip.table_id if tip is not None else None,
@@ -326,7 +326,7 @@ class TableStore:
         owner = self._owner(address) if self.exists(address) else self.pipeline
         if owner != self.pipeline:
             raise OperationError(
-                "TABLE_NOT_OWNED", location=location, dataset=name, path=path, owner=_owner_text(owner)
+                "TABLE_NOT_OWNED", location=location, dataset=name, path=path, owner=_owner_text(owner), advice=""
             )
 
     def _owner(self, address: TableAddress) -> str | None:
