@@ -33,7 +33,7 @@ from framework.sources.cloud_files.fields import merged, plain_type, widest, wid
 from framework.sources.cloud_files.file_columns import header_columns
 from framework.sources.cloud_files.folders import folder_columns
 from framework.sources.cloud_files.headers import Header, header_groups
-from framework.sources.cloud_files.hints import as_texts, hinted_names, opened, with_hints
+from framework.sources.cloud_files.hints import as_texts, hinted_folders, hinted_names, opened, with_hints
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, list_new
 from framework.sources.cloud_files.manifest import manifest_reader, write_manifest
 from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions
@@ -211,11 +211,12 @@ def resolve_schema(
     """
     if given is not None or options.format in FIXED_SCHEMAS:
         return FileSchema.given(options, given if given is not None else FIXED_SCHEMAS[options.format])
-    recorded = store.read(options) or store.kept(options)
-    if recorded is None:
-        recorded = _inferred(spark, options)
-        store.keep(options, recorded)
-    return _resolved(options, recorded)
+    recorded = store.read(options)
+    found = recorded or store.kept(options)
+    if found is None:
+        found = _inferred(spark, options)
+        store.keep(options, found)
+    return _resolved(options, found, is_new=recorded is None)
 
 
 def batch_schema(
@@ -237,16 +238,18 @@ def batch_schema(
         if not found.fields:
             raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
         inferred = FileSchema(data=found, partitions=folder_columns(options, files), rescued=options.rescued)
-        schema = _resolved(options, inferred)
+        schema = _resolved(options, inferred, is_new=True)
     return schema, [replace(group, columns=as_texts(group.columns, options, schema.data)) for group in groups]
 
 
-def _resolved(options: CloudFilesOptions, inferred: FileSchema) -> FileSchema:
-    data = with_hints(as_texts(inferred.data, options), options)
+def _resolved(options: CloudFilesOptions, inferred: FileSchema, *, is_new: bool) -> FileSchema:
+    data = with_hints(as_texts(inferred.data, options), options, is_new=is_new)
     taken = {name.lower() for name in (*data.fieldNames(), *inferred.partitions.fieldNames())}
     if options.rescued and options.rescued.lower() in taken:
+        if options.rescued.lower() in {name.lower() for name in hinted_names(options)}:
+            raise _rescued_conflict(options, "cloudFiles.schemaHints", "the column has the data that does not fit")
         raise _rescued_conflict(options, f"the files in {options.path}", "they have a column of this name")
-    return FileSchema(data=data, partitions=_hinted_partitions(inferred, data), rescued=options.rescued)
+    return FileSchema(data=data, partitions=hinted_folders(inferred.partitions, data, options), rescued=options.rescued)
 
 
 def _rescued_conflict(options: CloudFilesOptions, second: str, why: str) -> UserError:
@@ -254,13 +257,6 @@ def _rescued_conflict(options: CloudFilesOptions, second: str, why: str) -> User
         "CLOUD_FILES_OPTION_CONFLICT", first=f"rescuedDataColumn = {options.rescued}", second=second,
         why=f"{why}; the option can name another one",
     )  # fmt: skip
-
-
-def _hinted_partitions(recorded: FileSchema, data: StructType) -> StructType:
-    types = {column.name.lower(): column.dataType for column in data.fields}
-    return StructType(
-        [StructField(each.name, types.get(each.name.lower(), each.dataType)) for each in recorded.partitions.fields]
-    )
 
 
 def _inferred(spark: SparkSession, options: CloudFilesOptions) -> FileSchema:
