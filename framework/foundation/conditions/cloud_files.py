@@ -63,7 +63,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "CLOUD_FILES_FORMAT_MISSING": Condition(
         "Spark has no reader for {format} files in this session.",
-        "Add its package to the session: spark.jars.packages = org.apache.spark:spark-avro_2.13:{version}.",
+        "Add the package `org.apache.spark:spark-avro_2.13:{version}` to `spark.jars.packages` in `spark_conf` of the "
+        "pipeline.",
     ),
     "CLOUD_FILES_FILE_MISSING": Condition(
         "{count} file(s) that were found are gone before they were read, such as {file}.",
