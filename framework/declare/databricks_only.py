@@ -142,7 +142,8 @@ def _of_spark(error: PySparkException) -> str | None:
 def _of_source(source: str) -> str:
     from pyspark.version import __version__ as spark_version
 
-    package = f", such as `org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}`" if source == "kafka" else ""
+    artifact = {"kafka": "spark-sql-kafka-0-10", "avro": "spark-avro"}.get(source)
+    package = f", such as `org.apache.spark:{artifact}_2.13:{spark_version}`" if artifact else ""
     return (
         f"Add the package of the source `{source}`{package} to `spark.jars.packages` in `spark_conf` of the pipeline. "
         "Sources of Databricks' runtime have none."

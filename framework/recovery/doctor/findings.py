@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from framework.checkpoints.offsets import read_progress
-from framework.foundation.clock import Clock
+from framework.foundation.clock import Clock, timestamp_text
 from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import meant_names, qualified_hint
@@ -142,6 +142,7 @@ class _Examiner:
     lag: Mapping[QualifiedName, FlowLag]
     gateways: Mapping[QualifiedName, GatewayStatus]
     events: Sequence[Event]
+    now: str
 
     @classmethod
     def of(cls, graph: DataflowGraph, store: TableStore, clock: Clock) -> _Examiner:
@@ -160,6 +161,7 @@ class _Examiner:
             lag={each.flow: each for each in read_lag(graph, store, clock=clock)},
             gateways=read_gateways(store, clock),
             events=read_events(store.storage, type=EventType.FLOW_PROGRESS, last=_LAST_EVENTS),
+            now=timestamp_text(clock.now()),
         )  # fmt: skip
 
     def examine(self, flow: GraphFlow) -> Finding | None:
@@ -223,8 +225,10 @@ class _Examiner:
     def _failure(self, case: Case) -> Failure | None:
         """Return the last failure of a flow, unless its checkpoint was changed since."""
         failure = self.failures.get(str(case.flow.spec.name))
-        since = case.current.current_since if case.current is not None else None
-        return None if failure is None or failure.last < (since or "") else failure
+        since = (case.current.current_since if case.current is not None else None) or ""
+        # A time of the future was noted before the clock was set back: it says nothing about the failure.
+        is_older = failure is not None and failure.last < since <= self.now
+        return None if is_older else failure
 
     def _seen(self, case: Case, failure: Failure | None) -> _Seen | None:
         """Return what is wrong with a flow: the certain first, then what was reported, then what is missing."""
