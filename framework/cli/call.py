@@ -13,7 +13,7 @@ import click
 
 from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.command import ORDER, RESULTS, styled
-from framework.cli.output import Output, colours_wanted
+from framework.cli.output import Output, say
 from framework.cli.pipeline_port import PipelineOpener, PipelinePort, open_pipeline
 from framework.cli.verbosity import is_verbose, verbose_option
 from framework.foundation.clock import Clock, SystemClock
@@ -86,12 +86,12 @@ class Call:
         """Print what may go wrong although the pipeline is valid."""
         for warning in warnings:
             text = "\nWarning:\n" + styled(warning.render(), colour="yellow")
-            click.echo(text, err=True, color=colours_wanted(sys.stderr))
+            say(text)
 
     def refuse(self, errors: Sequence[SluiceError]) -> None:
         """Print the errors of tables that an update would refuse; exit code 1 if there are any."""
         for error in errors:
-            click.echo("\n" + styled(error.render()), err=True, color=colours_wanted(sys.stderr))
+            say("\n" + styled(error.render()))
         if errors:
             raise click.exceptions.Exit(1)
 
@@ -104,12 +104,12 @@ def mention_session() -> None:
     if start is None:
         return
     if start.refusal is not None:
-        click.echo(f"This command started Spark itself. A session is ready, but {start.refusal}.", err=True)
+        say(f"This command started Spark itself. A session is ready, but {start.refusal}.")
     elif sys.stderr.isatty() and start.seconds > _LONG_START_SECONDS and is_first_mention():
         text = (
             f"Spark took {seconds_text(start.seconds)} to start. `sluice session start` keeps it ready for next time."
         )
-        click.echo(text, err=True)
+        say(text)
 
 
 def is_first_mention() -> bool:

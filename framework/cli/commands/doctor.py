@@ -10,6 +10,7 @@ import click
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
+from framework.cli.output import say
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _apply(
         else:
             call.output.text("\n".join(lines))
         return
-    click.echo("\n".join(lines), err=True)
+    say("\n".join(lines))
     if not yes:
         if not sys.stdin.isatty():
             raise UserError("DOCTOR_NOT_CONFIRMED", flow=finding.flow, number=number)

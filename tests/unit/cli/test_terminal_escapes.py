@@ -15,12 +15,16 @@ from framework.cli.live_progress import LiveProgress
 from framework.cli.output import Output
 from framework.cli.progress import PlainProgress
 from framework.diagrams.dot import dot
+from framework.diagrams.notebook import board_text
 from framework.diagrams.picture import Node, NodeKind, Picture
 from framework.diagrams.svg import svg
+from framework.foundation.display import at_prompt
 from framework.foundation.errors import OperationError, RemoteError, UserError
 from framework.foundation.locations import SourceLocation
-from framework.foundation.names import split_parts
+from framework.foundation.names import QualifiedName, split_parts
+from framework.plan.steps import Plan, SkipStep
 from framework.testing.manual_clock import ManualClock
+from framework.views.flow_board import FlowBoard
 from framework.views.rows import RowsView
 from framework.views.table import Table
 
@@ -63,6 +67,15 @@ def test_progress_shows_names_and_messages_with_escapes(monkeypatch: pytest.Monk
     LiveProgress(live, title="shop", clock=ManualClock()).say(HOSTILE)
     assert plain.getvalue().partition("  ")[2] == f"{SHOWN}\n"
     assert live.getvalue() == f"{SHOWN}\n"
+
+
+def test_values_at_a_prompt_have_escapes() -> None:
+    """A plan with the name of a file in its reason, and a flow board, can't control the terminal of IPython."""
+    name = QualifiedName(catalog="main", schema="shop", table="orders")
+    plan = Plan(pipeline="shop", steps=(SkipStep(dataset=name, flow=None, reason=HOSTILE),))
+    assert f"skip  orders  {SHOWN}" in repr(plan)
+    board = FlowBoard(update_id="u-1", state=HOSTILE)
+    assert at_prompt(board_text(board, ManualClock().now())) == f"{SHOWN} (update u-1)"
 
 
 @pytest.mark.parametrize(
