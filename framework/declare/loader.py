@@ -64,7 +64,7 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     functions = [module for module in modules if not isinstance(module, str | Path | ModuleType)]
     folders = [*_import_roots(spec, root), *(file.parent for file in files), *(_package(file)[0] for file in files)]
     namespaces = [found for function in functions if (found := namespace_of(function)) is not None]
-    loading = _Loading(neighbours=Neighbours(folders, spark, namespaces))
+    loading = _Loading(neighbours=Neighbours(folders, spark, spec, namespaces))
     with registering(registry), shimmed(), guarded_module(), loading.neighbours.running():
         for file in files:
             loading.file(file)
