@@ -20,6 +20,7 @@ from framework.declare.registry import Registry, registering
 from framework.declare.session_global import namespace_of
 from framework.declare.shims import shimmed
 from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
+from framework.declare.workspace.dbutils import NotebookExit
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.notebooks import SUFFIX
@@ -110,6 +111,8 @@ class _Loading:
             self.errors.append(_failed(location, file, f"SyntaxError: {error.msg}", error))
         except KeyboardInterrupt:
             raise
+        except NotebookExit:
+            return  # the code has ended the notebook itself
         except BaseException as error:  # noqa: BLE001 - a module may raise anything; recorded with its location
             location = innermost_user_line(error.__traceback__) or SourceLocation(file=file, line=1)
             self.errors.append(_failed(location, file, exception_text(error), error))

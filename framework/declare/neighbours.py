@@ -25,6 +25,7 @@ from framework.declare.pipeline_modules import PipelineLoader, PipelineModule
 from framework.declare.registered_functions import RegisteredFunctions, accepting
 from framework.declare.seen_session import seeing
 from framework.declare.session_global import Namespace
+from framework.declare.workspace.dbutils import NotebookExit, module_globals
 from framework.declare.workspace.python_files import python_files
 from framework.declare.workspace.secrets import Secrets
 from framework.declare.workspace.spark_paths import spark_paths
@@ -203,10 +204,12 @@ class _Loader(PipelineLoader):
         if path in self.neighbours.made:
             return
         self.neighbours.made[path] = module
-        module.__dict__["spark"] = self.neighbours.spark
+        module.__dict__.update(module_globals(self.neighbours.spark))
         _pickle_by_value(module)
         try:
             super().exec_module(module)
+        except NotebookExit:
+            return  # the code has ended the notebook itself
         except BaseException as error:
             self.neighbours.failed[path] = error
             del self.neighbours.made[path]

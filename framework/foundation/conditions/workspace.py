@@ -30,4 +30,27 @@ CONDITIONS: dict[str, Condition] = {
     "SECRETS_EXPOSED": Condition(
         "{path} has secrets, and is not read: {problem}.", "Let only its user read it: chmod 600 {path}."
     ),
+    "WIDGET_NOT_DEFINED": Condition(
+        "The parameter `{name}` has no value.",
+        "Add `parameters: {{{name}: VALUE}}` to sluice.local.yml, or pass `--param {name}=VALUE`. A module may give a "
+        "default with `dbutils.widgets.text`.",
+    ),
+    "DBUTILS_NOT_AVAILABLE": Condition(
+        "`dbutils.{name}` exists on Databricks only.",
+        "Remove the call, or skip it where `DATABRICKS_RUNTIME_VERSION` is no environment variable. Here, `dbutils` "
+        "has {known}.",
+    ),
+    "DBUTILS_WRITE_REFUSED": Condition(
+        "`dbutils.fs.{name}` writes {path} while modules are loaded without an update.",
+        "Run the update: `sluice run` allows it. `sluice validate` and `sluice plan` write nothing.",
+    ),
+    "DBUTILS_FILE_FAILED": Condition("`dbutils.fs.{name}` failed for {path}: {cause}", "{advice}"),
+    "DBUTILS_OUTSIDE_OF_PIPELINE": Condition(
+        "`dbutils` is used outside of the code of a pipeline.",
+        "Use it in a module, or in a function that the pipeline calls, and not in a thread of its own.",
+    ),
+    "DBUTILS_TASK_VALUE_MISSING": Condition(
+        "The task {task} has set no value `{key}`, because this is no job of Databricks.",
+        "Give `debugValue` or `default` to `dbutils.jobs.taskValues.get`.",
+    ),
 }

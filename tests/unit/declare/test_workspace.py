@@ -176,3 +176,12 @@ def test_a_secret_comes_from_a_variable_an_entry_or_the_private_file(
             secrets.get("shop", key)
         assert caught.value.condition == "SECRET_MISSING"
         assert f"SLUICE_SECRET_SHOP_{key.upper()}" in caught.value.render()
+
+
+def test_the_file_on_the_page_is_valid(tmp_path: Path) -> None:
+    """The example of docs/databricks.md."""
+    page = (Path(__file__).parents[3] / "docs" / "databricks.md").read_text("utf-8")
+    example = page.partition("```yaml\n")[2].partition("```")[0]
+    found = load_spec(write(tmp_path, "name: p", example)).workspace
+    assert found.paths.target("/Volumes/main/shop/raw/a") == f"{tmp_path}/data/raw/a"
+    assert [(each.key, each.kind) for each in found.secrets] == [("token", "env"), ("certificate", "file")]
