@@ -25,9 +25,13 @@ _CHARSETS = (
 _BY_CONDITION = {
     "INVALID_PARAMETER_VALUE.CHARSET": _CHARSETS,
     "REQUIRES_SINGLE_PART_NAMESPACE": (
-        "The catalog of this name does not exist here. Write a function of a catalog in Python, and register it "
-        "with `spark.udf.register`. A module can't read a dataset of the pipeline while it is loaded: read the "
-        "table in a query function, or by its path."
+        "The catalog of this name does not exist here. For a table, add its name to `tables` in sluice.local.yml, with "
+        "a `path`. Write a function of a catalog in Python, and register it with `spark.udf.register`. A module can't "
+        "read a dataset of the pipeline while it is loaded: read the table in a query function, or by its path."
+    ),
+    "TABLE_OR_VIEW_NOT_FOUND": (
+        "Add the name of the table with a `path` to `tables` in sluice.local.yml. A module can't read a dataset of the "
+        "pipeline while it is loaded: read it in a query function, or by its path."
     ),
 }
 _WARN = "Use `expect`, which keeps the rows that fail and counts them."

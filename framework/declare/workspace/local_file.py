@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.declare.specs import Pairs
+from framework.declare.workspace.local_table import LocalTable
 from framework.declare.workspace.path_map import NO_PATHS, PathMap, is_prefix, path_map
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.nearest import nearest_hint
@@ -44,19 +45,6 @@ class SecretSource:
     key: str
     kind: str
     text: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalTable:
-    """A table that the pipeline does not declare, and where its rows are on this machine.
-
-    Args:
-        name: its full name, as written.
-        options: `format`, `path` or `pipeline`, and options of the reader; a path is absolute.
-    """
-
-    name: str
-    options: Pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,11 @@ CONDITIONS: dict[str, Condition] = {
         "`{prefix}` in `paths` is not the beginning of a path of a workspace.",
         "Write an absolute path or a URI, such as /Volumes/main/raw/, dbfs:/ or s3://bucket/.",
     ),
+    "LOCAL_TABLE_NOT_FOUND": Condition(
+        "The table {name} of `tables` has no rows: {reason}.",
+        "Correct its entry in sluice.local.yml, such as `{{format: csv, path: data/trips.csv, header: true}}` or "
+        "`{{pipeline: ../other}}`.",
+    ),
     "SECRET_ENTRY_INVALID": Condition(
         "The secret {scope}/{key} in `secrets` has no valid source.",
         "Write the value, `{{env: VARIABLE}}` or `{{file: PATH}}`.",

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from framework.declare.pipeline_spec import load_spec
-from framework.declare.workspace.local_file import LocalTable, SecretSource
+from framework.declare.workspace.local_file import SecretSource
+from framework.declare.workspace.local_table import LocalTable
 from framework.declare.workspace.path_map import path_map
 from framework.declare.workspace.python_files import python_files
 from framework.declare.workspace.secrets import Secrets
