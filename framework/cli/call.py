@@ -42,6 +42,7 @@ class Call:
 
     Args:
         spec: the given spec file; None to search for one.
+        local: the given file of this machine; None for the one beside the spec.
         master: Spark's master; None for the default.
         parameters: entries of the configuration, which override those of the spec.
         verbose: whether to show Spark's log and tracebacks.
@@ -50,6 +51,7 @@ class Call:
     """
 
     spec: str | None
+    local: str | None
     master: str | None
     parameters: tuple[tuple[str, str], ...]
     verbose: bool
@@ -71,6 +73,7 @@ class Call:
         """
         opened = self.surroundings.open_pipeline(
             self.spec_file(),
+            local=None if self.local is None else Path(self.local),
             master=self.master,
             parameters=dict(self.parameters),
             short=short,
@@ -150,6 +153,9 @@ def pipeline_options(
 
     def decorate(function: Callable[Concatenate[Call, _Rest], None]) -> Callable[..., None]:
         @click.option("--spec", metavar="FILE", help="Spec file of the pipeline.  [default: the nearest pipeline.yml]")
+        @click.option(
+            "--local", metavar="FILE", help="File of this machine.  [default: sluice.local.yml beside the spec]"
+        )
         @master_option
         @click.option("--cold", is_flag=True, help="Start Spark, even if `sluice session` has it ready.")
         @verbose_option
@@ -176,6 +182,7 @@ def _call(context: click.Context, options: dict[str, Any]) -> Call:
     surroundings = context.find_object(Surroundings) or Surroundings()
     return Call(
         spec=options.pop("spec"),
+        local=options.pop("local"),
         master=options.pop("master"),
         parameters=tuple(_parameter(text) for text in options.pop("param", ())),
         verbose=is_verbose(context),

@@ -216,6 +216,7 @@ class PipelineOpener(Protocol):
         self,
         spec: Path,
         *,
+        local: Path | None,
         master: str | None,
         parameters: Mapping[str, str],
         short: bool | None,
@@ -227,7 +228,14 @@ class PipelineOpener(Protocol):
 
 
 def open_pipeline(
-    spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool | None, verbose: bool, cold: bool
+    spec: Path,
+    *,
+    local: Path | None,
+    master: str | None,
+    parameters: Mapping[str, str],
+    short: bool | None,
+    verbose: bool,
+    cold: bool,
 ) -> PipelinePort:
     """Open the real pipeline of a spec file."""
     # PySpark is imported here, because an invalid command line and `--help` don't need it.
@@ -237,4 +245,6 @@ def open_pipeline(
         from framework.session.query_log import silence_query_log
 
         silence_query_log()
-    return Pipeline.from_spec(spec, master=master, parameters=parameters, short=short, verbose=verbose, cold=cold)
+    return Pipeline.from_spec(
+        spec, local=local, master=master, parameters=parameters, short=short, verbose=verbose, cold=cold
+    )

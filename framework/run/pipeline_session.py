@@ -8,6 +8,7 @@ from framework.declare.pipeline_spec import PipelineSpec
 from framework.foundation.storage import is_local, open_storage
 from framework.record.reader import longest_update_seconds
 from framework.run.flows.streaming_query import session_for
+from framework.session.mapped_files import mapped_file_settings
 from framework.session.spark_session import DEFAULT_MASTER, active_session, start_session, stop_session
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class PipelineSession:
             # An existing session may lack our settings; static ones can't be changed.
             base = self._base
             settings = {key: value for key, value in spec.spark_conf if base.conf.isModifiable(key)}
-            self._own = session_for(base, {**settings, **dict(spec.configuration)})
+            paths = mapped_file_settings(base, spec.workspace.paths)
+            self._own = session_for(base, {**settings, **dict(spec.configuration), **paths})
         return self._own
 
     def renew(self) -> None:

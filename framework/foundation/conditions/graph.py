@@ -117,7 +117,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "TABLE_OR_VIEW_NOT_FOUND": Condition(
         "The table or dataset {name} cannot be found.{hint}",
-        "Correct the name, declare the dataset, or create the table.",
+        "Correct the name, declare the dataset, or create the table. For a table of another catalog, add its name to "
+        "`tables` in sluice.local.yml, with a `path`.",
     ),
     "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND": Condition(
         "`{command}` is a SQL command, which is not supported in a query function.",

@@ -21,6 +21,7 @@ from framework.foundation.storage import is_local
 from framework.graph.relations import named
 from framework.graph.tables import ExternalTable
 from framework.plan.state import TableKind
+from framework.run.tables.local_tables import local_table
 from framework.run.tables.table_store import TableStore
 from framework.sources.cloud_files.schemas import SchemaStore, schemas_of
 from framework.sources.delta.log import latest_version
@@ -63,7 +64,10 @@ class StoredTables:
     def external(
         self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
     ) -> ExternalTable | None:
-        """Return a table that is in the pipeline's storage but not in the graph, or in Spark's catalog; else None."""
+        """Return a table of the local file, of the storage but not of the graph, or of Spark's catalog; else None."""
+        found = local_table(self.registry, spark, name, options, streaming=streaming)
+        if found is not None:
+            return found
         path = self._path(name)
         if path is not None:
             reader = spark.readStream if streaming else spark.read

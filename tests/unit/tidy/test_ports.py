@@ -18,6 +18,7 @@ PORTS = {
         "an argument that the edge fills in",
         {
             "framework/foundation/failpoints.py",  # a test kills another process at a place it names
+            "framework/declare/workspace/secrets.py",  # SLUICE_SECRET_<SCOPE>_<KEY>, and variables that entries name
             "framework/native/runtime.py",  # DATABRICKS_RUNTIME_VERSION
             "framework/sources/databases/options.py",  # SLUICE_CONNECTION_<NAME>; secrets to hide
             "framework/session/class_archive.py",  # SLUICE_CLASS_ARCHIVE
