@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from framework.declare.notebook_source import cell_advice
+from framework.foundation.ansi_errors import advice_on_types
 from framework.foundation.file_systems import missing_file_system
 from framework.foundation.nearest import nearest_name
 
@@ -136,7 +137,7 @@ def _of_spark(error: PySparkException) -> str | None:
             "Correct the name. A function of your own is found if a module of the pipeline registers it with "
             "`spark.udf.register`; functions of catalogs exist on Databricks only."
         )
-    return None
+    return advice_on_types(condition or "", str(error))
 
 
 def _of_source(source: str) -> str:

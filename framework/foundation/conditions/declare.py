@@ -137,6 +137,10 @@ CONDITIONS: dict[str, Condition] = {
         "`{first}` and `{second}` both set the default schema, to different values.",
         "Use only `schema`; the other fields are its former names.",
     ),
+    "PIPELINE_SPEC_RUNTIME": Condition(
+        "`runtime` is {value!r}, which is not the version of a Databricks runtime.",
+        'Write a version such as `runtime: "15.4"`.',
+    ),
     "PIPELINE_SPEC_LIBRARY": Condition(
         "{entry} is not a valid library.", "Write `- glob: {{include: folder/**}}` or `- file: {{path: file.py}}`."
     ),

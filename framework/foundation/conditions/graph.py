@@ -71,6 +71,19 @@ CONDITIONS: dict[str, Condition] = {
         "{dataset} has a `row_filter`, which only Unity Catalog enforces. Here every reader would see all rows.",
         "Remove `row_filter`, and give readers access to a table whose query filters the rows.",
     ),
+    "COLUMN_MASK_NOT_SUPPORTED": Condition(
+        "The schema of {dataset} has a column with MASK, which only Unity Catalog enforces. Here every reader would "
+        "see its values.",
+        "Leave MASK out, and return masked values in the query.",
+    ),
+    "COMPUTED_COLUMN_INVALID": Condition(
+        "Delta can't compute the column {column} of {dataset}: {cause}", "Correct the column in the schema."
+    ),
+    "COMPUTED_COLUMN_CHANGED": Condition(
+        "The table of {dataset} does not compute these columns as the schema declares them: {columns}. The rows that "
+        "are stored would have other values.",
+        "Compute all rows again, with `sluice run --full-refresh {dataset}`, or declare the columns as before.",
+    ),
     "DELTA_SINK_WITHOUT_PATH": Condition(
         "The Delta sink {dataset} has no `path`.",
         "Set `path` in its `options`. `tableName` exists on Databricks only: for a table of the pipeline, declare a "
