@@ -111,6 +111,10 @@ CONDITIONS: dict[str, Condition] = {
         "A function is registered by the name `{name}`, which Spark has itself: SQL calls Spark's function.",
         "Register the function by another name.",
     ),
+    "VARIABLE_DECLARED_TWICE": Condition(
+        "The variable `{name}` is declared at {other} with another type or value. All queries have its one value.",
+        "Use another name, or declare it once.",
+    ),
     "FUNCTION_REGISTERED_TWICE": Condition(
         "The function `{name}` is registered again with another definition; the first one is at {other}. All queries "
         "of the pipeline find it by this name.",

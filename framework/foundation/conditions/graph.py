@@ -85,9 +85,13 @@ CONDITIONS: dict[str, Condition] = {
         "Compute all rows again, with `sluice run --full-refresh {dataset}`, or declare the columns as before.",
     ),
     "DELTA_SINK_WITHOUT_PATH": Condition(
-        "The Delta sink {dataset} has no `path`.",
-        "Set `path` in its `options`. `tableName` exists on Databricks only: for a table of the pipeline, declare a "
-        "streaming table in place of the sink.",
+        "The Delta sink {dataset} has no `path` and no `tableName`.",
+        "Set one of them in its `options`. `tableName` is the full name of a table in the storage of the pipeline, or "
+        "of a catalog that Spark is configured with.",
+    ),
+    "DELTA_SINK_INTO_DATASET": Condition(
+        "The Delta sink {dataset} writes to {table}, which is a dataset of the pipeline.",
+        "Declare a streaming table, and make it the target of the flow in place of the sink.",
     ),
     "REFRESH_POLICY_NOT_SUPPORTED": Condition(
         "{dataset} has the `refresh_policy` {policy!r}, but incremental refresh of materialized views is not "

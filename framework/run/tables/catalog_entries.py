@@ -74,6 +74,11 @@ def foreign_entry(spark: SparkSession, spec: DatasetSpec, path: str) -> ForeignE
     return ForeignEntry(location=location or "no location (a view)", other_owner=owner)
 
 
+def entry_location(spark: SparkSession, name: QualifiedName) -> str:
+    """Return the folder of the table of a name in a configured catalog; empty if the catalog has none."""
+    return (_location(spark, name) or "") if is_configured(spark, name.catalog) else ""
+
+
 def _location(spark: SparkSession, name: QualifiedName) -> str | None:
     """Return the location of the entry of this name, of any kind of table; "" for a view, None without an entry.
 
