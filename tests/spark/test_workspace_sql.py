@@ -82,7 +82,7 @@ def numbers():
 INVALID = """from framework import pipelines as dp
 
 
-@dp.materialized_view(table_properties={"delta.%s": "%s", "of.mine": "1"})
+@dp.materialized_view(table_properties={"delta.%s": "%s", "of.mine": "1", "pipelines.reset.alowed": "false"})
 def numbers():
     return spark.range(3)
 """
@@ -114,7 +114,9 @@ def test_a_property_that_delta_refuses_is_an_error_before_a_row_is_written(
     made = Pipeline(name="refused", modules=[tmp_path / "a.py"], storage=tmp_path / "storage", spark=spark)
     with pytest.raises(GraphErrors) as caught:
         made.validate()
-    (error,) = caught.value.errors
+    (unknown, error) = sorted(caught.value.errors, key=lambda each: each.condition, reverse=True)
+    assert (unknown.condition, unknown.fields["property"]) == ("TABLE_PROPERTY_UNKNOWN", "pipelines.reset.alowed")
+    assert "Did you mean `pipelines.reset.allowed`?" in unknown.render()
     assert (error.condition, error.fields["property"]) == ("TABLE_PROPERTY_INVALID", f"delta.{name}")
     assert error.location is not None
     assert error.location.line == 4

@@ -12,6 +12,10 @@ CONDITIONS: dict[str, Condition] = {
     "TABLE_PROPERTY_WITHOUT_EFFECT": Condition(
         "The table property `{property}` has no effect: {why}.", "You may leave it as it is, or remove it."
     ),
+    "TABLE_PROPERTY_UNKNOWN": Condition(
+        "{dataset} has the table property `{property}`, which is unknown. Did you mean `{meant}`?",
+        "Correct or remove it. As it is, full refreshes are allowed.",
+    ),
     "TABLE_PROPERTY_INVALID": Condition(
         "The table property `{property}` of {dataset} can't be `{value}`: {cause}",
         "Correct or remove the property. Databricks has properties that open Delta does not have.",

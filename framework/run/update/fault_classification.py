@@ -288,7 +288,7 @@ def _cause(error: BaseException, text: str) -> str:
         return with_last_cause(words, error) if found[0].startswith(_READ_FAILED) else words + hint_of_value(found[0])
     # A query's wrapper has the message of its cause, and none if the cause is only a class, as EOFException.
     ended_by = (each for each in _own_texts(error) if "[STREAM_FAILED]" not in each)
-    return next(ended_by, first_words(error)).splitlines()[0]
+    return with_last_cause(next(ended_by, first_words(error)).splitlines()[0], error)  # clients wrap what they raise
 
 
 def _expression_line(text: str) -> SourceLocation | None:
