@@ -44,7 +44,7 @@ _BY_CONDITION = {
 _WARN = "Use `expect`, which keeps the rows that fail and counts them."
 _FUNCTIONS = re.compile(
     r"ai_\w+|is_member|is_account_group_member|secret|try_secret|event_log|cloud_files_state|http_request"
-    r"|vector_search|remote_query|read_(?:kafka|kinesis|pubsub|pulsar)",
+    r"|vector_search|remote_query|read_(?:kinesis|pubsub|pulsar)",
     re.IGNORECASE,
 )
 _INTERFACES = ("dlt", "pyspark.pipelines", "framework.pipelines")
