@@ -328,7 +328,7 @@ class Pipeline:
 
     def preview(self, name: str, limit: int = 10) -> Preview:
         """Return the first rows of a table: a DataFrame that a notebook displays."""
-        return Preview(self.table(name), limit)
+        return Preview(self.table(name), limit, self._table(name).keys)
 
     def sql(self, query: str) -> DataFrame:
         """Return the rows of a query over the pipeline's datasets, by name, `event_log` and `quarantine_log`.

@@ -100,9 +100,11 @@ class Call:
 
 
 def mention_session() -> None:
-    """Print why the folder's session was not used; or once, on a terminal, that there can be one."""
-    from framework.session.cold_start import take_cold_start
+    """Print which packages were added; and why the folder's session was not used, or once that there can be one."""
+    from framework.session.cold_start import take_cold_start, take_connectors
 
+    for words in take_connectors():
+        click.echo(words, err=True)
     start = take_cold_start()
     if start is None:
         return

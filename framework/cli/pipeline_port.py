@@ -50,6 +50,15 @@ class Rows(Protocol):
         ...
 
 
+class FirstRows(Rows, Protocol):
+    """The first rows of a table."""
+
+    @property
+    def declared_keys(self) -> tuple[str, ...]:
+        """PRIMARY KEY and FOREIGN KEY as declared."""
+        ...
+
+
 class QuarantinePort(Protocol):
     """The part of a quarantine that the command line calls."""
 
@@ -173,7 +182,7 @@ class PipelinePort(Protocol):
         """Drop tables that the code no longer declares."""
         ...
 
-    def preview(self, name: str, limit: int = 10) -> Rows:
+    def preview(self, name: str, limit: int = 10) -> FirstRows:
         """Return some rows of a table."""
         ...
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from framework.declare.notebook_source import cell_advice
 from framework.declare.workspace.path_map import is_of_workspace
+from framework.foundation.ansi_errors import advice_on_types
 from framework.foundation.file_systems import entry_to_add, missing_file_system
 from framework.foundation.nearest import nearest_name
 
@@ -37,7 +38,7 @@ _BY_CONDITION = {
 _WARN = "Use `expect`, which keeps the rows that fail and counts them."
 _FUNCTIONS = re.compile(
     r"ai_\w+|is_member|is_account_group_member|secret|try_secret|event_log|cloud_files_state|http_request"
-    r"|vector_search|remote_query|read_(?:kafka|kinesis|pubsub|pulsar)",
+    r"|vector_search|remote_query|read_(?:kinesis|pubsub|pulsar)",
     re.IGNORECASE,
 )
 _INTERFACES = ("dlt", "pyspark.pipelines", "framework.pipelines")
@@ -135,7 +136,7 @@ def _of_spark(error: PySparkException) -> str | None:
             "Correct the name. A function of your own is found if a module of the pipeline registers it with "
             "`spark.udf.register`; functions of catalogs exist on Databricks only."
         )
-    return None
+    return advice_on_types(condition or "", str(error))
 
 
 def _of_source(source: str) -> str:

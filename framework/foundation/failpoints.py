@@ -54,6 +54,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "snapshots.after_claim",  # a snapshot's version is claimed, its rows are not written
         "snapshots.before_mark",  # a snapshot's rows are written, it is not marked as applied
         "views.after_give_up",  # an unfinished full refresh is given up for a view, whose rows are not written
+        "views.after_create",  # a view with columns that Delta computes has its table, and no rows
         "views.after_commit",  # a view's rows are replaced, its record is not written
         "backups.after_copy",  # the tables of a backup are copied, it is not complete
         "backups.after_mark",  # a backup is complete, no rebuild refers to it

@@ -361,7 +361,10 @@ def _columns(args: Any) -> Any:
 
 
 def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, streaming: bool) -> DataFrame:
-    """Return the rows of a call; a stream is the same source as a reader of `cloudFiles`."""
+    """Return the rows of a call; a stream is the same source as a reader of `cloudFiles` or `kafka`."""
+    if call.is_kafka:  # the methods of readers are those of query functions: starts and class names are applied there
+        reader = spark.readStream if streaming else spark.read
+        return reader.format("kafka").options(**call.options).load()
     schema = None if call.schema is None else StructType.fromDDL(call.schema)
     assert schema is None or isinstance(schema, StructType)
     call = replace(call, path=spelled_path(call.path), options=spelled_options(call.options.items()))

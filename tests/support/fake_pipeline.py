@@ -118,6 +118,7 @@ class FakeRows:
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
+    declared_keys: tuple[str, ...] = ()
 
     def limit(self, num: int) -> FakeRows:
         """At most that many rows."""

@@ -163,6 +163,16 @@ def foreign_entry(spark: SparkSession, spec: DatasetSpec, path: str, record: Tab
     )
 
 
+def entry_location(spark: SparkSession, name: QualifiedName) -> str:
+    """Return the folder of the table of a name in a configured catalog; empty if the catalog has none.
+
+    Raises:
+        OperationError: CATALOG_SILENT.
+    """
+    entry = find_entry(spark, name) if is_configured(spark, name.catalog) else None
+    return "" if entry is None else entry.location
+
+
 def find_entry(spark: SparkSession, name: QualifiedName) -> CatalogEntry | None:
     """Return the entry of this name, of any kind of table or view; None without one.
 

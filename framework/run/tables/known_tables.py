@@ -21,6 +21,7 @@ from framework.foundation.storage import is_local
 from framework.graph.relations import named
 from framework.graph.tables import ExternalTable
 from framework.plan.state import TableKind
+from framework.run.tables.catalog_entries import entry_location
 from framework.run.tables.local_tables import local_table
 from framework.run.tables.table_store import TableStore
 from framework.sources.cloud_files.schemas import SchemaStore, schemas_of
@@ -60,6 +61,10 @@ class StoredTables:
     def path(self, spec: DatasetSpec) -> str:
         """Return the folder of a dataset's table."""
         return self.store.path(spec)
+
+    def place_of(self, name: QualifiedName, spark: SparkSession) -> str:
+        """Return the folder of the table of a name: that of its entry in a configured catalog, or in the storage."""
+        return entry_location(spark, name) or self.store.layout.table(name)
 
     def external(
         self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool

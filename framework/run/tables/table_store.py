@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -27,8 +26,16 @@ from framework.graph.graph import GraphDataset
 from framework.graph.relations import cloned
 from framework.plan.state import TableKind
 from framework.run.tables.catalog_entries import name_table
-from framework.run.tables.storage_identity import StorageIdentity
-from framework.run.tables.stored_columns import are_equal, differs, has_columns, names, spelled_as_in
+from framework.run.tables.storage_identity import StorageIdentity, has_link
+from framework.run.tables.stored_columns import (
+    are_equal,
+    differs,
+    has_columns,
+    names,
+    property_of_defaults,
+    spelled_as_in,
+    with_definitions,
+)
 from framework.run.tables.table_kind import recorded_kind, stored_kind
 from framework.run.tables.table_record import (
     StorageLayout,
@@ -191,7 +198,7 @@ class TableStore:
         layout = self.layout
         if path not in (layout.table(name), layout.auxiliary(name)) and path != layout.table(name, private=True):
             return True
-        return _has_link(path, self.storage.root)  # which may lead out of the storage
+        return has_link(path, self.storage.root)  # which may lead out of the storage
 
     def _storage_mark(self, address: TableAddress) -> str | None:
         """Return the property of a table that names its storage; None if it has none, or if there is no table."""
@@ -276,7 +283,8 @@ class TableStore:
         if not self.exists(address):
             return None
         with unguarded():
-            return self.spark.read.format("delta").load(str(address.path)).schema.json()
+            found = self.spark.read.format("delta").load(str(address.path)).schema.json()
+        return with_definitions(found, self.metadata(address).schema)
 
     def partition_columns(self, address: TableAddress) -> tuple[str, ...]:
         """Return the partition columns of a table that exists."""
@@ -399,6 +407,8 @@ class TableStore:
         engine = {OWNER_PROPERTY: self.pipeline, **self._own_mark(dataset.name, self.path(dataset.spec))}
         if dataset.cdc is not None:
             engine |= table_properties(dict(dataset.spec.table_properties))
+        if dataset.kind is not DatasetKind.MATERIALIZED_VIEW:  # a view has the defaults as values
+            engine |= property_of_defaults(dataset.table_schema)
         return {**engine, **dict(dataset.spec.table_properties)}
 
     def delete_rows(self, address: TableAddress) -> None:
@@ -434,15 +444,6 @@ def _describes(record: TableRecord, address: TableAddress, tip: LogTip | None) -
     if record.path != address.path:
         return False
     return record.table_id is None or (tip is not None and tip.table_id == record.table_id)
-
-
-def _has_link(path: str, root: str) -> bool:
-    """Whether one of the local folders from below a root to a path is a link."""
-    while path.startswith("/") and len(path) > len(root):
-        if os.path.islink(path):  # noqa: PTH114 - called for each table of a plan, and a Path costs ten times as much
-            return True
-        path = os.path.dirname(path)  # noqa: PTH120 - as above
-    return False
 
 
 def _owner_text(owner: str | None) -> str:
