@@ -96,7 +96,10 @@ def print_backups(output: Output, pipeline: PipelinePort, result: UpdateResult) 
 
 def relative_path(path: str) -> str:
     """Return a path relative to the working directory if it is below it, else unchanged."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # deleted while the update ran, which is no fault of the update
+        return path
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 

@@ -108,7 +108,13 @@ def test_drawings_have_escapes_and_are_xml() -> None:
     assert dot(picture).replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("letter", ["\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff"])
+@pytest.mark.parametrize(
+    "letter",
+    [
+        "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff", "\xad", "\u061c", "\u2063", "\u206d",
+        "\u3164", "\uffa0", "\ufff9", "\U000e0041",
+    ],
+)  # fmt: skip
 def test_a_name_has_no_invisible_characters(letter: str) -> None:
     """A table whose name reads like that of another one, or controls a terminal, is refused."""
     with pytest.raises(UserError) as refused:
