@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.declare.databricks_settings import spark_settings
-from framework.declare.runtimes import is_runtime, runtime_settings
+from framework.declare.runtimes import runtime_settings
 from framework.declare.specs import Pairs
 from framework.declare.workspace.local_file import KEYS as LOCAL_KEYS
 from framework.declare.workspace.local_file import NO_WORKSPACE, Workspace, read_local_file
@@ -41,8 +41,7 @@ _YAML = YamlFormat(
     invalid="PIPELINE_SPEC_INVALID_YAML",
     at_keys=True,
 )
-_RUNTIME = "runtime"
-_KNOWN = (*_TEXTS, *_MAPS, *_FLAGS, "libraries", _RUNTIME, *LOCAL_KEYS, *_TOLERATED)
+_KNOWN = (*_TEXTS, *_MAPS, *_FLAGS, "libraries", *LOCAL_KEYS, *_TOLERATED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +150,7 @@ def load_spec(path: Path, local: Path | None = None) -> PipelineSpec:
         catalog=values.get("catalog", DEFAULT_CATALOG),
         schema=values.get("schema") or values.get("database") or values.get("target") or DEFAULT_SCHEMA,
         configuration=tuple({**dict(_pairs(values.get("configuration"))), **dict(workspace.parameters)}.items()),
-        spark_conf=_spark_conf(values),
+        spark_conf=_spark_conf(workspace, values),
         libraries=_libraries(document, values),
         continuous=values.get("continuous", False),
         development=values.get("development", False),
@@ -205,15 +204,12 @@ def _lost_storage(document: YamlNode, values: Mapping[str, Any]) -> list[SluiceE
 
 
 def _refused(document: YamlNode, values: Mapping[str, Any]) -> list[SluiceError]:
-    """The errors for conflicting schema settings, of which all but one would be ignored, and for an unknown runtime."""
+    """The errors for conflicting schema settings, of which all but one would be ignored."""
     errors: list[SluiceError] = []
     schemas = [key for key in ("schema", "database", "target") if values.get(key)]
     if len({values[key] for key in schemas if isinstance(values[key], str)}) > 1:
         where = document.location_of(schemas[1])
         errors.append(UserError("PIPELINE_SPEC_SCHEMA_TWICE", location=where, first=schemas[0], second=schemas[1]))
-    runtime = values.get(_RUNTIME)
-    if runtime is not None and not is_runtime(str(runtime)):
-        errors.append(UserError("PIPELINE_SPEC_RUNTIME", location=document.location_of(_RUNTIME), value=runtime))
     return errors
 
 
@@ -266,9 +262,9 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _spark_conf(values: Mapping[str, Any]) -> Pairs:
+def _spark_conf(workspace: Workspace, values: Mapping[str, Any]) -> Pairs:
     """The settings of Spark: those of the runtime, with the user's own in their place."""
-    of_runtime = runtime_settings(str(values[_RUNTIME])) if values.get(_RUNTIME) is not None else ()
+    of_runtime = () if workspace.runtime is None else runtime_settings(workspace.runtime)
     return tuple({**dict(of_runtime), **dict(_pairs(values.get("spark_conf")))}.items())
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from framework.declare.runtimes import is_runtime
 from framework.declare.specs import Pairs
 from framework.declare.workspace.local_table import LocalTable
 from framework.declare.workspace.path_map import NO_PATHS, PathMap, is_prefix, path_map
@@ -126,6 +127,8 @@ class _Part:
         runtime = self._plain("runtime")
         if not isinstance(runtime, str | int | float | dict) or isinstance(runtime, bool):
             yield self._wrong_type(("runtime",), runtime, "a text such as 15.4")
+        elif runtime != {} and not is_runtime(str(runtime)):
+            yield UserError("PIPELINE_SPEC_RUNTIME", location=self.document.location_of("runtime"), value=runtime)
 
     def paths(self) -> Mapping[str, str]:
         """The map of paths; targets are absolute."""
