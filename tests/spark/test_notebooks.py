@@ -70,14 +70,15 @@ def pipeline(name, rows):
     return Pipeline(name=name, modules=[declare], configuration={"made.rows": str(rows)}, spark=session)
 """)
     assert cell("spark")[1].endswith("NameError: name 'spark' is not defined\n")
-    cell("""\
+    _, failed = cell("""\
 from concurrent.futures import ThreadPoolExecutor
 pipelines = [pipeline("two", 2), pipeline("three", 3)]
 with ThreadPoolExecutor(2) as pool:
     states = [result.state.value for result in pool.map(Pipeline.run, pipelines)]
 """)
+    assert cell("states")[0] == ["COMPLETED", "COMPLETED"], failed
     counts, printed = cell("[(each.table('made').count(), each.table('active').count()) for each in pipelines]")
-    assert (counts, cell("states")[0]) == ([(2, 2), (3, 3)], ["COMPLETED", "COMPLETED"]), printed
+    assert counts == [(2, 2), (3, 3)], printed
     assert cell("spark")[1].endswith("NameError: name 'spark' is not defined\n")
     assert cell("spark = 'mine'\npipelines[0].validate()\nspark")[0] == "mine"
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,14 @@ import pytest
 from framework.cli.progress import PlainProgress
 from framework.cli.signals import Terminated, exit_code, run_stoppable, unwinding_when_ended
 from framework.testing.manual_clock import ManualClock
+
+
+@pytest.fixture(autouse=True)
+def _hang_ups_are_heard() -> Iterator[None]:
+    """A run of the tests under `nohup` ignores SIGHUP, and so would each of its processes."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
