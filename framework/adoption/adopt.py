@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from framework.adoption.local_file import NAME, local_file, without_known
+from framework.adoption.local_file import local_file, without_known
 from framework.adoption.needs import Need, each_once
 from framework.adoption.project import Module, namespace_of, pipeline_needs, read_module, root_of_imports, sources
 from framework.declare.pipeline_spec import SPEC_NAMES, load_spec
+from framework.declare.workspace.local_file import LOCAL_NAME, YAML
 from framework.deploy.bundle.loading import load_bundle
 from framework.deploy.bundle.local_spec import local_spec
 from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.yaml_documents import read_yaml
 
 _BUNDLE = "databricks.yml"
 _USER = "somebody@example.com"
@@ -47,13 +49,14 @@ class Adoption:
     faults: tuple[SluiceError, ...]
 
 
-def adopt(folder: Path) -> tuple[Adoption, ...]:
+def adopt(folder: Path, *, environment: Mapping[str, str]) -> tuple[Adoption, ...]:
     """Write what the pipelines of a folder need to run here, and return it for each folder with a spec.
 
     Files that exist are not changed.
 
     Args:
         folder: the folder with specs, a bundle, or modules and notebooks.
+        environment: the variables of the process, which may have those of a bundle.
 
     Raises:
         UserError: ADOPTION_FOLDER_MISSING, ADOPTION_NOTHING_FOUND, and those of an invalid spec.
@@ -63,7 +66,7 @@ def adopt(folder: Path) -> tuple[Adoption, ...]:
     written, faults = list[Path](), list[SluiceError]()
     specs = _specs(folder)
     if not specs:
-        specs = written = [*_specs_of_bundle(folder, faults)] or [_spec_of_sources(folder, faults)]
+        specs = written = [*_specs_of_bundle(folder, environment, faults)] or [_spec_of_sources(folder, faults)]
     by_folder: dict[Path, list[Path]] = {}
     for spec in specs:
         by_folder.setdefault(spec.parent, []).append(spec)
@@ -81,16 +84,18 @@ def _is_hidden(path: Path) -> bool:
 
 def _is_of_bundle(path: Path) -> bool:
     """Whether a file with a spec's name is a part of a bundle: its pipelines are below `resources`."""
-    content = _content(path)
-    return content is not None and ("resources" in content or "targets" in content)
+    try:
+        return not {"resources", "targets"}.isdisjoint(read_yaml(path, YAML).value)
+    except UserError:  # it is read as a spec, which reports what is wrong with it
+        return False
 
 
-def _specs_of_bundle(folder: Path, faults: list[SluiceError]) -> Iterator[Path]:
+def _specs_of_bundle(folder: Path, environment: Mapping[str, str], faults: list[SluiceError]) -> Iterator[Path]:
     """Write and yield the specs of a bundle's pipelines, as `sluice bundle spec` does."""
     if not (folder / _BUNDLE).is_file():
         return
     try:
-        bundle = load_bundle(folder, target=None, variables={}, user=_USER, environment=dict(os.environ), look_up=None)
+        bundle = load_bundle(folder, target=None, variables={}, user=_USER, environment=environment, look_up=None)
         keys = [
             each.key for each in bundle.resources if each.kind == "pipelines" and each.spec.as_dict().get("libraries")
         ]
@@ -144,7 +149,7 @@ def _adopted(folder: Path, specs: Sequence[Path], written: Sequence[Path], fault
         needs, more = pipeline_needs(spec, path.resolve().parent)
         found += needs
         unread += more
-    local = folder / NAME
+    local = folder / LOCAL_NAME
     known = _content(local)
     missing = without_known(each_once(found), known or {})
     text = local_file(missing, lambda need: f"{os.path.relpath(need.location.file, folder)}:{need.location.line}")
@@ -162,11 +167,9 @@ def _adopted(folder: Path, specs: Sequence[Path], written: Sequence[Path], fault
 
 
 def _content(path: Path) -> dict[str, Any] | None:
-    """The content of a file of YAML; None if there is none. `validate` reports what is wrong with it."""
-    if not path.is_file():
-        return None
-    try:
-        found = yaml.safe_load(path.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    """The content of a `sluice.local.yml`; None if there is none.
+
+    Raises:
+        UserError: LOCAL_FILE_UNREADABLE, LOCAL_FILE_INVALID_YAML.
+    """
+    return read_yaml(path, YAML).plain() if path.is_file() else None

@@ -18,6 +18,7 @@ _DATASETS = frozenset({"table", "view", "materialized_view", "temporary_view", "
 _TARGETS = frozenset({"create_streaming_table", "create_target_table", "create_streaming_live_table", "create_sink"})
 _READERS = frozenset({"read", "read_stream"})
 _WIDGETS = frozenset({"text", "dropdown", "combobox", "multiselect"})
+_TEXTS = (ast.Constant, ast.JoinedStr, ast.BinOp)
 _OF_SPARK = ("spark.", "pipelines.")
 
 
@@ -109,7 +110,7 @@ class _Reader:
     def _needs(self, node: ast.AST) -> Iterator[Need]:
         if isinstance(node, ast.Call):
             yield from self._of_call(node)
-        if isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp) and id(node) not in self._documents:
+        if (isinstance(node, _TEXTS) or _is_format(node)) and id(node) not in self._documents:
             text = self._texts.of(node)
             for prefix in prefixes(text):
                 yield self._need(NeedKind.PATH, prefix, node)
@@ -173,9 +174,15 @@ def _in_order(tree: ast.Module) -> Iterator[ast.AST]:
         node = nodes.pop()
         yield node
         children = [*ast.iter_child_nodes(node)]
-        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)):
-            children = [each for each in children if not isinstance(each, ast.Constant | ast.JoinedStr | ast.BinOp)]
+        if isinstance(node, ast.JoinedStr | ast.BinOp):
+            children = [each for each in children if not isinstance(each, _TEXTS)]
+        if _is_format(node):
+            children = children[1:]
         nodes.extend(reversed(children))
+
+
+def _is_format(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
 
 
 def _aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:

@@ -11,8 +11,6 @@ import yaml
 from framework.adoption.needs import Need, NeedKind
 from framework.adoption.paths import folder_for
 
-NAME = "sluice.local.yml"
-
 _HEAD = """\
 # What this machine has in place of what the code finds in its workspace. `sluice adopt` wrote it: fill in the values.
 """

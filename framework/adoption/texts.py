@@ -107,7 +107,11 @@ def _assigned(tree: ast.Module) -> dict[str, list[ast.expr]]:
 
 def _targets(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     if isinstance(node, ast.Assign):
-        yield from ((target, node.value) for target in node.targets)
+        for target in node.targets:
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                yield from zip(target.elts, node.value.elts, strict=False)
+            else:
+                yield target, node.value
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
         yield node.target, node.value
     elif isinstance(node, ast.For | ast.AugAssign):

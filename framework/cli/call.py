@@ -104,7 +104,7 @@ def mention_session() -> None:
     from framework.session.cold_start import take_cold_start, take_connectors
 
     for words in take_connectors():
-        click.echo(words, err=True)
+        say(words)
     start = take_cold_start()
     if start is None:
         return

@@ -21,6 +21,8 @@ from framework.declare.session_global import namespace_of
 from framework.declare.shims import shimmed
 from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
 from framework.declare.workspace.dbutils import NotebookExit
+from framework.declare.workspace.local_file import LOCAL_NAME
+from framework.declare.workspace.local_functions import register_local_functions
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.notebooks import SUFFIX
@@ -67,6 +69,7 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     namespaces = [found for function in functions if (found := namespace_of(function)) is not None]
     loading = _Loading(neighbours=Neighbours(folders, spark, spec, namespaces))
     with registering(registry), shimmed(), guarded_module(), loading.neighbours.running():
+        loading.local_functions(spec)
         for file in files:
             loading.file(file)
         for function in functions:
@@ -94,6 +97,12 @@ class _Loading:
             return
         with self._gathering(str(path)):
             _run(path, self.neighbours)
+
+    def local_functions(self, spec: PipelineSpec) -> None:
+        """Register the functions that this machine has in place of a catalog's."""
+        entries = spec.workspace.functions
+        with self._gathering(LOCAL_NAME):
+            self.errors += register_local_functions(self.neighbours.spark, self.neighbours.functions, entries)
 
     def function(self, function: Callable[[], object]) -> None:
         """Call a function that contains declarations."""

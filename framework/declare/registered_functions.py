@@ -88,14 +88,14 @@ class RegisteredFunctions:
         pyspark_sql(spark, f"CREATE OR REPLACE TEMPORARY FUNCTION `{quoted}`{definition}")
         self._qualified.add((full.catalog.lower(), full.schema.lower(), full.table.lower()))
 
-    def create_python(self, spark: SparkSession, name: str, function: Callable[..., Any], returns: str) -> None:
+    def create_python(self, spark: SparkSession, name: str, function: Callable[..., Any], returns: str | None) -> None:
         """Create a function of Python under the name of a function of SQL.
 
         Args:
             spark: the session of the pipeline.
             name: its name as written.
             function: the function.
-            returns: the type of its values.
+            returns: the type of its values; None for a function that says it itself.
 
         Raises:
             UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.

@@ -1,4 +1,4 @@
-"""Tables of other catalogs that this machine has elsewhere: for queries, for streams, and while modules are loaded."""
+"""Tables and functions of other catalogs that this machine has elsewhere: for queries, streams, and loading modules."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ def streamed():
     return spark.readStream.table("samples.taxi.trips").select("zip")
 
 
+@dp.materialized_view
+def asked():
+    return spark.sql("SELECT zip, main.tools.half(zip) AS half, ai_query('m', zip) AS text FROM samples.taxi.trips")
+
+
 @dp.table
 def of_other():
     return spark.readStream.table("shop.sales.orders")
@@ -44,6 +49,15 @@ tables:
   main.meta.feeds: {path: feeds}
   samples.taxi.trips: {format: csv, path: trips, header: true, inferSchema: true}
   shop.sales.orders: {pipeline: other, table: orders}
+functions: {main.tools.half: stubs.half, ai_query: stubs.answer}
+"""
+STUBS = """
+def half(number) -> float:
+    return number / 2
+
+
+def answer(model, question):
+    return f"{model}: {question}"
 """
 
 
@@ -66,6 +80,11 @@ def test_a_name_of_tables_is_read_wherever_a_table_is(spark: SparkSession, tmp_p
     assert "`tables` in sluice.local.yml" in error.render()
 
     (here / "sluice.local.yml").write_text(LOCAL, "utf-8")
+    with pytest.raises(GraphErrors) as caught:
+        Pipeline.from_spec(here / "pipeline.yml", spark=spark).validate()
+    missing = [error.fields["name"] for error in caught.value.errors if error.condition == "LOCAL_FUNCTION_MISSING"]
+    assert missing == ["main.tools.half", "ai_query"]
+    (here / "stubs.py").write_text(STUBS, "utf-8")
 
     def run() -> dict[str, list[tuple[object, ...]]]:
         pipeline = Pipeline.from_spec(here / "pipeline.yml", spark=spark)
@@ -78,6 +97,7 @@ def test_a_name_of_tables_is_read_wherever_a_table_is(spark: SparkSession, tmp_p
         "blue": [(0,), (1,), (2,)],
         "joined": [(2, "all"), (2, "red"), (7, "all")],
         "streamed": [(2,), (7,)],
+        "asked": [(2, 1.0, "m: 2"), (7, 3.5, "m: 7")],
         "of_other": [(1,)],
     }
     (here / "trips" / "2.csv").write_text("zip,fare\n3,9.5\n", "utf-8")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from framework.cli.command import RESULTS, SluiceCommand, styled
-from framework.cli.output import Output, colours_wanted
+from framework.cli.output import Output, say
 from framework.cli.verbosity import verbose_option
 
 if TYPE_CHECKING:
@@ -31,17 +30,18 @@ def command(context: click.Context, folder: Path) -> None:
     from framework.adoption.adopt import adopt
 
     output = Output(stream=context.meta[RESULTS])
-    for adoption in adopt(folder):
+    for adoption in adopt(folder, environment=dict(os.environ)):
         _print(output, adoption)
 
 
 def _print(output: Output, adoption: Adoption) -> None:
-    from framework.adoption.local_file import NAME, suggested
+    from framework.adoption.local_file import suggested
     from framework.adoption.needs import NeedKind
+    from framework.declare.workspace.local_file import LOCAL_NAME
     from framework.views.table import Table
 
     for fault in adoption.faults:
-        click.echo(styled(fault.render(), colour="yellow") + "\n", err=True, color=colours_wanted(sys.stderr))
+        say(styled(fault.render(), colour="yellow") + "\n")
     for path in adoption.written:
         output.text(f"Wrote {os.path.relpath(path)}.")
     packages = [need.name for need in adoption.needs if need.kind is NeedKind.PACKAGE]
@@ -59,10 +59,11 @@ def _print(output: Output, adoption: Adoption) -> None:
         output.text("\n" + output.formatted(Table.of(("key", "name", "value", "named in"), rows)))
     if packages:
         output.text(f"\nPackages that the code imports and this environment lacks: {' '.join(packages)}")
+    local = os.path.relpath(adoption.folder / LOCAL_NAME)
     if adoption.kept:
-        output.text(f"\n{os.path.relpath(adoption.folder / NAME)} exists. Add these entries to it:\n\n{adoption.kept}")
+        output.text(f"\n{local} exists. Add these entries to it:\n\n{adoption.kept}")
     shown = " ".join(f"--spec {os.path.relpath(spec)}" for spec in adoption.specs[:1])
-    fill = f"  fill in {os.path.relpath(adoption.folder / NAME)}\n" if rows else ""
+    fill = f"  fill in {local}\n" if rows else ""
     output.text(f"\nNext:\n{fill}  sluice validate {shown}")
 
 

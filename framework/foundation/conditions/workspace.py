@@ -14,6 +14,11 @@ CONDITIONS: dict[str, Condition] = {
         "Correct or remove it. The keys are paths, tables, functions, secrets, parameters and runtime; all others are "
         "those of the pipeline spec.",
     ),
+    "LOCAL_FUNCTION_MISSING": Condition(
+        "`{place}`, which `functions` has for `{name}`, can't be imported: {cause}.",
+        "Write the function in a module beside the spec, such as `def mask(text: str) -> str:` in stubs.py for "
+        "`stubs.mask`.",
+    ),
     "PATH_PREFIX_INVALID": Condition(
         "`{prefix}` in `paths` is not the beginning of a path of a workspace.",
         "Write an absolute path or a URI, such as /Volumes/main/raw/, dbfs:/ or s3://bucket/.",
