@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import singledispatch
 
 from framework.foundation.known_secrets import hide_known
-from framework.foundation.wording import printable_lines
 
 
 @singledispatch
@@ -38,9 +37,4 @@ class Displayed:
         return html_of(self)
 
     def __repr__(self) -> str:
-        return at_prompt(text_of(self))
-
-
-def at_prompt(text: str) -> str:
-    """Return a text as it is displayed at a prompt: known secrets are hidden, control characters are escapes."""
-    return printable_lines(hide_known(text))
+        return hide_known(text_of(self))

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from framework.foundation.names import QualifiedName, ShortNames
-from framework.plan.state import StateFault
 from framework.plan.steps import (
     AvailableNow,
     BeginGeneration,
@@ -140,16 +139,14 @@ def plan_json(plan: Plan) -> dict[str, object]:
     Names are always fully qualified.
     """
     steps = [_step_json(step, explained) for step, explained in zip(plan.steps, explain(plan), strict=True)]
-    more: dict[str, object] = {} if plan.fault is None else {"fault": _fields(plan.fault)}
-    more |= {"warnings": [_fields(each) for each in plan.warnings]} if plan.warnings else {}
-    return {"pipeline": plan.pipeline, "steps": steps, "summary": plan_summary(plan), **more}
+    return {"pipeline": plan.pipeline, "steps": steps, "summary": plan_summary(plan)}
 
 
 def _step_json(step: Step, explained: ExplainedStep) -> dict[str, object]:
     return {**_fields(step), "words": f"{explained.action} {explained.what}"}
 
 
-def _fields(value: Step | Trigger | Breakage | StateFault) -> dict[str, object]:
+def _fields(value: Step | Trigger | Breakage) -> dict[str, object]:
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(value).__name__).lower()
     return {"kind": kind, **{name: _json_value(getattr(value, name)) for name in type(value).__slots__}}
 
@@ -159,7 +156,7 @@ def _json_value(value: object) -> object:
         return str(value)
     if isinstance(value, tuple):
         return [_json_value(item) for item in value]
-    if isinstance(value, AvailableNow | Continuous | Breakage | StateFault):
+    if isinstance(value, AvailableNow | Continuous | Breakage):
         return _fields(value)
     return value
 

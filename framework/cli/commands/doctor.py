@@ -10,13 +10,12 @@ import click
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
-from framework.cli.output import say
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
     from framework.cli.output import Output
     from framework.cli.pipeline_port import PipelinePort
-    from framework.recovery.doctor.finding import Examination, Finding
+    from framework.recovery.doctor.findings import Examination, Finding
     from framework.recovery.doctor.treatment import Treatment
 
 
@@ -96,7 +95,7 @@ def _apply(
         else:
             call.output.text("\n".join(lines))
         return
-    say("\n".join(lines))
+    click.echo("\n".join(lines), err=True)
     if not yes:
         if not sys.stdin.isatty():
             raise UserError("DOCTOR_NOT_CONFIRMED", flow=finding.flow, number=number)

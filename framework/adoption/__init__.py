@@ -1,1 +1,0 @@
-"""What code of a Databricks workspace needs on another machine, found without running it."""
