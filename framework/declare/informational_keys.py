@@ -30,7 +30,7 @@ def split_keys(schema: str) -> tuple[str, tuple[str, ...]]:
     try:
         for item in Cursor("", schema, 1, tuple(tokens(schema))).items():
             text = item.copy().until()
-            if _is_key(item):
+            if is_key(item):  # a CONSTRAINT of another kind stays with the columns, so that it is an error
                 keys.append(text)
                 continue
             column, key = _split_column(item)
@@ -41,8 +41,8 @@ def split_keys(schema: str) -> tuple[str, tuple[str, ...]]:
     return (", ".join(columns), tuple(keys)) if keys else (schema, ())
 
 
-def _is_key(item: Cursor) -> bool:
-    """Whether an item is a key of the table; a CONSTRAINT of another kind stays, so that it is an error."""
+def is_key(item: Cursor) -> bool:
+    """Whether an item in the parentheses of a table is a key, with or without CONSTRAINT and a name before it."""
     item = item.copy()
     if item.accept("CONSTRAINT") and not item.at_end():
         item.identifier()

@@ -22,6 +22,9 @@ RESOURCE_CONDITIONS = frozenset({DISK_FULL, "DISK_QUOTA_EXCEEDED", "FILE_SYSTEM_
 ACCESS_DENIED = "FILE_ACCESS_DENIED"
 """The condition of a file that Java may not open. Java does not say whether it wanted to read or to write."""
 
+FILE_CONDITIONS = RESOURCE_CONDITIONS | {ACCESS_DENIED}
+"""The conditions by which no retry opens a file, until somebody mends the cause."""
+
 _NUMBERS = {
     errno.ENOSPC: DISK_FULL,
     errno.EDQUOT: "DISK_QUOTA_EXCEEDED",

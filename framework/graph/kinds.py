@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from framework.declare.quarantine import VALUES, quarantine_property
 from framework.declare.specs import DatasetKind, DatasetSpec
@@ -10,6 +11,9 @@ from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import GraphDataset, GraphFlow
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def dataset_kind(spec: DatasetSpec, flows: Sequence[GraphFlow]) -> DatasetKind:
@@ -44,18 +48,18 @@ def _takes_streams(dataset: GraphDataset) -> bool:
     return dataset.is_sink or dataset.kind is DatasetKind.STREAMING_TABLE
 
 
-VIEW_CHECK = "pipelines.incompatibleViewCheck.enabled"
+_VIEW_CHECK = "pipelines.incompatibleViewCheck.enabled"
 """A key of the configuration by which Databricks reads a view in the mode of its query, whatever the reader says."""
 
 
-def check_view_read(view: QualifiedName, *, view_streams: bool, read_streams: bool, check: str | None = None) -> None:
+def check_view_read(view: QualifiedName, spark: SparkSession, *, view_streams: bool, read_streams: bool) -> None:
     """Check that a streaming view is read as a stream and a batch view as a batch.
 
     Args:
         view: the view.
+        spark: the session of the pipeline, whose configuration may have `_VIEW_CHECK`: the error names it then.
         view_streams: whether its query is a stream.
         read_streams: whether it is read as one.
-        check: the value of `VIEW_CHECK`, which the error names; None if it is not set.
 
     Raises:
         UserError: INCOMPATIBLE_BATCH_VIEW_READ or INCOMPATIBLE_STREAMING_VIEW_READ, Spark's own conditions.
@@ -63,5 +67,6 @@ def check_view_read(view: QualifiedName, *, view_streams: bool, read_streams: bo
     if view_streams == read_streams:
         return
     condition = "INCOMPATIBLE_STREAMING_VIEW_READ" if view_streams else "INCOMPATIBLE_BATCH_VIEW_READ"
-    hint = "" if check is None else f" The key `{VIEW_CHECK}` has no effect: a view has the mode of its query."
+    is_set = spark.conf.get(_VIEW_CHECK, None) is not None
+    hint = f" The key `{_VIEW_CHECK}` has no effect: a view has the mode of its query." if is_set else ""
     raise UserError(condition, location=caller_location(), view=view, hint=hint)

@@ -37,7 +37,7 @@ from framework.graph.gathered_faults import GatheredFaults
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings, views_read
 from framework.graph.interception import reading
 from framework.graph.kept_analyses import KeptAnalysis
-from framework.graph.kinds import VIEW_CHECK, check_view_read, dataset_kind, query_type_error
+from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
 from framework.graph.known_analyses import KnownAnalyses
 from framework.graph.option_effects import option_warnings
 from framework.graph.partition_times import partition_warnings
@@ -212,8 +212,7 @@ class Resolution:
         view = self._resolved.view(name)
         if view is None:
             raise UpstreamInvalidError(str(name))
-        check = self.spark.conf.get(VIEW_CHECK, None)
-        check_view_read(name, view_streams=view.flow.streaming, read_streams=read.streaming, check=check)
+        check_view_read(name, self.spark, view_streams=view.flow.streaming, read_streams=read.streaming)
         reads = (read, *view.flow.reads)
         is_again = any(self._resolved.is_view(each.dataset) and self._has_read(each.dataset) for each in reads)
         for each in reads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from framework.declare.informational_keys import is_key
 from framework.declare.specs import ViolationAction
 from framework.declare.sql.clauses import Reader, read_clauses
 from framework.declare.sql.cursor import Cursor, Keywords
@@ -17,8 +18,6 @@ _CLAUSES = (
     ("REFRESH", "POLICY"), ("WITH",), ("FLOW",), ("AS",),
 )  # fmt: skip
 _QUERIES = ("SELECT", "FROM", "WITH", "VALUES")
-_KEYS = (("PRIMARY", "KEY"), ("FOREIGN", "KEY"))
-"""Keys, which tell readers about the rows: Unity Catalog checks none either."""
 _GROUPS = {
     ViolationAction.WARN: "expect_all",
     ViolationAction.DROP: "expect_all_or_drop",
@@ -165,10 +164,10 @@ def _columns(cursor: Cursor) -> _Columns:
     """Read the columns and constraints of a dataset."""
     found = _Columns()
     for item in cursor.items():
-        if item.is_at("CONSTRAINT"):
-            _read_constraint(item, found)
-        elif _is_key(item):
+        if is_key(item):
             found.keys.append(item.until())
+        elif item.is_at("CONSTRAINT"):
+            _read_constraint(item, found)
         else:
             _read_column(item, found)
     if found.schema and found.labels:
@@ -176,17 +175,10 @@ def _columns(cursor: Cursor) -> _Columns:
     return found
 
 
-def _is_key(item: Cursor) -> bool:
-    return any(item.is_at(*words) for words in _KEYS)
-
-
 def _read_constraint(item: Cursor, found: _Columns) -> None:
-    line, location, whole = item.line, item.location, item.copy()
+    line, location = item.line, item.location
     item.accept("CONSTRAINT")
     name = item.identifier()
-    if _is_key(item):
-        found.keys.append(whole.until())
-        return
     if not item.accept("EXPECT"):
         item.refuse(
             f"CONSTRAINT without EXPECT ({name})", "Delete it: it is not checked. CONSTRAINT … EXPECT checks each row."

@@ -21,13 +21,7 @@ from framework.foundation.errors import OperationError, SluiceError, remote_erro
 from framework.foundation.java_causes import python_of_tasks, session_fault, temporary_folders, with_last_cause
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
-from framework.foundation.resource_faults import (
-    ACCESS_DENIED,
-    DISK_FULL,
-    RESOURCE_CONDITIONS,
-    file_condition,
-    free_space,
-)
+from framework.foundation.resource_faults import DISK_FULL, FILE_CONDITIONS, file_condition, free_space
 from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.calls import first_words
 from framework.run.flows.expectations import VIOLATION_MARK
@@ -212,7 +206,7 @@ def _resource_fault(
 def is_resource_fault(error: BaseException) -> bool:
     """Whether a file can't be opened for a cause that a retry does not end, such as a full disk or its permissions."""
     if isinstance(error, SluiceError):
-        return error.condition in RESOURCE_CONDITIONS | {ACCESS_DENIED}
+        return error.condition in FILE_CONDITIONS
     return file_condition("\n".join(_texts(error))) is not None
 
 

@@ -24,7 +24,7 @@ from framework.foundation.conditions.databases import REFUSED_LOGINS
 from framework.foundation.conditions.run import RESOLVED_AGAIN
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
-from framework.foundation.resource_faults import ACCESS_DENIED, RESOURCE_CONDITIONS
+from framework.foundation.resource_faults import FILE_CONDITIONS
 from framework.foundation.storage_port import Storage
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.plan.steps import AvailableNow, Continuous, RefreshView, RunFlow
@@ -427,7 +427,7 @@ class Supervisor:
 
 def _may_heal(result: FlowResult, error: SluiceError) -> bool:
     """Whether a later start may succeed: a refused login and a full disk are mended while the update runs."""
-    return result.may_heal or error.condition in REFUSED_LOGINS | RESOURCE_CONDITIONS | {ACCESS_DENIED}
+    return result.may_heal or error.condition in REFUSED_LOGINS | FILE_CONDITIONS
 
 
 def _has_new_columns(result: FlowResult, unit: Unit) -> bool:

@@ -115,19 +115,16 @@ def test_a_stop_that_was_too_early_is_repeated() -> None:
 
 def test_an_update_below_nohup_outlives_the_terminal() -> None:
     """A SIGHUP that is ignored when the command starts stays ignored, also while an update runs."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     stopped = threading.Event()
 
     def work() -> str:
         os.kill(os.getpid(), signal.SIGHUP)
         return "stopped" if stopped.wait(0.3) else "completed"
 
-    try:
-        with unwinding_when_ended():
-            assert run_stoppable(work, stopped.set, lambda _: None) == "completed"
-            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    with unwinding_when_ended():
+        assert run_stoppable(work, stopped.set, lambda _: None) == "completed"
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_a_stop_that_nobody_can_read_of_is_a_stop() -> None:
