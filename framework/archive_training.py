@@ -57,9 +57,9 @@ def build_archive(archive: Path) -> None:
 
 
 def sweep(folder: Path, clock: Clock) -> None:
-    """Delete the files of killed builds."""
+    """Delete the files of killed builds, also those of the future: the clock was set back since."""
     for left in folder.glob(f"{_SCRATCH}*"):
-        if clock.now().timestamp() - left.stat().st_mtime > _STALE_SECONDS:
+        if abs(clock.now().timestamp() - left.stat().st_mtime) > _STALE_SECONDS:
             shutil.rmtree(left, ignore_errors=True)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Self, Unpack
 
-from framework.declare.loader import check_libraries
+from framework.declare.loader import Module, check_libraries
 from framework.declare.pipeline_spec import PipelineSpec, default_storage, load_spec
 from framework.declare.specs import DatasetSpec, IngestedGateway, IngestionSpec
+from framework.declare.workspace.surroundings import updating
 from framework.diagrams.notebook import graph_html
 from framework.diagrams.preview import Preview
 from framework.foundation.clock import SystemClock
@@ -18,9 +18,9 @@ from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage, is_local, open_storage
 from framework.graph.graph import DataflowGraph
-from framework.plan.planner import make_plan
+from framework.plan.planner import foretold
 from framework.plan.request import RequestOptions, UpdateRequest
-from framework.plan.steps import Plan, breakages
+from framework.plan.steps import Plan
 from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA, Event
 from framework.record.log import EVENTS_FOLDER
 from framework.recovery.backups import compare_backups
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-Module = str | Path | ModuleType | Callable[[], object]
 Observer = Callable[[Event], None]
 
 
@@ -106,6 +105,7 @@ class Pipeline:
         master: str | None = None,
         parameters: Mapping[str, str] | None = None,
         storage: str | Path | None = None,
+        local: str | Path | None = None,
         spark: SparkSession | None = None,
         short: bool | None = False,
         verbose: bool = False,
@@ -118,6 +118,7 @@ class Pipeline:
             master: URL of the Spark master; default `local[*]`.
             parameters: entries of the configuration that override those of the file.
             storage: overrides the storage of the file, for example with the folder of a test.
+            local: what this machine has in place of a workspace; default `sluice.local.yml` beside `path`.
             spark: an existing session to use.
             short: start Spark for a short-running command; None: if the last updates were short.
             verbose: print Spark's log.
@@ -127,7 +128,7 @@ class Pipeline:
             UserError: the file is missing or not YAML, or has unknown keys or invalid values.
         """
         pipeline = cls.__new__(cls)
-        spec = load_spec(Path(path))
+        spec = load_spec(Path(path), None if local is None else Path(local))
         spec = spec if storage is None else replace(spec, storage=str(storage))
         pipeline._spec = spec.with_parameters(parameters or {})  # noqa: SLF001 - our own
         session = PipelineSession(base=spark, master=master, short=short, verbose=verbose, cold=cold)
@@ -154,10 +155,7 @@ class Pipeline:
 
     @property
     def spark(self) -> SparkSession:
-        """The pipeline's session with its configuration, started at the first use.
-
-        Each pipeline has its own session, so that two pipelines in one process don't mix settings.
-        """
+        """The pipeline's own session with its configuration, started at the first use."""
         return self._session.get(self._spec)
 
     @property
@@ -202,13 +200,12 @@ class Pipeline:
         return self.graph
 
     def foretell(self) -> tuple[OperationError, ...]:
-        """Return the errors of the flows that certainly can't continue from their checkpoints; none is started.
+        """Return the errors of flows that certainly can't continue, and of tables that can't be read; none is started.
 
         Raises:
             GraphErrors: all errors of the definitions.
         """
-        plan = make_plan(self.graph, UpdateRequest(), StateReader(graph=self.graph, store=self._store).read())
-        return breakages(self.graph, plan)
+        return foretold(self.graph, StateReader(graph=self.graph, store=self._store).read())
 
     def starts_of(self, flow: QualifiedName, starts: Sequence[str]) -> str | None:
         """Return where a flow's sources start, as the manifest of its checkpoint stores it; None without a start.
@@ -331,7 +328,7 @@ class Pipeline:
 
     def preview(self, name: str, limit: int = 10) -> Preview:
         """Return the first rows of a table: a DataFrame that a notebook displays."""
-        return Preview(self.table(name), limit)
+        return Preview(self.table(name), limit, self._table(name).keys)
 
     def sql(self, query: str) -> DataFrame:
         """Return the rows of a query over the pipeline's datasets, by name, `event_log` and `quarantine_log`.
@@ -431,7 +428,8 @@ class Pipeline:
 
     def _update(self, request: UpdateRequest, observers: Sequence[Observer], stop: StopSignal | None = None) -> Update:
         # Resolved for each update, because the tables of the storage or of a source database may have changed.
-        definitions = self._definitions.expanded(self._store, request)
+        with updating(is_run=stop is not None):
+            definitions = self._definitions.expanded(self._store, request)
         request = definitions.configured(request)
         self._graph = definitions.resolve(self._store, request)
         return Update(

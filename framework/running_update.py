@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from framework.diagrams.notebook import board_html, board_text
 from framework.foundation.clock import SystemClock
+from framework.foundation.display import at_prompt
 from framework.record.events import Event
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.update.results import UpdateResult, UpdateState
@@ -79,7 +80,7 @@ class RunningUpdate:
         return result
 
     def __repr__(self) -> str:
-        return board_text(self.board, SystemClock().now())
+        return at_prompt(board_text(self.board, SystemClock().now()))
 
     def _repr_html_(self) -> str:
         """Return the flow board for notebooks."""

@@ -14,7 +14,7 @@ import click
 from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings, output_option
 from framework.cli.command import RESULTS
-from framework.cli.output import Output
+from framework.cli.output import Output, say
 from framework.cli.verbosity import verbose_option
 from framework.foundation.errors import OperationError, UserError
 
@@ -115,7 +115,7 @@ class BundleCall:
         except UserError as error:
             if error.condition != "WORKSPACE_NOT_CONFIGURED":
                 raise
-            click.echo(f"No workspace is named: checked as {_PLACEHOLDER_USER} would deploy it.", err=True)
+            say(f"No workspace is named: checked as {_PLACEHOLDER_USER} would deploy it.")
             return _PLACEHOLDER_USER, None
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from framework.cli.command import styled
-from framework.cli.output import Output, colours_wanted
+from framework.cli.output import Output, say
 from framework.deploy.bundle.bundle import Bundle
 from framework.deploy.bundle.configuration import hidden_configuration
 from framework.deploy.bundle.findings import Finding, Severity, of_error
@@ -129,7 +126,7 @@ def print_findings(findings: Iterable[Finding]) -> None:
     """Print findings without duplicates."""
     for finding in dict.fromkeys(findings):
         text = styled(finding.render(), colour=_COLOURS[finding.severity])
-        click.echo(text, err=True, color=colours_wanted(sys.stderr))
+        say(text)
 
 
 def refuse_errors(findings: Iterable[Finding], target: str) -> None:

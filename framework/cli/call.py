@@ -13,7 +13,7 @@ import click
 
 from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.command import ORDER, RESULTS, styled
-from framework.cli.output import Output, colours_wanted
+from framework.cli.output import Output, say
 from framework.cli.pipeline_port import PipelineOpener, PipelinePort, open_pipeline
 from framework.cli.verbosity import is_verbose, verbose_option
 from framework.foundation.clock import Clock, SystemClock
@@ -42,6 +42,7 @@ class Call:
 
     Args:
         spec: the given spec file; None to search for one.
+        local: the given file of this machine; None for the one beside the spec.
         master: Spark's master; None for the default.
         parameters: entries of the configuration, which override those of the spec.
         verbose: whether to show Spark's log and tracebacks.
@@ -50,6 +51,7 @@ class Call:
     """
 
     spec: str | None
+    local: str | None
     master: str | None
     parameters: tuple[tuple[str, str], ...]
     verbose: bool
@@ -71,6 +73,7 @@ class Call:
         """
         opened = self.surroundings.open_pipeline(
             self.spec_file(),
+            local=None if self.local is None else Path(self.local),
             master=self.master,
             parameters=dict(self.parameters),
             short=short,
@@ -86,30 +89,32 @@ class Call:
         """Print what may go wrong although the pipeline is valid."""
         for warning in warnings:
             text = "\nWarning:\n" + styled(warning.render(), colour="yellow")
-            click.echo(text, err=True, color=colours_wanted(sys.stderr))
+            say(text)
 
     def refuse(self, errors: Sequence[SluiceError]) -> None:
         """Print the errors of tables that an update would refuse; exit code 1 if there are any."""
         for error in errors:
-            click.echo("\n" + styled(error.render()), err=True, color=colours_wanted(sys.stderr))
+            say("\n" + styled(error.render()))
         if errors:
             raise click.exceptions.Exit(1)
 
 
 def mention_session() -> None:
-    """Print why the folder's session was not used; or once, on a terminal, that there can be one."""
-    from framework.session.cold_start import take_cold_start
+    """Print which packages were added; and why the folder's session was not used, or once that there can be one."""
+    from framework.session.cold_start import take_cold_start, take_connectors
 
+    for words in take_connectors():
+        say(words)
     start = take_cold_start()
     if start is None:
         return
     if start.refusal is not None:
-        click.echo(f"This command started Spark itself. A session is ready, but {start.refusal}.", err=True)
+        say(f"This command started Spark itself. A session is ready, but {start.refusal}.")
     elif sys.stderr.isatty() and start.seconds > _LONG_START_SECONDS and is_first_mention():
         text = (
             f"Spark took {seconds_text(start.seconds)} to start. `sluice session start` keeps it ready for next time."
         )
-        click.echo(text, err=True)
+        say(text)
 
 
 def is_first_mention() -> bool:
@@ -150,6 +155,9 @@ def pipeline_options(
 
     def decorate(function: Callable[Concatenate[Call, _Rest], None]) -> Callable[..., None]:
         @click.option("--spec", metavar="FILE", help="Spec file of the pipeline.  [default: the nearest pipeline.yml]")
+        @click.option(
+            "--local", metavar="FILE", help="File of this machine.  [default: sluice.local.yml beside the spec]"
+        )
         @master_option
         @click.option("--cold", is_flag=True, help="Start Spark, even if `sluice session` has it ready.")
         @verbose_option
@@ -176,6 +184,7 @@ def _call(context: click.Context, options: dict[str, Any]) -> Call:
     surroundings = context.find_object(Surroundings) or Surroundings()
     return Call(
         spec=options.pop("spec"),
+        local=options.pop("local"),
         master=options.pop("master"),
         parameters=tuple(_parameter(text) for text in options.pop("param", ())),
         verbose=is_verbose(context),

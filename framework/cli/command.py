@@ -10,11 +10,10 @@ from typing import NoReturn
 
 import click
 
-from framework.cli.output import colours_wanted
+from framework.cli.output import say
 from framework.cli.signals import signal_exit_code
 from framework.cli.verbosity import is_verbose
 from framework.foundation.errors import InternalError, OperationError, SluiceError, UserError
-from framework.foundation.known_secrets import hide_known
 from framework.foundation.masked_stream import masked
 from framework.foundation.wording import exception_text, printable_lines
 
@@ -98,8 +97,8 @@ def _unless_interrupted(ctx: click.Context, result: object) -> object:
 
 def _report(ctx: click.Context, error: SluiceError) -> NoReturn:
     if is_verbose(ctx):
-        click.echo(printable_lines(hide_known("".join(traceback.format_exception(error)))), err=True)
-    click.echo(styled(error.render()), err=True, color=colours_wanted(sys.stderr))
+        say("".join(traceback.format_exception(error)))
+    say(styled(error.render()))
     raise click.exceptions.Exit(signal_exit_code(ctx) or error.exit_code)
 
 

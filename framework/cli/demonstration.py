@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from framework.cli.output import Output
+from framework.cli.output import Output, say
 from framework.cli.progress import open_progress
 from framework.cli.signals import run_stoppable
 from framework.cli.updating import print_errors, print_summary, relative_path
@@ -90,9 +90,9 @@ class Demonstration:
         if not self.with_database or missing:
             install = f"not installed: {', '.join(missing)} (pip install 'sluice-spark[demo]')"
             why = install if missing else "--no-database"
-            click.echo(f"\nThe example with a database is left out: {why}.", err=True)
+            say(f"\nThe example with a database is left out: {why}.")
             return None
-        click.echo("", err=True)
+        say("")
         with open_progress(sys.stderr, title="bank demo", clock=self.clock) as progress:
             bank = run_stoppable(
                 lambda: run_bank(

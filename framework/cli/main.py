@@ -23,6 +23,7 @@ from framework.foundation.nearest import nearest_name
 _COMMANDS = {
     "demo": "Run two pipelines without preparation: real flights, and a database at work.",
     "init": "Create a new pipeline project that runs.",
+    "adopt": "Prepare a pipeline that was written for Databricks to run here.",
     "validate": "Check definitions, graph and schemas; write nothing.",
     "plan": "Print the steps of an update and their reasons; write nothing.",
     "run": "Update the datasets of the pipeline.",
@@ -152,6 +153,20 @@ def _write_to_nowhere() -> None:
     sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
 
+def _open_closed_streams() -> None:
+    """Let a standard stream that the caller has closed (`>&-`) lead to nowhere.
+
+    Else the next file that the process opens would get its number, and what is printed would be written to that file.
+    """
+    for number, mode in ((0, "r"), (1, "w"), (2, "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            stream = os.fdopen(number, mode, encoding="utf-8", closefd=False)
+            setattr(sys, ("stdin", "stdout", "stderr")[number], stream)
+
+
 def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's
     """Print the versions of Sluice, Spark and Delta Lake, and the Java that a session on this machine runs."""
     del parameter
@@ -202,6 +217,7 @@ def main() -> None:
     Only results are written to standard output: its file descriptor is redirected to standard error before anything
     starts that could write to it, such as Spark's JVM, and Python keeps a copy for results.
     """
+    _open_closed_streams()
     results = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
     os.dup2(2, 1)
     sys.stdout = results

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -24,6 +25,11 @@ _LONGEST_VALUE_ON_TERMINAL = 60
 _DEFAULT_WIDTH = 80
 _STYLE = re.compile(r"(\x1b\[(?:0|1|2|22|3[0-7])m)")
 """The styles that the commands use. Other sequences come from names and data, and are not passed to a terminal."""
+
+
+def say(text: str) -> None:
+    """Print a text beside the result, on standard error, as `Output.text` does."""
+    Output(stream=sys.stderr).text(text)
 
 
 def colours_wanted(stream: TextIO) -> bool:

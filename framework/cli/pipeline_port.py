@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from framework.graph.graph import DataflowGraph
     from framework.plan.steps import Plan
     from framework.recovery.comparison import Comparison
-    from framework.recovery.doctor.findings import Examination, Finding
+    from framework.recovery.doctor.finding import Examination, Finding
     from framework.recovery.doctor.treatment import Treatment
     from framework.recovery.lag import FlowLag
     from framework.recovery.quarantine.quarantine import QuarantinedRows
@@ -47,6 +47,15 @@ class Rows(Protocol):
 
     def collect(self) -> Sequence[Any]:
         """Return the rows, each a sequence of values."""
+        ...
+
+
+class FirstRows(Rows, Protocol):
+    """The first rows of a table."""
+
+    @property
+    def declared_keys(self) -> tuple[str, ...]:
+        """PRIMARY KEY and FOREIGN KEY as declared."""
         ...
 
 
@@ -173,7 +182,7 @@ class PipelinePort(Protocol):
         """Drop tables that the code no longer declares."""
         ...
 
-    def preview(self, name: str, limit: int = 10) -> Rows:
+    def preview(self, name: str, limit: int = 10) -> FirstRows:
         """Return some rows of a table."""
         ...
 
@@ -216,6 +225,7 @@ class PipelineOpener(Protocol):
         self,
         spec: Path,
         *,
+        local: Path | None,
         master: str | None,
         parameters: Mapping[str, str],
         short: bool | None,
@@ -227,7 +237,14 @@ class PipelineOpener(Protocol):
 
 
 def open_pipeline(
-    spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool | None, verbose: bool, cold: bool
+    spec: Path,
+    *,
+    local: Path | None,
+    master: str | None,
+    parameters: Mapping[str, str],
+    short: bool | None,
+    verbose: bool,
+    cold: bool,
 ) -> PipelinePort:
     """Open the real pipeline of a spec file."""
     # PySpark is imported here, because an invalid command line and `--help` don't need it.
@@ -237,4 +254,6 @@ def open_pipeline(
         from framework.session.query_log import silence_query_log
 
         silence_query_log()
-    return Pipeline.from_spec(spec, master=master, parameters=parameters, short=short, verbose=verbose, cold=cold)
+    return Pipeline.from_spec(
+        spec, local=local, master=master, parameters=parameters, short=short, verbose=verbose, cold=cold
+    )

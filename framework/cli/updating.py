@@ -11,7 +11,7 @@ import click
 
 from framework.cli.call import Call
 from framework.cli.command import styled
-from framework.cli.output import Output, colours_wanted
+from framework.cli.output import Output, say
 from framework.cli.pipeline_port import PipelinePort
 from framework.cli.progress import open_progress
 from framework.cli.signals import run_stoppable
@@ -57,7 +57,7 @@ def run_and_report(call: Call, pipeline: PipelinePort, refresh: RequestOptions) 
         print_backups(call.output, pipeline, result)
     print_errors(result)
     if result.state is UpdateState.FAILED:
-        click.echo("\nNext: `sluice doctor` explains what failed, and what each way out costs.", err=True)
+        say("\nNext: `sluice doctor` explains what failed, and what each way out costs.")
     if result.state is not UpdateState.COMPLETED:
         raise click.exceptions.Exit(1)
 
@@ -96,7 +96,10 @@ def print_backups(output: Output, pipeline: PipelinePort, result: UpdateResult) 
 
 def relative_path(path: str) -> str:
     """Return a path relative to the working directory if it is below it, else unchanged."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # deleted while the update ran, which is no fault of the update
+        return path
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
@@ -104,9 +107,9 @@ def print_errors(result: UpdateResult) -> None:
     """Print the errors of failed flows on standard error, a paragraph each, and why tables were not read."""
     for error in result.refused:
         text = styled(error.render(), colour="yellow")
-        click.echo(f"\nA table waits for the next update:\n{text}", err=True, color=colours_wanted(sys.stderr))
+        say(f"\nA table waits for the next update:\n{text}")
     for title, error in result_errors(result):
-        click.echo(f"\n{title} failed:\n{styled(error.render())}", err=True, color=colours_wanted(sys.stderr))
+        say(f"\n{title} failed:\n{styled(error.render())}")
 
 
 def write_graph_page(pipeline: PipelinePort) -> str:

@@ -10,24 +10,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from framework.declare.notebook_source import cell_advice
-from framework.foundation.file_systems import missing_file_system
+from framework.declare.workspace.path_map import is_of_workspace
+from framework.foundation.ansi_errors import advice_on_types
+from framework.foundation.file_systems import entry_to_add, missing_file_system
 from framework.foundation.nearest import nearest_name
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
-_DBUTILS = (
-    "`dbutils` exists on Databricks only. List files with `os.listdir`, read parameters with `spark.conf.get` from "
-    "`configuration` of the pipeline, and secrets from `os.environ`."
-)
-_NAMES = {
-    "dbutils": _DBUTILS,
-    "display": "`display` exists on Databricks only. Delete the call; `sluice show` prints the rows of a dataset.",
-    "displayHTML": "`displayHTML` exists on Databricks only. Delete the call.",
-    "sc": "`sc` exists in Databricks' notebooks only. Use `spark.sparkContext`.",
-    "sqlContext": "`sqlContext` exists in Databricks' notebooks only. Use `spark`.",
-    "getArgument": "`getArgument` exists on Databricks only. Use `spark.conf.get`.",
-}
+_OF_MODULES = frozenset({"dbutils", "display", "displayHTML", "getArgument", "sc", "sqlContext"})
 _CHARSETS = (
     "Correct the encoding. Or set `spark.sql.legacy.javaCharsets` to `true` in `spark_conf` of the pipeline spec: "
     "Spark then reads every encoding that Java knows."
@@ -35,15 +26,19 @@ _CHARSETS = (
 _BY_CONDITION = {
     "INVALID_PARAMETER_VALUE.CHARSET": _CHARSETS,
     "REQUIRES_SINGLE_PART_NAMESPACE": (
-        "The catalog of this name does not exist here. Write a function of a catalog in Python, and register it "
-        "with `spark.udf.register`. A module can't read a dataset of the pipeline while it is loaded: read the "
-        "table in a query function, or by its path."
+        "The catalog of this name does not exist here. For a table, add its name to `tables` in sluice.local.yml, with "
+        "a `path`. Write a function of a catalog in Python, and register it with `spark.udf.register`. A module can't "
+        "read a dataset of the pipeline while it is loaded: read the table in a query function, or by its path."
+    ),
+    "TABLE_OR_VIEW_NOT_FOUND": (
+        "Add the name of the table with a `path` to `tables` in sluice.local.yml. A module can't read a dataset of the "
+        "pipeline while it is loaded: read it in a query function, or by its path."
     ),
 }
 _WARN = "Use `expect`, which keeps the rows that fail and counts them."
 _FUNCTIONS = re.compile(
     r"ai_\w+|is_member|is_account_group_member|secret|try_secret|event_log|cloud_files_state|http_request"
-    r"|vector_search|remote_query|read_(?:kafka|kinesis|pubsub|pulsar)",
+    r"|vector_search|remote_query|read_(?:kinesis|pubsub|pulsar)",
     re.IGNORECASE,
 )
 _INTERFACES = ("dlt", "pyspark.pipelines", "framework.pipelines")
@@ -85,7 +80,14 @@ def _of_python(error: BaseException) -> str | None:
         return _of_import(error)
     if isinstance(error, AttributeError):
         return _of_attribute(error)
-    return _NAMES.get(error.name or "") if isinstance(error, NameError) else None
+    if isinstance(error, FileNotFoundError) and is_of_workspace(str(error.filename)):
+        return entry_to_add(str(error.filename))
+    if isinstance(error, NameError) and error.name in _OF_MODULES:
+        return (
+            f"`{error.name}` is a global of the pipeline's modules. In other code, write "
+            f"`from databricks.sdk.runtime import {error.name}`."
+        )
+    return None
 
 
 def _of_syntax(error: SyntaxError) -> str | None:
@@ -99,8 +101,6 @@ def _of_import(error: ImportError) -> str | None:
         return "A module of a pipeline has no package. Import the other one by its name: `import helpers`."
     if not isinstance(error, ModuleNotFoundError):
         return None
-    if error.name == "pyspark.dbutils":
-        return _DBUTILS
     return (
         f"Install the package that has `{error.name}` in the environment that runs Sluice. A module of your own must "
         "be in the folder of the pipeline spec, beside the module that imports it, or in a folder of `sys.path`."
@@ -136,13 +136,14 @@ def _of_spark(error: PySparkException) -> str | None:
             "Correct the name. A function of your own is found if a module of the pipeline registers it with "
             "`spark.udf.register`; functions of catalogs exist on Databricks only."
         )
-    return None
+    return advice_on_types(condition or "", str(error))
 
 
 def _of_source(source: str) -> str:
     from pyspark.version import __version__ as spark_version
 
-    package = f", such as `org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}`" if source == "kafka" else ""
+    artifact = {"kafka": "spark-sql-kafka-0-10", "avro": "spark-avro"}.get(source)
+    package = f", such as `org.apache.spark:{artifact}_2.13:{spark_version}`" if artifact else ""
     return (
         f"Add the package of the source `{source}`{package} to `spark.jars.packages` in `spark_conf` of the pipeline. "
         "Sources of Databricks' runtime have none."

@@ -20,6 +20,9 @@ from framework.declare.registry import Registry, registering
 from framework.declare.session_global import namespace_of
 from framework.declare.shims import shimmed
 from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
+from framework.declare.workspace.dbutils import NotebookExit
+from framework.declare.workspace.local_file import LOCAL_NAME
+from framework.declare.workspace.local_functions import register_local_functions
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.notebooks import SUFFIX
@@ -64,8 +67,9 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     functions = [module for module in modules if not isinstance(module, str | Path | ModuleType)]
     folders = [*_import_roots(spec, root), *(file.parent for file in files), *(_package(file)[0] for file in files)]
     namespaces = [found for function in functions if (found := namespace_of(function)) is not None]
-    loading = _Loading(neighbours=Neighbours(folders, spark, namespaces))
+    loading = _Loading(neighbours=Neighbours(folders, spark, spec, namespaces))
     with registering(registry), shimmed(), guarded_module(), loading.neighbours.running():
+        loading.local_functions(spec)
         for file in files:
             loading.file(file)
         for function in functions:
@@ -94,6 +98,12 @@ class _Loading:
         with self._gathering(str(path)):
             _run(path, self.neighbours)
 
+    def local_functions(self, spec: PipelineSpec) -> None:
+        """Register the functions that this machine has in place of a catalog's."""
+        entries = spec.workspace.functions
+        with self._gathering(LOCAL_NAME):
+            self.errors += register_local_functions(self.neighbours.spark, self.neighbours.functions, entries)
+
     def function(self, function: Callable[[], object]) -> None:
         """Call a function that contains declarations."""
         with self._gathering(getattr(function, "__name__", repr(function))):
@@ -110,6 +120,8 @@ class _Loading:
             self.errors.append(_failed(location, file, f"SyntaxError: {error.msg}", error))
         except KeyboardInterrupt:
             raise
+        except NotebookExit:
+            return  # the code has ended the notebook itself
         except BaseException as error:  # noqa: BLE001 - a module may raise anything; recorded with its location
             location = innermost_user_line(error.__traceback__) or SourceLocation(file=file, line=1)
             self.errors.append(_failed(location, file, exception_text(error), error))

@@ -25,11 +25,18 @@ from framework.declare.pipeline_modules import PipelineLoader, PipelineModule
 from framework.declare.registered_functions import RegisteredFunctions, accepting
 from framework.declare.seen_session import seeing
 from framework.declare.session_global import Namespace
+from framework.declare.workspace.dbutils import NotebookExit, module_globals
+from framework.declare.workspace.python_files import python_files
+from framework.declare.workspace.secrets import Secrets
+from framework.declare.workspace.spark_paths import spark_paths
+from framework.declare.workspace.surroundings import Surroundings, surrounded_by
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from framework.declare.pipeline_spec import PipelineSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,14 +54,22 @@ class Neighbours:
     Args:
         folders: the folders that modules are imported from, before `sys.path`.
         spark: the session that each module has as the global `spark`.
+        spec: the spec of the pipeline, with the workspace of this machine.
         namespaces: the globals of functions given in Python, which get `spark` too.
     """
 
-    def __init__(self, folders: Sequence[Path], spark: SparkSession, namespaces: Sequence[Namespace] = ()) -> None:
+    def __init__(
+        self, folders: Sequence[Path], spark: SparkSession, spec: PipelineSpec, namespaces: Sequence[Namespace] = ()
+    ) -> None:
         self.folders = tuple(dict.fromkeys(folders))
         self.spark = spark
         self.namespaces = tuple(namespaces)
         self.functions = RegisteredFunctions(spark)
+        self.surroundings = Surroundings(
+            spark=spark, root=spec.root, root_path=spec.root_path, paths=spec.workspace.paths,
+            secrets=Secrets(sources=spec.workspace.secrets, folder=spec.root), parameters=spec.configuration,
+            run_notebook=lambda name, file, names: _Loader("", file, self).run_notebook(name, file, names),
+        )  # fmt: skip
         self.made: dict[str, ModuleType] = {}
         self.failed: dict[str, BaseException] = {}
         self.included: set[str] = set()
@@ -89,7 +104,10 @@ class Neighbours:
         from framework.foundation.call_sites import call_sites_of_files
 
         seen = seeing(self.spark, self.namespaces)
-        with seen, accepting(self.functions), call_sites_of_files(), self.importable():
+        with (
+            seen, accepting(self.functions), call_sites_of_files(), self.importable(), surrounded_by(self.surroundings),
+            spark_paths(), python_files(self.surroundings),
+        ):  # fmt: skip
             yield
 
     def surround(self, function: Callable[P, R]) -> Callable[P, R]:
@@ -186,10 +204,12 @@ class _Loader(PipelineLoader):
         if path in self.neighbours.made:
             return
         self.neighbours.made[path] = module
-        module.__dict__["spark"] = self.neighbours.spark
+        module.__dict__.update(module_globals(self.neighbours.spark))
         _pickle_by_value(module)
         try:
             super().exec_module(module)
+        except NotebookExit:
+            return  # the code has ended the notebook itself
         except BaseException as error:
             self.neighbours.failed[path] = error
             del self.neighbours.made[path]

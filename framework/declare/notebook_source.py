@@ -57,13 +57,26 @@ def python_source(path: Path, content: bytes, value_of: ValueOf) -> bytes:
             for packages that it installs, an error for each faulty statement of SQL.
         UserError: NOTEBOOK_UNREADABLE, SQL_FILE_NOT_UTF8.
     """
+    code, faults = read_source(path, content, value_of)
+    if faults:
+        raise GraphErrors(faults)
+    return code
+
+
+def read_source(path: Path, content: bytes, value_of: ValueOf) -> tuple[bytes, list[SluiceError]]:
+    """Return the Python code of a module's file as `python_source` does, without what is faulty, and the faults.
+
+    Raises:
+        UserError: NOTEBOOK_UNREADABLE, SQL_FILE_NOT_UTF8.
+    """
     text = _text(path, content)
     cells = cells_of(path, text)
     if cells is None:
         if path.suffix != SQL_SUFFIX:
-            return content
+            return content, []
         cells = (Cell(kind=SQL, line=1, lines=tuple(text.split("\n")), shown=""),)
-    return _NotebookCode(path, value_of).of(cells).encode()
+    code = _NotebookCode(path, value_of)
+    return code.of(cells).encode(), code.faults
 
 
 class _NotebookCode:
@@ -78,22 +91,16 @@ class _NotebookCode:
         self._path = path
         self._script = SqlScript(file=str(path), value_of=value_of)
         self._lines: dict[int, str] = {}
-        self._faults: list[SluiceError] = []
+        self.faults: list[SluiceError] = []
 
     def of(self, cells: Iterable[Cell]) -> str:
-        """Return the code of cells, in their order.
-
-        Raises:
-            GraphErrors: as `python_source`.
-        """
+        """Return the code of cells, in their order; their faults are kept."""
         cells = [*cells]
         for cell in cells:
             self._add(cell)
         packages = [cell for cell in cells if cell.kind in _PACKAGES]
-        self._faults += look_up_packages(self._path, packages)
-        self._faults += self._script.faults
-        if self._faults:
-            raise GraphErrors(self._faults)
+        self.faults += look_up_packages(self._path, packages)
+        self.faults += self._script.faults
         return "".join(f"{self._lines.get(number, '')}\n" for number in range(1, max(self._lines, default=0) + 1))
 
     def _add(self, cell: Cell) -> None:
@@ -105,7 +112,7 @@ class _NotebookCode:
                 UserError("NOTEBOOK_CELL_PASSED_OVER", location=self._place(cell), path=self._path, cell=cell.shown)
             )
         elif cell.kind not in _TEXT | _PACKAGES:
-            self._faults.append(self._unsupported(cell))
+            self.faults.append(self._unsupported(cell))
 
     def _add_python(self, cell: Cell) -> None:
         self._lines.update(enumerate(cell.lines, cell.line))
@@ -121,7 +128,7 @@ class _NotebookCode:
         """A notebook that a cell runs has the names of this one, and this one has its names afterwards."""
         name = cell.lines[0].split("#")[0].strip().strip("\"'")
         if not name or "$" in name:
-            self._faults.append(self._unsupported(cell))
+            self.faults.append(self._unsupported(cell))
             return
         place = self._lines.get(cell.line, "")
         indent = place[: len(place) - len(place.lstrip())]

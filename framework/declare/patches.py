@@ -1,6 +1,6 @@
-"""Temporary patches of methods of PySpark's classes.
+"""Temporary patches of methods of PySpark's classes, and of functions of Python's modules.
 
-The classes are global, so blocks that overlap in threads share one replacement: the first block installs
+Classes and modules are global, so blocks that overlap in threads share one replacement: the first block installs
 it, the last one to end removes it. A replacement decides by the calling context whether it has an effect.
 """
 
@@ -9,13 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, NamedTuple
 
 
 class Patch(NamedTuple):
-    """An attribute of a class, and a function that returns its replacement for the original."""
+    """An attribute of a class or a module, and a function that returns its replacement for the original."""
 
-    owner: type
+    owner: type | ModuleType
     name: str
     replace: Callable[[Any], Any]
 
@@ -31,7 +32,7 @@ class Patches:
         self._patches = patches
         self._lock = threading.RLock()
         self._open_blocks = 0
-        self._originals: dict[tuple[type, str], Any] = {}
+        self._originals: dict[tuple[type | ModuleType, str], Any] = {}
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -48,7 +49,7 @@ class Patches:
                 if self._open_blocks == 0:
                     self._lift()
 
-    def original(self, owner: type, name: str) -> Any:
+    def original(self, owner: type | ModuleType, name: str) -> Any:
         """The original attribute, also if the patch was removed concurrently."""
         return self._originals.get((owner, name)) or getattr(owner, name)
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from framework.declare.databricks_settings import spark_settings
+from framework.declare.runtimes import runtime_settings
 from framework.declare.specs import Pairs
+from framework.declare.workspace.local_file import KEYS as LOCAL_KEYS
+from framework.declare.workspace.local_file import NO_WORKSPACE, Workspace, read_local_file
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.known_secrets import remember_settings
 from framework.foundation.names import is_one_name
@@ -38,7 +41,7 @@ _YAML = YamlFormat(
     invalid="PIPELINE_SPEC_INVALID_YAML",
     at_keys=True,
 )
-_KNOWN = (*_TEXTS, *_MAPS, *_FLAGS, "libraries", *_TOLERATED)
+_KNOWN = (*_TEXTS, *_MAPS, *_FLAGS, "libraries", *LOCAL_KEYS, *_TOLERATED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class PipelineSpec:
         root: the folder that libraries are relative to; None for a pipeline made in Python.
         root_path: the folder that modules import from, relative to `root`; None for `root` alone.
         storage: absolute path or URI, or relative to the working folder for one made in Python.
+        workspace: what this machine has in place of a Databricks workspace.
     """
 
     name: str
@@ -71,6 +75,7 @@ class PipelineSpec:
     root: str | None = None
     root_path: str | None = None
     file: str | None = None
+    workspace: Workspace = NO_WORKSPACE
 
     def __post_init__(self) -> None:
         """Refuse a catalog or schema that is not a valid name, because table folders are named after them.
@@ -112,11 +117,15 @@ def find_spec(folder: Path) -> Path:
     )  # fmt: skip
 
 
-def load_spec(path: Path) -> PipelineSpec:
-    """Load the spec from a file.
+def load_spec(path: Path, local: Path | None = None) -> PipelineSpec:
+    """Load the spec from a file, with the file of this machine.
+
+    Args:
+        path: the spec.
+        local: the file of this machine; None for `sluice.local.yml` beside the spec, if it exists.
 
     Raises:
-        UserError: the file is missing or is not valid YAML.
+        UserError: a file is missing or is not valid YAML.
         GraphErrors: every unknown key (with the nearest known one) and every invalid value.
     """
     document = read_yaml(path, _YAML)
@@ -127,6 +136,11 @@ def load_spec(path: Path) -> PipelineSpec:
             UserError("PIPELINE_SPEC_MISSING_REQUIRED_FIELD", location=document.location, path=path, field="name")
         )
     errors += _lost_storage(document, values)
+    workspace = NO_WORKSPACE
+    try:
+        workspace = read_local_file(path, local, document)
+    except GraphErrors as error:
+        errors += error.errors
     if errors:
         raise GraphErrors(errors)
     root = path.resolve().parent
@@ -135,14 +149,15 @@ def load_spec(path: Path) -> PipelineSpec:
         storage=_storage(root, values),
         catalog=values.get("catalog", DEFAULT_CATALOG),
         schema=values.get("schema") or values.get("database") or values.get("target") or DEFAULT_SCHEMA,
-        configuration=_pairs(values.get("configuration")),
-        spark_conf=_pairs(values.get("spark_conf")),
+        configuration=tuple({**dict(_pairs(values.get("configuration"))), **dict(workspace.parameters)}.items()),
+        spark_conf=_spark_conf(workspace, values),
         libraries=_libraries(document, values),
         continuous=values.get("continuous", False),
         development=values.get("development", False),
         root=str(root),
         root_path=values.get("root_path"),
         file=str(path),
+        workspace=workspace,
     )
 
 
@@ -245,6 +260,12 @@ def _pairs(values: Mapping[str, Any] | None) -> Pairs:
 def _text(value: object) -> str:
     """A scalar as Spark's text: `true` for YAML's true."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _spark_conf(workspace: Workspace, values: Mapping[str, Any]) -> Pairs:
+    """The settings of Spark: those of the runtime, with the user's own in their place."""
+    of_runtime = () if workspace.runtime is None else runtime_settings(workspace.runtime)
+    return tuple({**dict(of_runtime), **dict(_pairs(values.get("spark_conf")))}.items())
 
 
 def _libraries(document: YamlNode, values: Mapping[str, Any]) -> tuple[Library, ...]:

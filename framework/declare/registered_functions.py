@@ -51,6 +51,7 @@ class RegisteredFunctions:
         self._definitions: dict[str, _Definition] = {}
         self._lock = threading.Lock()
         self._qualified: set[tuple[str, ...]] = set()
+        self._variables: dict[str, _Definition] = {}
 
     def register(self, original: Callable[..., Any], registration: Any, *args: Any, **kwargs: Any) -> Any:
         """Call PySpark's method `register`, but check the function before Spark has it.
@@ -86,6 +87,40 @@ class RegisteredFunctions:
         quoted = full.table.replace("`", "``")
         pyspark_sql(spark, f"CREATE OR REPLACE TEMPORARY FUNCTION `{quoted}`{definition}")
         self._qualified.add((full.catalog.lower(), full.schema.lower(), full.table.lower()))
+
+    def create_python(self, spark: SparkSession, name: str, function: Callable[..., Any], returns: str | None) -> None:
+        """Create a function of Python under the name of a function of SQL.
+
+        Args:
+            spark: the session of the pipeline.
+            name: its name as written.
+            function: the function.
+            returns: the type of its values; None for a function that says it itself.
+
+        Raises:
+            UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
+        """
+        full = active_registry().name(name)
+        spark.udf.register(full.table, function, returns)
+        self._qualified.add((full.catalog.lower(), full.schema.lower(), full.table.lower()))
+
+    def declare(self, spark: SparkSession, name: str, definition: str, location: SourceLocation | None) -> None:
+        """Declare a variable; all queries of the pipeline have its one value.
+
+        Args:
+            spark: the session of the pipeline.
+            name: its name as written.
+            definition: its type and its value.
+            location: the statement.
+
+        Raises:
+            UserError: VARIABLE_DECLARED_TWICE.
+        """
+        new = _Definition(text=definition, location=location)
+        kept = self._variables.setdefault(name.strip("`").lower(), new)
+        if kept.text != new.text:
+            raise UserError("VARIABLE_DECLARED_TWICE", location=location, name=name, other=kept.location)
+        pyspark_sql(spark, f"DECLARE OR REPLACE VARIABLE {name} {definition}")
 
     def with_own_names(self, text: str) -> str:
         """Return a query without the catalogs and schemas of functions of SQL; the rest keeps its place."""

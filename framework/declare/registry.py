@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from framework.declare.specs import DatasetSpec, ExpectationSpec, FlowSpec, IngestedGateway, IngestionSpec
+from framework.declare.workspace.local_table import LocalTable
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.locations import SourceLocation, caller_location
 from framework.foundation.names import QualifiedName
@@ -73,6 +74,7 @@ class Registry:
     Args:
         catalog: the default catalog of unqualified names.
         schema: the default schema of unqualified names.
+        local_tables: tables of other catalogs that this machine has elsewhere.
         gateways: the ingestions with their tables, once the database was asked for them.
         waiting_expectations: expectations below a dataset's decorator that has not been applied yet. Those that
             remain when the modules are loaded belong to no dataset; the loader reports them.
@@ -93,6 +95,7 @@ class Registry:
 
     catalog: str
     schema: str
+    local_tables: tuple[LocalTable, ...] = ()
     datasets: list[DatasetSpec] = field(default_factory=list)
     flows: list[FlowSpec] = field(default_factory=list)
     ingestions: list[IngestionSpec] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Shims for `import dlt` and `from pyspark import pipelines` while pipeline code runs.
+"""Shims for `import dlt`, `from pyspark import pipelines` and modules of Databricks' runtime while pipeline code runs.
 
 The shims are in `sys.modules` only inside `shimmed()`. Afterwards `sys.modules` and the attribute of the
 `pyspark` package are restored, whatever the code imported or raised. The shims work with and without an
@@ -16,9 +16,11 @@ from contextlib import contextmanager
 from types import ModuleType
 
 from framework.declare.face import FACE
+from framework.declare.workspace.runtime_modules import runtime_modules
 
-_ROOTS = ("dlt", "pyspark.pipelines")
-_SHIMS = tuple(f"{root}{below}" for root in _ROOTS for below in ("", ".api"))
+_FACES = ("dlt", "pyspark.pipelines")
+_ROOTS = (*_FACES, "pyspark.dbutils", "databricks.sdk.runtime")
+_SHIMS = (*(f"{root}{below}" for root in _FACES for below in ("", ".api")), *_ROOTS[2:])
 _lock = threading.RLock()
 _depth = 0
 _replaced: dict[str, ModuleType] = {}
@@ -57,6 +59,7 @@ def _install() -> None:
         face.__dict__["api"] = api
         sys.modules |= {name: face, f"{name}.api": api}
     pyspark.__dict__["pipelines"] = sys.modules["pyspark.pipelines"]
+    sys.modules |= runtime_modules()
 
 
 def _restore() -> None:

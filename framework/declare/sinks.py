@@ -10,6 +10,7 @@ from framework.declare.queries import check_callable, default_name, display_name
 from framework.declare.registry import BatchFunction, active_registry
 from framework.declare.shaded_classes import unshaded
 from framework.declare.specs import DatasetKind, DatasetSpec
+from framework.declare.workspace.spark_paths import spelled_options
 
 
 @declaration
@@ -31,7 +32,7 @@ def create_sink(name: str, format: str, options: Mapping[str, str] | None = None
             kind=DatasetKind.SINK,
             location=call.location,
             format=call.text("format", format),
-            options=unshaded(call.pairs("options", options)),
+            options=unshaded(tuple(spelled_options(call.pairs("options", options)).items())),
         )
     )
 

@@ -1,7 +1,8 @@
-"""Properties of tables that only tune Databricks' own writers and services: no row and no reader depends on them.
+"""Properties of tables by what they do here: honoured, without an effect, and all others, which are errors.
 
-The list is closed. Sources: Databricks' pages "Table properties reference" of Delta Lake, "Control data file size" and
-"Pipeline properties reference", as of 2026. Open Delta refuses each `delta.*` property that it does not know.
+The lists are closed. Sources: Databricks' pages "Table properties reference" of Delta Lake, "Control data file size"
+and "Pipeline properties reference", as of 2026. Of other `delta.*` properties, `validate` asks Delta itself. Properties
+with other names are the user's own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from framework.declare.registry import add_note
 from framework.declare.specs import Pairs
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
+from framework.foundation.nearest import nearest_name
 
 _SIZES = "it tunes the sizes of files"
 _SERVICE = "it is about a service of Databricks"
@@ -20,7 +22,15 @@ _WITHOUT_EFFECT = {
     "delta.enablePredictiveOptimization": _SERVICE,
     "delta.workloadBasedColumns.optimizerStatistics": _SERVICE,
     "pipelines.autoOptimize.zOrderCols": "`cluster_by` chooses the columns of a layout",
+    "pipelines.channel": _SERVICE,
+    "pipelines.trigger.interval": "it is a key of `configuration`, for all tables",
 }
+HONOURED = ("pipelines.reset.allowed", "pipelines.autoOptimize.managed")
+"""Properties of pipelines that Sluice itself reads."""
+
+_OF_PIPELINES, _PROTECTING = "pipelines.", "reset.allowed"
+_UNDOCUMENTED = "Databricks documents no such property of tables, and Sluice has none"
+
 TUNING = {name.lower(): why for name, why in _WITHOUT_EFFECT.items()}
 """Properties that have no effect, in lower case, and why."""
 
@@ -32,9 +42,32 @@ def without_tuning(properties: Pairs, location: SourceLocation | None) -> Pairs:
         properties: names and values as declared.
         location: the declaration.
     """
+    kept = []
     for name, value in properties:
-        why = TUNING.get(name.lower())
-        if why is not None:
-            text = f"{name} = {value}"
-            add_note(UserError("TABLE_PROPERTY_WITHOUT_EFFECT", location=location, property=text, why=why))
-    return tuple(pair for pair in properties if pair[0].lower() not in TUNING)
+        why = _without_effect(name)
+        if why is None:
+            kept.append((name, value))
+            continue
+        add_note(UserError("TABLE_PROPERTY_WITHOUT_EFFECT", location=location, property=f"{name} = {value}", why=why))
+    return tuple(kept)
+
+
+def _without_effect(name: str) -> str | None:
+    """Return why a property has no effect; None if it has one, or may be meant to have one."""
+    lower = name.lower()
+    if lower in TUNING:
+        return TUNING[lower]
+    is_other = lower.startswith(_OF_PIPELINES) and lower not in map(str.lower, HONOURED)
+    return _UNDOCUMENTED if is_other and not is_misspelled(name) else None
+
+
+def is_misspelled(name: str) -> bool:
+    """Return whether a property may be meant to protect a table from full refreshes, and does not.
+
+    Examples:
+        >>> [is_misspelled(f"pipelines.{name}") for name in ("reset.alowed", "reset.allowed", "autoOptimize.other")]
+        [True, False, False]
+    """
+    rest = name.lower().removeprefix(_OF_PIPELINES)
+    is_near = name.lower().startswith(_OF_PIPELINES) and nearest_name(rest, [_PROTECTING]) is not None
+    return is_near and rest != _PROTECTING

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from framework.diagrams.layered import EdgePath, Layered, Vertex, assign_layers, order_layers, vertical_positions
 from framework.diagrams.picture import Edge, Node, NodeKind, Picture
+from framework.foundation.wording import printable
 from framework.views.graph import Label
 
 TITLE_SIZE = 13.0
@@ -147,12 +148,13 @@ def text_width(text: str, size: float) -> float:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return the text, with its middle replaced by an ellipsis if it has more than `limit` characters.
+    """Return the text with escapes, and its middle replaced by an ellipsis if it has more than `limit` characters.
 
     Examples:
         >>> shorten("a_rather_long_name", 9)
         'a_ra…name'
     """
+    text = printable(text)  # here, so that the box of an escape is as wide as the escape
     if len(text) <= limit:
         return text
     tail = (limit - 1) // 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framework.diagrams.picture import Edge, Node, NodeKind, Picture
 from framework.diagrams.theme import BATCH_LINE, FLOW_LINE, LIGHT, css_class
+from framework.foundation.wording import printable
 
 _SHAPES = {
     NodeKind.STREAMING_TABLE: ("[(", ")]"),
@@ -55,4 +56,6 @@ def _link_styles(picture: Picture) -> list[str]:
 
 def _escaped(text: str) -> str:
     """Return the text with character codes for all characters that may be syntax in Mermaid or HTML."""
-    return "".join(letter if letter.isalnum() or letter in "_-. ·,…" else f"#{ord(letter)};" for letter in text)
+    return "".join(
+        letter if letter.isalnum() or letter in "_-. ·,…" else f"#{ord(letter)};" for letter in printable(text)
+    )

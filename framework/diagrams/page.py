@@ -18,6 +18,9 @@ _PAGE_STYLE = (
     "h1{font-size:22px;margin:0 0 2px}h2{font-size:15px;margin:26px 0 0}p{margin:0 0 14px}"
     "@media (prefers-color-scheme:dark){body{background:#0d1117;color:#dbe2ea}}"
 )
+# Jupyter draws `$...$` of any output with MathJax. Of `$\href{javascript:...}{x}$` it makes a link that runs a script.
+# These classes exclude an element, in MathJax 2 and 3.
+_NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -44,7 +47,8 @@ STYLE = (
     ".sluice th,.sluice td{padding:5px 14px 5px 0;vertical-align:top}"
     ".sluice td{border-bottom:1px solid rgba(127,138,150,.25);text-align:left}"
     ".sluice td.number,.sluice th.number{text-align:right;font-variant-numeric:tabular-nums}"
-    ".sluice td.name{white-space:nowrap}.sluice td.number{padding-right:28px}.sluice th.number{padding-right:28px}"
+    ".sluice td,.sluice th,.sluice h1,.sluice b,.sluice .quiet{white-space:pre-wrap}"
+    ".sluice td.name{white-space:pre}.sluice td.number{padding-right:28px}.sluice th.number{padding-right:28px}"
     f".sluice .quiet{{opacity:.65}}.sluice .bad{{color:{BAD};font-weight:600}}.sluice .good{{color:{GOOD}}}"
     f".sluice .warning{{color:{WARNING}}}"
     ".sluice code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px}"
@@ -71,8 +75,8 @@ def html_table(table: Table, *, is_data: bool = False) -> str:
 
 
 def fragment(*parts: str) -> str:
-    """Return a fragment of HTML with its own style, for display in notebooks."""
-    return f'<div class="sluice"><style>{STYLE}</style>{"".join(parts)}</div>'
+    """Return a fragment of HTML with its own style, for display in notebooks; none of its text is a formula."""
+    return f'<div class="sluice {_NO_FORMULAS}"><style>{STYLE}</style>{"".join(parts)}</div>'
 
 
 def _cell(cell: Cell, column: Column, text: str) -> str:

@@ -32,11 +32,18 @@ class Preview(ClassicDataFrame):
     Args:
         rows: the rows of the table.
         limit: the maximum number of rows.
+        declared_keys: PRIMARY KEY and FOREIGN KEY of the table as declared; nothing checks them.
     """
 
-    def __init__(self, rows: DataFrame, limit: int) -> None:
+    def __init__(self, rows: DataFrame, limit: int, declared_keys: tuple[str, ...] = ()) -> None:
         super().__init__(rows.limit(limit)._jdf, rows.sparkSession)
         self._limit = limit
+        self._declared_keys = declared_keys
+
+    @property
+    def declared_keys(self) -> tuple[str, ...]:
+        """PRIMARY KEY and FOREIGN KEY of the table as declared."""
+        return self._declared_keys
 
     def _repr_html_(self) -> str:
         summary = f'<span class="quiet">{escape(self._summary)}</span>'

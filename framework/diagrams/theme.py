@@ -65,7 +65,7 @@ def css_class(kind: NodeKind) -> str:
 def svg_style() -> str:
     """Return the style sheet of the pictures, for light and for dark themes."""
     shapes = (
-        f".sluice-graph text{{font-family:{FONT};font-size:13px}}"
+        f".sluice-graph text{{font-family:{FONT};font-size:13px;white-space:pre}}"
         ".sluice-graph .title{font-weight:600}"
         ".sluice-graph .note{font-size:11px;opacity:.82}"
         ".sluice-graph .label text{font-size:11px}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import singledispatch
 
 from framework.foundation.known_secrets import hide_known
+from framework.foundation.wording import printable_lines
 
 
 @singledispatch
@@ -37,4 +38,9 @@ class Displayed:
         return html_of(self)
 
     def __repr__(self) -> str:
-        return hide_known(text_of(self))
+        return at_prompt(text_of(self))
+
+
+def at_prompt(text: str) -> str:
+    """Return a text as it is displayed at a prompt: known secrets are hidden, control characters are escapes."""
+    return printable_lines(hide_known(text))

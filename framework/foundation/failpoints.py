@@ -54,6 +54,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "snapshots.after_claim",  # a snapshot's version is claimed, its rows are not written
         "snapshots.before_mark",  # a snapshot's rows are written, it is not marked as applied
         "views.after_give_up",  # an unfinished full refresh is given up for a view, whose rows are not written
+        "views.after_create",  # a view with columns that Delta computes has its table, and no rows
         "views.after_commit",  # a view's rows are replaced, its record is not written
         "backups.after_copy",  # the tables of a backup are copied, it is not complete
         "backups.after_mark",  # a backup is complete, no rebuild refers to it
@@ -76,6 +77,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "rewinds.after_refresh",  # the full refresh of one table that was given up has begun, further ones may not have
         "prune.after_mark",  # a table is marked for deletion, nothing of it is deleted
         "prune.before_table",  # record and auxiliary table of a pruned table are deleted, rows and checkpoints are not
+        "catalog.after_drop",  # the name of a table no longer refers to its former folder, it refers to none
         "prune.before_unmark",  # a pruned table is deleted completely, its mark still exists
         "lease.before_cleaning",  # the lease is acquired, files of former holders still exist
     }

@@ -1,4 +1,4 @@
-"""File systems that Spark does not have here: schemes of Databricks, and those whose package is missing."""
+"""File systems that Spark does not have here: paths of a Databricks workspace, and schemes whose package is missing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,44 @@ import re
 
 _UNKNOWN = re.compile(r'No FileSystem for scheme "([\w+.-]+)"')
 _WITHOUT_CLASS = re.compile(r"ClassNotFoundException: Class [\w.]*\b(s3a|azurebfs|azure|gcs)\.\w+ not found")
+_WRITTEN = {"azurebfs": "abfss", "azure": "wasbs", "gcs": "gs"}
+"""The schemes of paths, by the packages of their classes."""
 _PACKAGES = {
     "s3": "org.apache.hadoop:hadoop-aws", "s3a": "org.apache.hadoop:hadoop-aws",
-    "azurebfs": "org.apache.hadoop:hadoop-azure", "azure": "org.apache.hadoop:hadoop-azure",
-    "gs": "com.google.cloud.bigdataoss:gcs-connector", "gcs": "com.google.cloud.bigdataoss:gcs-connector",
+    "abfs": "org.apache.hadoop:hadoop-azure", "abfss": "org.apache.hadoop:hadoop-azure",
+    "wasb": "org.apache.hadoop:hadoop-azure", "wasbs": "org.apache.hadoop:hadoop-azure",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector",
 }  # fmt: skip
+
+
+_PARTS = {"Volumes": 4, "mnt": 2}
+"""How many folders of a path belong to its prefix: those of a volume, and the name of a mount; else one."""
+
+
+def entry_to_add(path: str) -> str:
+    """What to do about a path that this machine does not have: the entry of `paths`, as a sentence.
+
+    Args:
+        path: a path or a URI.
+
+    Examples:
+        >>> entry_to_add("abfss://in@acct.dfs.core.windows.net/a").partition(" to ")[0]
+        'Add `paths: {"abfss://in@acct.dfs.core.windows.net/": FOLDER}`'
+        >>> entry_to_add("/Volumes/main/shop/raw/in").partition(" to ")[0]
+        'Add `paths: {"/Volumes/main/shop/raw/": FOLDER}`'
+    """
+    entry = f'`paths: {{"{_prefix(path)}": FOLDER}}`'
+    return f"Add {entry} to sluice.local.yml, with a folder or a bucket of this machine; the module stays as it is."
+
+
+def _prefix(path: str) -> str:
+    scheme, separator, rest = path.partition("://")
+    if separator and not rest.startswith("/"):  # without a bucket, the prefix is that of all
+        return f"{scheme}://{rest.partition('/')[0]}/" if rest else path
+    start, below = ("dbfs:/", path[len("dbfs:") :].lstrip("/")) if path.startswith("dbfs:") else ("/", path.lstrip("/"))
+    parts = below.split("/")
+    count = _PARTS.get(parts[0], 0 if start != "/" else 1)
+    return start + "".join(f"{part}/" for part in parts[:count])
 
 
 def missing_file_system(cause: str) -> str | None:
@@ -20,8 +53,8 @@ def missing_file_system(cause: str) -> str | None:
         cause: the text of the exception.
 
     Examples:
-        >>> missing_file_system('No FileSystem for scheme "dbfs"')
-        '`dbfs:` exists on Databricks only. Use a folder or a bucket that exists here.'
+        >>> missing_file_system('No FileSystem for scheme "s3"')[:37]
+        'Add `paths: {"s3://": FOLDER}` to slu'
         >>> missing_file_system("No such file") is None
         True
     """
@@ -29,10 +62,18 @@ def missing_file_system(cause: str) -> str | None:
     if found is None:
         return None
     scheme = found[1].lower()
-    if scheme == "dbfs":
-        return "`dbfs:` exists on Databricks only. Use a folder or a bucket that exists here."
-    prefix = "Write `s3a://` in place of `s3://`. " if scheme == "s3" else ""
-    package = f", such as `{_PACKAGES[scheme]}`" if scheme in _PACKAGES else ""
+    written = _WRITTEN.get(scheme, scheme)
+    return file_system_advice(f"{written}:/" if written == "dbfs" else f"{written}://")
+
+
+def file_system_advice(path: str) -> str:
+    """What to do about a path whose file system Spark does not have: map it, or add the package of the file system."""
+    scheme = path.partition(":")[0].lower()
+    entry = entry_to_add(path)
+    if scheme not in _PACKAGES:
+        return entry
+    other = "Or write `s3a://` in place of `s3://`, and add" if scheme == "s3" else "Or add"
     return (
-        f"{prefix}Add the package of the file system{package} to `spark.jars.packages` in `spark_conf` of the pipeline."
+        f"{entry} {other} the package of the file system, such as `{_PACKAGES[scheme]}`, to `spark.jars.packages` in "
+        "`spark_conf` of the pipeline."
     )

@@ -112,10 +112,13 @@ class LocalStorage:
             return str(os.stat(os.path.join(self.root, _without_scheme(path))).st_mtime_ns)  # noqa: PTH116, PTH118 - see above
         except (FileNotFoundError, NotADirectoryError):
             return ""
+        except OSError as error:
+            raise file_fault(error, path, "STORAGE_NOT_READABLE") from error
 
     def exists(self, path: str) -> bool:
         """Whether a file or folder exists."""
-        return self._locate(path).exists()
+        with _reading(path):
+            return self._locate(path).exists()
 
     def delete_tree(self, path: str) -> None:
         """Delete a file or a folder with its content."""

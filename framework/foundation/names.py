@@ -10,8 +10,12 @@ from functools import total_ordering
 from framework.foundation.errors import UserError
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
-# Slashes, control characters, unpaired surrogates; characters without a width, and those that reverse the text around.
-_UNSAFE = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]")
+# Slashes, control characters, unpaired surrogates; characters without a width (but for the joiners of Persian and of
+# emoji), and those that reverse the text around.
+_UNSAFE = re.compile(
+    r"[/\\\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    r"\u115f\u1160\u3164\uffa0\U000e0000-\U000e007f\ud800-\udfff]"
+)
 
 
 @total_ordering

@@ -7,63 +7,96 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, _parse_datatype_json_string
 
 from framework.declare.specs import DatasetSpec
+from framework.foundation.computed_columns import DEFAULT, EXPLICIT, GENERATED, START, STEP
 from framework.foundation.errors import UserError
+from framework.foundation.jvm_cache import scala_items
 from framework.foundation.wording import exception_text
 from framework.graph.calls import SPARK_ERRORS, first_words
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _TEXT = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`")
 """Comments and quoted names, whose words are no clauses."""
 
 _DDL = "Write a DDL string, for example `id BIGINT`."
 _CLAUSES = {
-    r"AS\s+IDENTITY": "`GENERATED … AS IDENTITY` is not supported. Leave it out, and compute the column in the query.",
-    r"GENERATED": "`GENERATED ALWAYS AS` is not supported. Leave it out, and compute the column in the query.",
-    r"DEFAULT": "`DEFAULT` is not supported. Leave it out, and replace NULL in the query, with `coalesce`.",
-    r"CONSTRAINT|(PRIMARY|FOREIGN)\s+KEY": "Keys and constraints are not supported. Leave them out; "
-    "`@dp.expect_or_fail` (in SQL: EXPECT … ON VIOLATION FAIL UPDATE) checks a condition in each row.",
-    r"MASK": "`MASK` is not supported. Leave it out, and return masked values in the query.",
+    r"CONSTRAINT|CHECK|(PRIMARY|FOREIGN)\s+KEY": "CHECK constraints are not supported. Leave them out; "
+    "`@dp.expect_or_fail` (in SQL: EXPECT … ON VIOLATION FAIL UPDATE) checks a condition in each row. PRIMARY KEY and "
+    "FOREIGN KEY name columns in parentheses.",
+    r"IDENTITY": "Write `GENERATED ALWAYS AS IDENTITY (START WITH 1 INCREMENT BY 1)`; the type is BIGINT.",
+    r"GENERATED": "Write `GENERATED ALWAYS AS (expression)` after the type.",
 }
-"""What to do about clauses of Databricks' DDL that Spark does not parse, by their words."""
+"""What to do about clauses of DDL that Spark does not parse, by their words."""
+
+_MASK = re.compile(r"\bMASK\b", re.IGNORECASE)
 
 
 def parse_schema(spec: DatasetSpec, frame: DataFrame) -> StructType | None:
     """Parse the declared schema from DDL text or JSON; None if no schema was declared.
 
     Raises:
-        UserError: INVALID_SCHEMA if the text cannot be parsed.
+        UserError: INVALID_SCHEMA if the text cannot be parsed; COLUMN_MASK_NOT_SUPPORTED.
     """
     if spec.schema is None:
         return None
     if spec.schema.lstrip().startswith("{"):
         return _schema_of_json(spec)
+    if _MASK.search(_TEXT.sub("", spec.schema)):
+        raise UserError("COLUMN_MASK_NOT_SUPPORTED", location=spec.location, dataset=spec.name)
     jvm: Any = frame.sparkSession._jvm
     try:
         text = jvm.org.apache.spark.sql.types.StructType.fromDDL(spec.schema).json()
-    except SPARK_ERRORS as error:
-        raise UserError(
-            "INVALID_SCHEMA",
-            location=spec.location,
-            dataset=spec.name,
-            cause=first_words(error),
-            advice=schema_advice(spec.schema),
-        ) from error
+    except SPARK_ERRORS:
+        return _with_clauses(spec, frame.sparkSession)
     return StructType.fromJson(json.loads(text))
+
+
+def _with_clauses(spec: DatasetSpec, session: SparkSession) -> StructType:
+    """Parse a schema with clauses that only tables have: GENERATED, IDENTITY, DEFAULT, or in any order."""
+    schema = spec.schema or ""
+    parser: Any = session._jsparkSession
+    try:
+        plan = parser.sessionState().sqlParser().parsePlan(f"CREATE TABLE t ({schema}\n) USING delta")
+        constraints = plan.tableSpec().constraints()
+    except SPARK_ERRORS as error:
+        raise _invalid(spec, first_words(error), schema_advice(schema)) from error
+    if not constraints.isEmpty():
+        raise _invalid(spec, "It has a constraint.", schema_advice("CONSTRAINT"))
+    return StructType([_column(each) for each in scala_items(plan.columns())])
+
+
+def _column(found: Any) -> StructField:
+    """Return a column of Spark's parser, with what Delta computes it from in the metadata."""
+    kind = _parse_datatype_json_string(found.dataType().json())
+    metadata: dict[str, Any] = {}
+    if found.comment().isDefined():
+        metadata["comment"] = str(found.comment().get())
+    if found.defaultValue().isDefined():
+        metadata[DEFAULT] = str(found.defaultValue().get().originalSQL())
+    if found.generationExpression().isDefined():
+        metadata[GENERATED] = str(found.generationExpression().get())
+    if found.identityColumnSpec().isDefined():
+        identity = found.identityColumnSpec().get()
+        metadata |= {
+            START: int(identity.getStart()), STEP: int(identity.getStep()),
+            EXPLICIT: bool(identity.isAllowExplicitInsert()),
+        }  # fmt: skip
+    return StructField(str(found.name()), kind, bool(found.nullable()), metadata)
 
 
 def _schema_of_json(spec: DatasetSpec) -> StructType:
     try:
         return StructType.fromJson(json.loads(spec.schema or ""))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        cause = exception_text(error)
-        raise UserError(
-            "INVALID_SCHEMA", location=spec.location, dataset=spec.name, cause=cause, advice=_DDL
-        ) from error
+        raise _invalid(spec, exception_text(error), _DDL) from error
+
+
+def _invalid(spec: DatasetSpec, cause: str, advice: str) -> UserError:
+    return UserError("INVALID_SCHEMA", location=spec.location, dataset=spec.name, cause=cause, advice=advice)
 
 
 def schema_advice(text: str) -> str:

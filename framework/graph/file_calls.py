@@ -1,4 +1,4 @@
-"""`read_files(…)` and `cloud_files(…)` in a SQL text: a name in place of each call, and options of `cloudFiles`.
+"""`read_files(…)`, `cloud_files(…)` and `read_kafka(…)` in a SQL text: a name in place of each call, and its options.
 
 Spark's parser reads the arguments. The rest of the text is parsed with the name in the place of the call, so `STREAM`,
 aliases and joins work as with a table.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TOKEN = re.compile(
-    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?P<call>\b(?:read|cloud)_files\s*\()|[()]""",
+    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?P<call>\b(?:(?:read|cloud)_files|read_kafka)\s*\()|[()]""",
     re.DOTALL | re.IGNORECASE,
 )
 _numbers = count()
@@ -32,16 +32,18 @@ class FileCall:
     """The arguments of one call.
 
     Args:
-        path: the folder.
-        options: the options of a reader of `cloudFiles`, as the user spells them.
+        path: the folder; empty for Kafka.
+        options: the options of a reader of `cloudFiles`, or of `kafka`, as the user spells them.
         schema: the schema as DDL; None if there is none.
         streams: whether it is a stream without STREAM, as `cloud_files` is.
+        is_kafka: whether it reads topics.
     """
 
     path: str
     options: Mapping[str, str]
     schema: str | None
     streams: bool = False
+    is_kafka: bool = False
 
 
 def replace_file_calls(spark: SparkSession, text: str) -> tuple[str, dict[str, FileCall]]:
@@ -96,6 +98,11 @@ def _parsed(spark: SparkSession, call: str) -> FileCall:
                 "CLOUD_FILES_OPTION_CONFLICT", location=caller_location(), first=f"{name} => {found[name]}",
                 second=f"{name} => {text}", why="both name one option",
             )  # fmt: skip
+    if call.lower().startswith("read_kafka"):
+        named = {spelled[name]: value for name, value in found.items() if name in spelled}
+        servers = {} if "bootstrapservers" not in found else {"kafka.bootstrap.servers": found["bootstrapservers"]}
+        rest = {name: value for name, value in named.items() if name.lower() != "bootstrapservers"}
+        return FileCall(path="", options=servers | rest, schema=None, is_kafka=True)
     path = found.pop("path", "")
     if not path:
         raise UserError("CLOUD_FILES_OPTION_MISSING", location=caller_location(), option="path")

@@ -28,6 +28,7 @@ from framework.declare.registered_functions import current_functions
 from framework.declare.shaded_classes import KAFKA, unshaded
 from framework.declare.sql.namespaces import Namespace, current_namespace, namespace_of_query
 from framework.declare.sql_calls import pyspark_sql, sql_handled_by
+from framework.declare.workspace.spark_paths import spelled_options, spelled_path
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.locations import caller_location
@@ -157,6 +158,7 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
         schema: Any = None,
         **options: Any,
     ) -> DataFrame:
+        path = spelled_path(path)
         reads, start_of = _active.get(), _start_of.get()
         if reads is None and start_of is None:
             return original(self, path, format, schema, **options)
@@ -323,6 +325,9 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
     namespace = current_namespace()
     for relation in find_relations(plan):
         if _is_no_table(relation):
+            path = relation.parts[-1]
+            if (spelled := spelled_path(path)) != path:
+                found[relation] = parse(spark, f"TABLE {replace(relation, parts=(relation.parts[0], spelled)).text}")
             continue
         call = calls.get(relation.parts[0])
         if call is not None:
@@ -356,9 +361,13 @@ def _columns(args: Any) -> Any:
 
 
 def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, streaming: bool) -> DataFrame:
-    """Return the rows of a call; a stream is the same source as a reader of `cloudFiles`."""
+    """Return the rows of a call; a stream is the same source as a reader of `cloudFiles` or `kafka`."""
+    if call.is_kafka:  # the methods of readers are those of query functions: starts and class names are applied there
+        reader = spark.readStream if streaming else spark.read
+        return reader.format("kafka").options(**call.options).load()
     schema = None if call.schema is None else StructType.fromDDL(call.schema)
     assert schema is None or isinstance(schema, StructType)
+    call = replace(call, path=spelled_path(call.path), options=spelled_options(call.options.items()))
     options, start_of = call.options, _start_of.get()
     if streaming and start_of is not None:
         start = start_of(StreamingRelation(format=CLOUD_FILES, path=call.path, options=options))

@@ -32,6 +32,7 @@ from framework.graph.calls import (
     check_catalog_reads,
     deep_recursion,
 )
+from framework.graph.delta_sinks import delta_sinks, place_sinks
 from framework.graph.feed_sequences import sequence_warnings
 from framework.graph.gathered_faults import GatheredFaults
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings, views_read
@@ -100,9 +101,12 @@ class Resolution:
     _settings: SessionSettings = field(init=False)
     _stand_ins: StandIns = field(init=False)
     _known: KnownAnalyses = field(init=False)
+    _of_sinks: list[UserError] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Note the settings that the session has outside of analyses."""
+        """Note the settings that the session has outside of analyses, and give sinks their places."""
+        object.__setattr__(self, "_of_sinks", [*delta_sinks(self.registry)])
+        place_sinks(self.registry, self.tables, self.spark)
         object.__setattr__(self, "_resolved", Resolved.nothing_of(self.registry))
         object.__setattr__(self, "_faults", GatheredFaults(registry=self.registry, resolved=self._resolved))
         tables = {
@@ -121,7 +125,7 @@ class Resolution:
         """
         keep_classes_of_pyspark()
         self._faults.add(*self.registry.faults)
-        broken = [error for rule in (*RULES, delta_properties) for error in rule(self.registry)]
+        broken = [error for rule in (*RULES, delta_properties) for error in rule(self.registry)] + self._of_sinks
         if self.registry.is_incomplete:
             broken = [error for error in broken if error.condition not in COMPLETE_ONLY]
         spoilt = self.registry.spoilt

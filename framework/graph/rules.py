@@ -136,9 +136,6 @@ def honoured_settings(registry: Registry) -> Iterator[UserError]:
                 dataset=dataset.name,
                 policy=dataset.refresh_policy,
             )
-        is_delta_sink = dataset.kind is DatasetKind.SINK and (dataset.format or "").lower() == "delta"
-        if is_delta_sink and "path" not in {name.lower() for name, _ in dataset.options}:
-            yield UserError("DELTA_SINK_WITHOUT_PATH", location=dataset.location, dataset=dataset.name)
 
 
 def quarantined_tables(registry: Registry) -> Iterator[UserError]:

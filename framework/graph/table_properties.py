@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from framework.declare.registry import Registry
+from framework.declare.table_properties import HONOURED, is_misspelled
 from framework.foundation.errors import UserError
 from framework.foundation.jvm_cache import scala_map, scala_object
 from framework.graph.calls import SPARK_ERRORS, first_words
@@ -15,8 +16,14 @@ _PACKAGE = "org.apache.spark.sql.delta"
 
 
 def delta_properties(registry: Registry) -> Iterator[UserError]:
-    """A property of Delta is one that this Delta knows, with a value that it takes beside the others."""
+    """A property that protects a table has its name, and one of Delta is known to it, with a value that it takes."""
     for dataset in registry.datasets:
+        for name, _ in dataset.table_properties:
+            if is_misspelled(name):
+                yield UserError(
+                    "TABLE_PROPERTY_UNKNOWN", location=dataset.location, dataset=dataset.name, property=name,
+                    meant=HONOURED[0],
+                )  # fmt: skip
         found = {name: value for name, value in dataset.table_properties if name.lower().startswith(_DELTA)}
         cause = _refusal(found)
         if cause is not None:

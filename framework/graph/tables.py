@@ -40,6 +40,10 @@ class KnownTables(Protocol):
         """The folder of a dataset's table, whether or not it exists."""
         ...
 
+    def place_of(self, name: QualifiedName, spark: SparkSession) -> str:
+        """The folder of the table of a name, whether or not it exists: that in a catalog, or in the storage."""
+        ...
+
     def external(
         self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
     ) -> ExternalTable | None:

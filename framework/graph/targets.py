@@ -8,15 +8,17 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
-from framework.cdc.analysis.compatibility import is_computing
 from framework.cdc.analysis.target_schema import CdcInput, CdcTarget, plan_target
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.declare.specs import DatasetKind, DatasetSpec, ExpectationSpec, FlowSpec
+from framework.foundation.computed_columns import as_read, is_computed, is_generated
 from framework.foundation.errors import GraphErrors, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.wider_types import WIDENING_PROPERTY
 from framework.graph.calls import SPARK_ERRORS, first_words
+from framework.graph.computed_columns import check_computed, returned_identities
 from framework.graph.declared_schema import is_same_type, nullable_parts, parse_schema
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.graph.schemas import as_nullable, merge_schemas
@@ -47,11 +49,14 @@ def table_target(
             cannot store, or are layout columns that the table does not have.
     """
     declared = parse_schema(dataset.spec, inputs[0][1])
+    if declared is not None:
+        before = None if dataset.kind is DatasetKind.MATERIALIZED_VIEW else stored  # all rows of a view are computed
+        check_computed(dataset.spec, declared, before, inputs[0][1].sparkSession)
     if any(spec.cdc is not None for spec, _ in inputs):
         return _cdc_table(dataset, inputs, declared, stored, versions or {})
     found = reduce(
         lambda merged, schema: merge_schemas(merged, schema, dataset=dataset.name, widens=dataset.widens),
-        (frame.schema for _, frame in inputs),
+        (as_read(frame.schema) for _, frame in inputs),
     )
     if declared is not None:
         _check_declared(dataset, declared, found, [frame.schema for _, frame in inputs])
@@ -63,7 +68,7 @@ def table_target(
     if dataset.is_table:
         check_layout(dataset.spec, found)
         check_column_names(dataset.spec, found, stored)
-    return replace(dataset, schema=found.json(), table_schema=found.json())
+    return replace(dataset, schema=as_read(found).json(), table_schema=found.json())
 
 
 def may_widen(
@@ -91,6 +96,8 @@ def _cdc_table(
     stored: StructType | None,
     versions: Versions,
 ) -> GraphDataset:
+    known = {field.name.lower(): field for each in (stored, declared) if each is not None for field in each.fields}
+    generated = [field for field in known.values() if is_generated(field)]
     target: CdcTarget = plan_target(
         dataset.name,
         [
@@ -105,15 +112,28 @@ def _cdc_table(
             for spec, frame in inputs
             if spec.cdc is not None
         ],
-        declared_schema=declared,
-        stored=stored,
+        declared_schema=_without(declared, generated),
+        stored=_without(stored, generated),
         partition_columns=dataset.spec.partition_columns,
         widens=dataset.widens,
     )
-    check_layout(dataset.spec, target.visible_schema)
-    check_column_names(dataset.spec, target.visible_schema, stored)
-    _check_feed_names(dataset.spec, target.visible_schema)
-    return replace(dataset, schema=target.visible_schema.json(), table_schema=target.table_schema.json(), cdc=target)
+    visible, table = _with(target.visible_schema, generated), _with(target.table_schema, generated)
+    check_layout(dataset.spec, visible)
+    check_column_names(dataset.spec, visible, stored)
+    _check_feed_names(dataset.spec, visible)
+    return replace(dataset, schema=as_read(visible).json(), table_schema=table.json(), cdc=target)
+
+
+def _without(schema: StructType | None, columns: Sequence[StructField]) -> StructType | None:
+    """Return a schema without columns: AUTO CDC knows nothing of those that Delta generates."""
+    names = {field.name.lower() for field in columns}
+    return None if schema is None else StructType([f for f in schema.fields if f.name.lower() not in names])
+
+
+def _with(schema: StructType, generated: Sequence[StructField]) -> StructType:
+    """Return the columns of a target with those that Delta generates from them; the hidden one stays the last."""
+    hidden = [field for field in schema.fields if field.name == HIDDEN_COLUMN]
+    return StructType([*(field for field in schema.fields if field.name != HIDDEN_COLUMN), *generated, *hidden])
 
 
 def _check_declared(
@@ -148,6 +168,7 @@ def _check_declared(
         for part in nullable_parts(wanted[field.name.lower()], field.dataType, field.name)
     )
     wrong += [f"{part} (nullable, but declared NOT NULL)" for part in dict.fromkeys(nullable)]
+    wrong += [f"{name} (GENERATED ALWAYS AS IDENTITY takes no values)" for name in returned_identities(declared, found)]
     wrong += _not_in_views(declared, found) if dataset.kind is DatasetKind.MATERIALIZED_VIEW else []
     if wrong:
         raise UserError(
@@ -162,11 +183,10 @@ def _check_declared(
 def _not_in_views(declared: StructType, found: StructType) -> list[str]:
     """Return the declared columns that a view can't have: it has NULL in those that its query does not return."""
     present = {field.name.lower() for field in found.fields}
-    missing = [f.name for f in declared.fields if not f.nullable and f.name.lower() not in present]
-    computed = [f.name for f in declared.fields if any(map(is_computing, f.metadata))]
     return [
-        *(f"{name} (missing, but NOT NULL)" for name in missing),
-        *(f"{name} (generated, or with a default)" for name in computed),
+        f"{field.name} (missing, but NOT NULL)"
+        for field in declared.fields
+        if not field.nullable and not is_computed(field) and field.name.lower() not in present
     ]
 
 

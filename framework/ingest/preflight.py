@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.declare.specs import IngestionSpec
-from framework.foundation.errors import SluiceError
+from framework.declare.specs import IngestionSpec, TableConfiguration
+from framework.foundation.errors import SluiceError, UserError
 from framework.ingest.connections import named_connection
+from framework.ingest.copied_columns import refuse_cased
 from framework.ingest.expansion import connections_folder
 from framework.ingest.names import publication_name, slot_name
 from framework.ingest.objects import declared_tables
 from framework.sources.databases.findings import Finding, Severity
 
 if TYPE_CHECKING:
+    from framework.sources.databases.postgres.session import Session
     from framework.sources.databases.tables import TableName
 
 
@@ -57,12 +59,35 @@ def _check(spec: IngestionSpec, folder: Path) -> Preflight:
     names: tuple[TableName, ...] = ()
     try:
         with Session(named_connection(spec.connection, str(folder))) as session:
-            names = tuple(dict.fromkeys(name for _, name in declared_tables(session, spec)))
-            findings = check(session, names, slot=slot, publication=publication)
+            declared = {name: each.configuration for each, name in declared_tables(session, spec)}
+            names = tuple(declared)
+            findings = (
+                *check(session, names, slot=slot, publication=publication),
+                *_cased_columns(session, declared),
+            )
     except SluiceError as error:  # an unknown schema, a server that does not answer
-        findings = (
-            Finding(
-                condition=error.condition, severity=Severity.ERROR, what=error.what, remedy=error.remedy, statement=""
-            ),
-        )
+        findings = (_finding(error),)
     return Preflight(gateway=spec.name, tables=names, findings=findings)
+
+
+def _cased_columns(session: Session, tables: Mapping[TableName, TableConfiguration]) -> Iterator[Finding]:
+    """Yield the tables that an update would refuse because columns that it reads differ in letter case only."""
+    from framework.sources.databases.postgres.catalog import read_tables
+
+    for name, table in read_tables(session, tuple(tables)).items():
+        if isinstance(table, SluiceError):  # `check` has a finding of it
+            continue
+        configuration = tables[name]
+        names = [column.name for column in table.columns]
+        copied = {*(configuration.primary_keys or table.key), *(configuration.include_columns or names)}
+        copied -= {*configuration.exclude_columns}
+        try:
+            refuse_cased(name, [each for each in names if configuration.row_filter or each in copied])
+        except UserError as error:
+            yield _finding(error, name)
+
+
+def _finding(error: SluiceError, table: TableName | None = None) -> Finding:
+    return Finding(
+        condition=error.condition, severity=Severity.ERROR, what=error.what, remedy=error.remedy, table=table
+    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from framework.foundation.names import QualifiedName, ShortNames
+from framework.plan.state import StateFault
 from framework.plan.steps import (
     AvailableNow,
     BeginGeneration,
@@ -139,14 +140,16 @@ def plan_json(plan: Plan) -> dict[str, object]:
     Names are always fully qualified.
     """
     steps = [_step_json(step, explained) for step, explained in zip(plan.steps, explain(plan), strict=True)]
-    return {"pipeline": plan.pipeline, "steps": steps, "summary": plan_summary(plan)}
+    more: dict[str, object] = {} if plan.fault is None else {"fault": _fields(plan.fault)}
+    more |= {"warnings": [_fields(each) for each in plan.warnings]} if plan.warnings else {}
+    return {"pipeline": plan.pipeline, "steps": steps, "summary": plan_summary(plan), **more}
 
 
 def _step_json(step: Step, explained: ExplainedStep) -> dict[str, object]:
     return {**_fields(step), "words": f"{explained.action} {explained.what}"}
 
 
-def _fields(value: Step | Trigger | Breakage) -> dict[str, object]:
+def _fields(value: Step | Trigger | Breakage | StateFault) -> dict[str, object]:
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(value).__name__).lower()
     return {"kind": kind, **{name: _json_value(getattr(value, name)) for name in type(value).__slots__}}
 
@@ -156,7 +159,7 @@ def _json_value(value: object) -> object:
         return str(value)
     if isinstance(value, tuple):
         return [_json_value(item) for item in value]
-    if isinstance(value, AvailableNow | Continuous | Breakage):
+    if isinstance(value, AvailableNow | Continuous | Breakage | StateFault):
         return _fields(value)
     return value
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from framework.declare.specs import DatasetKind
+from framework.foundation.computed_columns import IDENTITY
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.nearest import nearest_hint
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
@@ -48,6 +49,8 @@ def why_no_history(dataset: GraphDataset, flows: Sequence[GraphFlow]) -> str:
     if any(source.kind in _DATABASES for flow in flows for source in flow.sources):
         # The rows of a new snapshot sort before all changes, so that an old row would win over a newer snapshot's.
         return "it copies a database, which has all rows; `sluice ingest resync` copies one of its tables again"
+    if f'"{IDENTITY}' in (dataset.table_schema or ""):
+        return "it has an identity column, whose numbers Delta gives to each row again"
     return ""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from framework.declare.specs import DatasetKind, FlowSpec
-from framework.foundation.errors import UserError
+from framework.foundation.errors import OperationError, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.foretelling import foretell, foretell_rebuild
@@ -28,6 +28,7 @@ from framework.plan.steps import (
     SkipStep,
     Step,
     Trigger,
+    breakages,
     has_other_rows,
 )
 from framework.plan.unwritten_columns import unwritten_columns
@@ -40,6 +41,7 @@ _REBUILT = "all flows of the rebuild have completed"
 _PUT_BACK = ", and the rows that its sources no longer have are put back"
 _FIRST_RUN = "first run"
 _UNREAD = "waits for {}, whose columns are unknown"
+_UNREAD_TABLE = "waits for {}, whose table can't be read"
 _NOT_COMPLETE = "its single run is not complete"
 _WITHHELD = "it has to be read anew, and that could not begin"
 _CONTINUOUS = "keeps running until the update is stopped"
@@ -59,7 +61,13 @@ def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) 
     planning = _Planning(graph=graph, request=request, state=state, selection=select(graph, request), moving=set())
     steps = [step for name in graph.order() for step in planning.dataset_steps(name)]
     steps += [KeepStored(dataset=name, reason=_LEFT.format(why or _PRUNED)) for name, why in state.left.items()]
-    return Plan(pipeline=graph.pipeline, steps=tuple(steps))
+    return Plan(pipeline=graph.pipeline, steps=tuple(steps), fault=state.fault, warnings=state.warnings)
+
+
+def foretold(graph: DataflowGraph, state: StoredState) -> tuple[OperationError, ...]:
+    """Return why the flows of the next update certainly fail: tables that can't be read, then broken checkpoints."""
+    unread = (fault.error() for fault in state.unread.values())
+    return (*unread, *breakages(graph, make_plan(graph, UpdateRequest(), state)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +90,32 @@ class _Planning:
             yield SkipStep(dataset=name, flow=None, reason=reason, excluded=True)
             return
         if dataset.waits_for:
-            yield from self._waiting_steps(dataset)
+            yield from self._waiting_steps(dataset, dataset.waits_for, _UNREAD)
+            return
+        if name in self.state.waits and dataset.fault is None:
+            yield from self._waiting_steps(dataset, self.state.waits[name], _UNREAD_TABLE)
+            return
+        unread = self.state.unread.get(name)
+        if unread is not None:
+            yield replace(self._refused(name, table, f"it can't be read, {unread.condition}"), fault=unread)
             return
         refused = self._refusal(dataset, table)
         if refused is not None:
             yield refused
             return
+        yield from self._writing_steps(dataset, table)
+
+    def _writing_steps(self, dataset: GraphDataset, table: TableState) -> Iterator[Step]:
+        """Yield the steps of a dataset; it is refused if one of them would write what this process can't write."""
+        name, unwritable = dataset.name, self.state.unwritable.get(dataset.name)
+        steps = list(self._own_steps(dataset, table))
+        if unwritable is None or all(isinstance(step, SkipStep | KeepStored | RefuseTable) for step in steps):
+            yield from steps
+            return
+        yield replace(self._refused(name, table, f"it can't be written, {unwritable.condition}"), fault=unwritable)
+
+    def _own_steps(self, dataset: GraphDataset, table: TableState) -> Iterator[Step]:
+        name = dataset.name
         if self._is_rebuild_held(dataset):
             yield from self._held_steps(dataset)
             return
@@ -105,18 +133,19 @@ class _Planning:
         else:
             yield from self._table_steps(dataset)
 
-    def _waiting_steps(self, dataset: GraphDataset) -> Iterator[Step]:
-        """Yield a step for each flow of a dataset that can't be analysed, because others have faults."""
+    def _waiting_steps(self, dataset: GraphDataset, names: tuple[QualifiedName, ...], why: str) -> Iterator[Step]:
+        """Yield a step for each flow of a dataset that can't be analysed or planned, because others have faults."""
         self.moving.add(dataset.name)  # its readers wait, too
-        reason = _UNREAD.format(_listed(dataset.waits_for))
+        reason = why.format(_listed(names))
         for flow in self.graph.flows_into(dataset.name):
-            yield SkipStep(dataset=dataset.name, flow=flow.spec.name, reason=reason, waits_for=dataset.waits_for)
+            yield SkipStep(dataset=dataset.name, flow=flow.spec.name, reason=reason, waits_for=names)
 
     def _refusal(self, dataset: GraphDataset, table: TableState) -> RefuseTable | None:
         """Return why no step may touch the table; None if one may."""
         name, declared = dataset.name, _declared_kind(dataset)
         if table.other_owner is not None:
-            return self._refused(name, table, f"its table belongs to {table.other_owner}", owner=table.other_owner)
+            refused = self._refused(name, table, f"its table belongs to {table.other_owner}", owner=table.other_owner)
+            return replace(refused, advice=table.advice)
         if table.other_storage:
             reason = f"its table belongs to the storage {table.other_storage}"
             refused = self._refused(name, table, reason)

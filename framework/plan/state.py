@@ -8,8 +8,27 @@ from enum import StrEnum
 
 from framework.checkpoints.damage import Damage
 from framework.checkpoints.operators import StoredQuery
+from framework.foundation.errors import OperationError
+from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.sources.port import Gap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFault:
+    """Why what is stored can't be read or written: the condition of an error, and its fields as texts."""
+
+    condition: str
+    fields: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, error: OperationError) -> StateFault:
+        """Return the fault that an error reports."""
+        return cls(condition=error.condition, fields=tuple((name, str(text)) for name, text in error.fields.items()))
+
+    def error(self, location: SourceLocation | None = None) -> OperationError:
+        """Return the error, at a line of the code."""
+        return OperationError(self.condition, location=location, **dict(self.fields))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +114,7 @@ class TableState:
         exists: whether there is a table.
         path: the table's folder, whether or not it exists.
         other_owner: the owner as text; None if it is this pipeline.
+        advice: what else may be done about the other owner, as a sentence after a blank; empty if there is nothing.
         elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
         other_storage: another storage that writes to the table, as text; empty without one.
         kind: how the rows came into it; None if unknown.
@@ -111,6 +131,7 @@ class TableState:
     exists: bool = False
     path: str = ""
     other_owner: str | None = None
+    advice: str = ""
     elsewhere: str = ""
     other_storage: str = ""
     kind: TableKind | None = None
@@ -132,6 +153,9 @@ class StoredState:
     prune keeps it (None: a prune drops it).
     `wanted_definitions` has the hashes of the declared definitions. `computable_from` has the
     fingerprints of the views' code and current inputs (None: treated as changed).
+    `unread` has the datasets whose table or checkpoints can't be read, `waits` those whose state can't be read because
+    they read one of these. `unwritable` has the datasets whose table or checkpoints this process can't write, `fault`
+    says why it can't write the storage itself. `warnings` are faults that stop nothing.
     """
 
     root: str = ""
@@ -140,6 +164,11 @@ class StoredState:
     left: Mapping[QualifiedName, str | None] = field(default_factory=dict)
     wanted_definitions: Mapping[QualifiedName, str] = field(default_factory=dict)
     computable_from: Mapping[QualifiedName, str | None] = field(default_factory=dict)
+    unread: Mapping[QualifiedName, StateFault] = field(default_factory=dict)
+    waits: Mapping[QualifiedName, tuple[QualifiedName, ...]] = field(default_factory=dict)
+    unwritable: Mapping[QualifiedName, StateFault] = field(default_factory=dict)
+    fault: StateFault | None = None
+    warnings: tuple[StateFault, ...] = ()
 
     def table(self, name: QualifiedName) -> TableState:
         """Return the state of a dataset's table."""

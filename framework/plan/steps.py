@@ -10,7 +10,7 @@ from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 from framework.graph.graph import DataflowGraph
-from framework.plan.state import TableKind
+from framework.plan.state import StateFault, TableKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +156,7 @@ class RefuseTable:
         flows: the flows into the dataset.
         path: the folder of the table.
         owner: the other owner as text; None if it is this pipeline.
+        advice: what else may be done about it, as a sentence after a blank; empty if there is nothing.
         elsewhere: the folder of another table, to which the flows have written since; empty without one.
         other_storage: another storage that writes to the table, as text; empty without one.
         storage: the root of the storage of this pipeline.
@@ -163,6 +164,7 @@ class RefuseTable:
         declared: the declared kind in this case.
         append_only: whether a full refresh can't replace its rows.
         held: why an operator lets no flow run that a full refresh needs; empty without one.
+        fault: why the table or a checkpoint of its flows can't be read or written; None if they can.
     """
 
     dataset: QualifiedName
@@ -177,6 +179,8 @@ class RefuseTable:
     declared: TableKind | None = None
     append_only: bool = False
     held: str = ""
+    fault: StateFault | None = None
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,10 +197,19 @@ Step = CreateTable | BeginGeneration | RunFlow | PublishRebuild | RefreshView | 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Plan(Displayed):
-    """The steps of one update, in dependency order."""
+    """The steps of one update, in dependency order.
+
+    Args:
+        pipeline: the pipeline's name.
+        steps: the steps.
+        fault: why no step could be done, because the storage can't be written; None if it can.
+        warnings: faults that stop no step.
+    """
 
     pipeline: str
     steps: tuple[Step, ...]
+    fault: StateFault | None = None
+    warnings: tuple[StateFault, ...] = ()
 
 
 _DOUBLED = "Its flows would append rows to the table that the view has written already."
@@ -220,6 +233,8 @@ def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
     """Return the error of one refused table, at the declaration of its dataset."""
     dataset = graph.dataset(step.dataset)
     location = dataset.spec.location if dataset is not None else None
+    if step.fault is not None:
+        return step.fault.error(location)
     if step.other_storage:
         return OperationError(
             "TABLE_OF_OTHER_STORAGE", location=location, dataset=step.dataset, path=step.path, other=step.other_storage,
@@ -238,7 +253,7 @@ def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
             would=_WOULD[step.stored, step.declared],
         )  # fmt: skip
     return _refused_refresh(step, location) or OperationError(
-        "TABLE_NOT_OWNED", location=location, dataset=step.dataset, path=step.path, owner=step.owner
+        "TABLE_NOT_OWNED", location=location, dataset=step.dataset, path=step.path, owner=step.owner, advice=step.advice
     )
 
 
@@ -257,9 +272,10 @@ def _refused_refresh(step: RefuseTable, location: SourceLocation | None) -> Slui
 
 
 def refusals(graph: DataflowGraph, plan: Plan) -> tuple[SluiceError, ...]:
-    """Return the errors of all refused tables of a plan, in the plan's order; one of several tables once."""
-    found = (refusal(graph, step) for step in plan.steps if isinstance(step, RefuseTable))
-    return tuple({error.render(): error for error in found}.values())
+    """Return the error of the storage, and those of all refused tables, in the plan's order; one of several once."""
+    found = [] if plan.fault is None else [plan.fault.error()]
+    refused = (refusal(graph, step) for step in plan.steps if isinstance(step, RefuseTable))
+    return tuple({error.render(): error for error in (*found, *refused)}.values())
 
 
 def breakages(graph: DataflowGraph, plan: Plan) -> tuple[OperationError, ...]:

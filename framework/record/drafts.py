@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from framework.foundation.errors import SluiceError
 from framework.foundation.secrecy import hide_in_text, is_secret_name
 from framework.record.events import EventDraft, EventError, EventLevel, EventType
 
@@ -186,6 +187,13 @@ def incomplete_dataset(*, dataset: str, condition: str, text: str) -> EventDraft
     details = {"condition": condition, "reason": text}
     message = f"{dataset}: [{condition}] {text}"
     return _draft(EventType.PLANNING_INFORMATION, message, details, level=EventLevel.WARN, dataset=dataset)
+
+
+def warned(error: SluiceError) -> EventDraft:
+    """Draft the event of an error that stops nothing, for those who watch the update."""
+    text = f"{error.what} {error.remedy}".strip()
+    details = {"condition": error.condition, "reason": text}
+    return _draft(EventType.PLANNING_INFORMATION, f"[{error.condition}] {text}", details, level=EventLevel.WARN)
 
 
 def waiting_operation(*, operation: str, dataset: str, flow: str, text: str) -> EventDraft:

@@ -34,19 +34,38 @@ _MOST_SMALL_PARTS = 2_000
 # The files of all pipelines in a storage count together, because the name of a file does not contain the pipeline.
 KEPT_DAYS = 30
 KEPT_FILES = 1_000
+_SKEW_SECONDS = 1.0  # between our clock and that of the file system
 
 
 def delete_old_events(storage: Storage, now: datetime) -> None:
     """Delete the event files that are older than 30 days and not among the newest thousand of the storage.
 
-    A crash anywhere is safe: the next update deletes the rest. A file that can't be deleted is kept.
+    Files of the future get the present time before. A crash anywhere is safe: the next update does the rest. A file
+    that can't be deleted is kept.
     """
+    _correct_times(storage, now)
     files = storage.list_files(storage.path(EVENTS_FOLDER))
     newest_first = sorted(files, key=lambda file: (file.modified_at, file.name), reverse=True)
     oldest = (now - timedelta(days=KEPT_DAYS)).timestamp()
     for file in newest_first[KEPT_FILES:]:
         if file.modified_at < oldest and file.name.endswith(".jsonl"):
             _delete_if_possible(storage, storage.path(EVENTS_FOLDER, file.name))
+
+
+def _correct_times(storage: Storage, now: datetime) -> None:
+    """Give event files of the future the present time, oldest first: the clock has been set back since.
+
+    The order of the files is that of the updates, so that the next update's events come after theirs. A crash anywhere
+    is safe: each file has the same content again, and the next update corrects the rest.
+    """
+    files = storage.list_files(storage.path(EVENTS_FOLDER))
+    latest = now.timestamp() + _SKEW_SECONDS
+    misdated = [file for file in files if file.modified_at > latest and file.name.endswith(".jsonl")]
+    for file in sorted(misdated, key=lambda file: (file.modified_at, file.name)):
+        path = storage.path(EVENTS_FOLDER, file.name)
+        text = storage.read_text(path)
+        if text is not None:
+            storage.write_text(path, text)
 
 
 def _delete_if_possible(storage: Storage, path: str) -> None:
@@ -82,6 +101,7 @@ class EventLog:
         self._closed = False
         self._failure: OperationError | None = None
         self._sequence = 0
+        self._last_time = ""
         self._parts = 0
         self._part_bytes = 0
         self._observers: tuple[Observer, ...] = ()
@@ -167,13 +187,17 @@ class EventLog:
             raise self._failure
 
     def _complete(self, draft: EventDraft, sequence: int) -> Event:
-        """Make the event, without the secrets that this process knows: files, observers and hooks get the same one."""
+        """Make the event, without the secrets that this process knows: files, observers and hooks get the same one.
+
+        Its time is never before that of the last one, although the clock may be set back meanwhile.
+        """
+        self._last_time = max(self._last_time, timestamp_text(self._clock.now()))
         return Event(
             # Derived from the update and the sequence, so that a line written twice is one event.
             id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.origin.update_id}/{sequence}")),
             sequence=sequence,
             origin=replace(self.origin, dataset_name=draft.dataset, flow_name=draft.flow),
-            timestamp=timestamp_text(self._clock.now()),
+            timestamp=self._last_time,
             message=hide_known(draft.message),
             level=draft.level,
             maturity_level=draft.maturity_level,

@@ -50,11 +50,11 @@ def stream_details(progress: Mapping[str, Any]) -> dict[str, Any]:
         "run_id": progress.get("runId"),
         "timestamp": progress.get("timestamp"),
         "batch_id": progress.get("batchId"),
-        "batch_duration_ms": progress.get("batchDuration"),
+        "batch_duration_ms": _measured(progress.get("batchDuration")),
         "num_input_rows": progress.get("numInputRows"),
-        "input_rows_per_second": _finite(progress.get("inputRowsPerSecond")),
-        "processed_rows_per_second": _finite(progress.get("processedRowsPerSecond")),
-        "duration_ms": dict(progress.get("durationMs") or {}),
+        "input_rows_per_second": _measured(progress.get("inputRowsPerSecond")),
+        "processed_rows_per_second": _measured(progress.get("processedRowsPerSecond")),
+        "duration_ms": {name: each for name, each in (progress.get("durationMs") or {}).items() if each >= 0},
         "state_operators": [dict(each) for each in progress.get("stateOperators") or ()],
         "sources": [_source_details(each) for each in progress.get("sources") or ()],
         "sink": {"description": (progress.get("sink") or {}).get("description")},
@@ -117,6 +117,6 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _finite(value: Any) -> Any:
-    """Return the value; None for NaN and infinity, which JSON can't represent."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _measured(value: Any) -> Any:
+    """Return a duration or a rate; None for NaN and infinity, and below 0: Spark's clock was set back meanwhile."""
+    return None if value is not None and (not math.isfinite(value) or value < 0) else value

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
+from operator import itemgetter
 
-from framework.foundation.clock import Clock, SystemClock
+from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.nearest import is_named
 from framework.foundation.storage_port import FileStatus, Storage
 from framework.record.events import Event, EventLevel, EventType, parse_event
@@ -14,6 +15,7 @@ from framework.record.log import EVENTS_FOLDER
 _POLL_SECONDS = 0.5
 
 EventFilter = Callable[[Event], bool]
+_Age = tuple[str, str, str, int]
 
 
 def event_filter(
@@ -56,13 +58,13 @@ def read_events(
 ) -> list[Event]:
     """Return the matching events, oldest first; with `last`, only the newest ones."""
     matches = event_filter(type=type, level=level, dataset=dataset, update_id=update_id)
-    found: dict[str, Event] = {}
+    found: dict[str, tuple[_Age, Event]] = {}
     # Newest files first: updates of a pipeline run one after the other, so the last files have the last events.
     for file in sorted(_event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True):
         if last is not None and len(found) >= last:
             break
-        found.update((event.id, event) for event in _events_of(storage, file) if matches(event))
-    ordered = sorted(found.values(), key=_age)
+        found.update((event.id, (_age(event, file), event)) for event in _events_of(storage, file) if matches(event))
+    ordered = [event for _, event in sorted(found.values(), key=itemgetter(0))]
     return ordered if last is None else ordered[max(len(ordered) - last, 0) :]
 
 
@@ -88,14 +90,16 @@ def follow_events(
     seen: set[str] = set()
     first = True
     while True:
-        fresh = []
+        fresh: dict[str, tuple[_Age, Event]] = {}
         for file in _event_files(storage):
             if sizes.get(file.name) != file.size:
                 sizes[file.name] = file.size
-                fresh += [event for event in _events_of(storage, file) if event.id not in seen]
-        seen.update(event.id for event in fresh)
+                found = (event for event in _events_of(storage, file) if event.id not in seen)
+                fresh.update((event.id, (_age(event, file), event)) for event in found)
+        seen.update(fresh)
         if from_start or not first:
-            yield from (event for event in sorted(fresh, key=_age) if matches is None or matches(event))
+            ordered = (event for _, event in sorted(fresh.values(), key=itemgetter(0)))
+            yield from (event for event in ordered if matches is None or matches(event))
         first = False
         waiting.sleep(_POLL_SECONDS)
 
@@ -124,5 +128,7 @@ def _events_of(storage: Storage, file: FileStatus) -> Iterator[Event]:
             yield event
 
 
-def _age(event: Event) -> tuple[str, str, int]:
-    return event.timestamp, event.origin.update_id, event.sequence
+def _age(event: Event, file: FileStatus) -> _Age:
+    """The place of an event in the order of all. It is not later than its file, whose time each update corrects."""
+    written = timestamp_text(datetime.fromtimestamp(file.modified_at, tz=UTC))
+    return min(event.timestamp, written), event.timestamp, event.origin.update_id, event.sequence

@@ -54,7 +54,7 @@ class FlowHealth(StrEnum):
     """It is a once flow that has read its source."""
     NOT_STARTED = "not started"
     UNKNOWN = "unknown"
-    """No update runs, and only the source knows whether it has more."""
+    """No update runs, and only the source knows whether it has more; or its state can't be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ def read_lag(
     update = _last_update(store.storage)
     states = StateReader(graph=graph, store=store)
     records = _records(events)
-    found = (_flow_lag(each, states, records.get(str(each.spec.name), _Record()), update, clock) for each in chosen)
+    found = (_read_flow(each, states, records.get(str(each.spec.name), _Record()), update, clock) for each in chosen)
     quarantined = {each.flow: each for each in waiting}
     return tuple(replace(each, quarantined=quarantined.get(str(each.flow))) for each in found)
 
@@ -209,6 +209,17 @@ def _backlog(metrics: Mapping[str, Any]) -> Lag | None:
     if records is None and size is None and seconds is None:
         return None
     return Lag(records=records, bytes=size, seconds=seconds)
+
+
+def _read_flow(flow: GraphFlow, states: StateReader, record: _Record, update: _LastUpdate, clock: Clock) -> FlowLag:
+    """Return the lag of a flow; one whose checkpoint or source can't be read is not the fault of the others."""
+    try:
+        return _flow_lag(flow, states, record, update, clock)
+    except OperationError as error:
+        return FlowLag(
+            flow=flow.spec.name, dataset=flow.spec.target, health=FlowHealth.UNKNOWN, lag=UNKNOWN_LAG,
+            last_event=None if record.last is None else record.last.timestamp, reason=error.what,
+        )  # fmt: skip
 
 
 def _flow_lag(flow: GraphFlow, states: StateReader, record: _Record, update: _LastUpdate, clock: Clock) -> FlowLag:

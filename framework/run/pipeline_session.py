@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from framework.declare.loader import library_files
 from framework.declare.pipeline_spec import PipelineSpec
+from framework.foundation.errors import UserError
 from framework.foundation.storage import is_local, open_storage
 from framework.record.reader import longest_update_seconds
 from framework.run.flows.streaming_query import session_for
+from framework.session.connectors import formats_in
+from framework.session.mapped_files import mapped_file_settings
 from framework.session.spark_session import DEFAULT_MASTER, active_session, start_session, stop_session
 
 if TYPE_CHECKING:
@@ -54,11 +59,13 @@ class PipelineSession:
                     verbose=self._verbose,
                     short=_updates_are_short(spec) if self._short is None else self._short,
                     cold=self._cold,
+                    formats=_formats(spec),
                 )
             # An existing session may lack our settings; static ones can't be changed.
             base = self._base
             settings = {key: value for key, value in spec.spark_conf if base.conf.isModifiable(key)}
-            self._own = session_for(base, {**settings, **dict(spec.configuration)})
+            paths = mapped_file_settings(base, spec.workspace.paths)
+            self._own = session_for(base, {**settings, **dict(spec.configuration), **paths})
         return self._own
 
     def renew(self) -> None:
@@ -72,6 +79,15 @@ class PipelineSession:
         stop_session(self._base)
         self._base = self._own = None
         return True
+
+
+def _formats(spec: PipelineSpec) -> tuple[str, ...]:
+    """Return the formats with packages that the files of a pipeline name; errors of the files are found later."""
+    try:
+        files = library_files(spec, Path(spec.root), (".py", ".ipynb", ".sql")) if spec.root is not None else []
+        return formats_in(file.read_text("utf-8", errors="replace") for file in files if file.is_file())
+    except (UserError, OSError):
+        return ()
 
 
 def _updates_are_short(spec: PipelineSpec) -> bool | None:

@@ -117,10 +117,10 @@ def _is_aot(archive: Path) -> bool:
 
 
 def _claim(archive: Path, clock: Clock) -> bool:
-    """Claim the build and return whether this process has it; a stale claim is replaced."""
+    """Claim the build and return whether this process has it; a stale claim, or one of the future, is replaced."""
     file = _claim_file(archive)
     with suppress(FileNotFoundError):
-        if clock.now().timestamp() - file.stat().st_mtime > _STALE_SECONDS:
+        if abs(clock.now().timestamp() - file.stat().st_mtime) > _STALE_SECONDS:
             file.unlink(missing_ok=True)
     try:
         file.touch(exist_ok=False)

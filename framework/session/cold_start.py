@@ -19,6 +19,7 @@ class ColdStart:
 
 
 _starts: list[ColdStart] = []
+_connectors: dict[str, str] = {}
 
 
 def record_cold_start(start: ColdStart) -> None:
@@ -31,3 +32,15 @@ def take_cold_start() -> ColdStart | None:
     last = _starts[-1] if _starts else None
     _starts.clear()
     return last
+
+
+def record_connector(name: str, words: str) -> None:
+    """Remember what was done about the package of a format, as a sentence."""
+    _connectors[name] = words
+
+
+def take_connectors() -> tuple[str, ...]:
+    """Return the sentences about packages of formats, once; () if there were none since the last call."""
+    found = tuple(_connectors.values())
+    _connectors.clear()
+    return found

@@ -1,4 +1,7 @@
-"""The output of a JVM on the terminal, for `-v`: line by line, without the secrets that this process knows."""
+"""The output of a JVM on the terminal, for `-v`: line by line, without control characters and known secrets.
+
+A log has what the data and their sources say: a name of a file may clear the screen, or set the clipboard.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from framework.foundation.masked_stream import masked
+from framework.foundation.wording import printable_lines
 
 _CHUNK = 1 << 16
 _LAST_WORDS_SECONDS = 2.0
@@ -44,7 +48,12 @@ def _print_until_end(descriptor: int) -> None:
             match = _COMPLETE.match(left)
             if match is not None:
                 left = left[match.end() :]
-                stream.write(match[0].decode(errors="replace"))
+                stream.write(_shown(match[0]))
                 stream.flush()
-        stream.write(left.decode(errors="replace"))
+        stream.write(_shown(left))
         stream.flush()
+
+
+def _shown(output: bytes) -> str:
+    """Return output as lines; those that replace each other, of a progress bar, follow each other."""
+    return printable_lines(output.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n"))

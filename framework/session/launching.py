@@ -13,6 +13,7 @@ import pyspark
 
 from framework.foundation.clock import SystemClock
 from framework.session.class_archive import archive_path, build_options, excludes_archive, use_options
+from framework.session.connectors import connector_jars
 from framework.session.jars import brings_delta, delta_jars
 from framework.session.java import Java, find_java
 from framework.session.jvm_options import (
@@ -76,7 +77,7 @@ def prepare_launch(request: SessionRequest, warehouse: str = "") -> DirectLaunch
     java = find_java()
     spark_home = _bundled_spark()
     settings = local_settings(request, machine_cores(request.master) or 1, warehouse)
-    classes = class_path(spark_home, _jars(java, spark_home, request.spark_conf), settings)
+    classes = class_path(spark_home, _jars(java, spark_home, request.spark_conf, request.formats), settings)
     return DirectLaunch(java=java, class_path=classes, settings=settings)
 
 
@@ -124,7 +125,7 @@ def launch_by_submit(request: SessionRequest) -> Launch:
     spark_home = os.environ.get("SPARK_HOME") or _bundled_spark()
     cores = machine_cores(request.master)
     java = find_java(by_submit=True)
-    jars = _jars(java, spark_home, request.spark_conf)
+    jars = _jars(java, spark_home, request.spark_conf, request.formats)
     temporary = _temporary_folder()
     if cores is None:
         settings = cluster_settings(request, jars)
@@ -159,9 +160,10 @@ def _archive_options(archive: Path | None, archive_to_build: Path | None) -> tup
     return use_options(archive) if archive_to_build is None else build_options(archive_to_build)
 
 
-def _jars(java: Java, spark_home: str, user: Mapping[str, str]) -> tuple[str, ...]:
-    """Return Delta's jars; () if they are already on the class path."""
-    return () if brings_delta(user, spark_home) else delta_jars(java, spark_home, user)
+def _jars(java: Java, spark_home: str, user: Mapping[str, str], formats: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return Delta's jars, unless they are already on the class path, and those of formats."""
+    delta = () if brings_delta(user, spark_home) else delta_jars(java, spark_home, user)
+    return (*delta, *connector_jars(formats, java, spark_home, user))
 
 
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:

@@ -8,25 +8,17 @@ each user, and the cache keeps the result.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-import pyspark
 from py4j.protocol import Py4JError
 
-from framework.foundation.private_files import exposure, make_private_folder, write_private_file
-from framework.session.jars import cache_folder
+from framework.session.java_classes import JavaClasses
 
 _FILE_SYSTEM, _FILE_CONTEXT = "spark.hadoop.fs.file.impl", "spark.hadoop.fs.AbstractFileSystem.file.impl"
-_PACKAGE = "sluice"
-# In the order of their definition: a class comes after the one that it extends or creates.
-_CLASSES = ("LocalFiles", "LocalFiles$Raw", "LocalFiles$Checked", "LocalFiles$RawContext", "LocalFiles$Context")
+_NAMES = ("LocalFiles", "LocalFiles$Raw", "LocalFiles$Checked", "LocalFiles$RawContext", "LocalFiles$Context")
 _SOURCE = """
 package sluice;
 
@@ -72,6 +64,7 @@ public class LocalFiles {
     }
 }
 """
+_JAVA = JavaClasses(names=_NAMES, source=_SOURCE)
 
 
 def local_file_settings(gateway: Any, settings: Mapping[str, str]) -> dict[str, str]:
@@ -87,55 +80,6 @@ def local_file_settings(gateway: Any, settings: Mapping[str, str]) -> dict[str, 
     if os.name != "posix" or _FILE_SYSTEM in settings or _FILE_CONTEXT in settings:
         return {}
     with suppress(Py4JError, OSError):
-        # Classes are linked with those of Hadoop that this PySpark brings.
-        digest = hashlib.sha256(f"{pyspark.__version__}\n{_SOURCE}".encode()).hexdigest()
-        kept = cache_folder() / "java" / f"{digest[:24]}.json"
-        _define(gateway, kept_code(kept) or _compile(gateway, kept))
-        return {
-            _FILE_SYSTEM: f"{_PACKAGE}.LocalFiles$Checked",
-            _FILE_CONTEXT: f"{_PACKAGE}.LocalFiles$Context",
-        }
+        _JAVA.define(gateway)
+        return {_FILE_SYSTEM: "sluice.LocalFiles$Checked", _FILE_CONTEXT: "sluice.LocalFiles$Context"}
     return {}
-
-
-def kept_code(path: Path) -> list[bytes] | None:
-    """The code of the classes as an earlier session compiled it; None if there is none that is whole and safe."""
-    if exposure(cache_folder(), path):
-        return None
-    try:
-        kept = json.loads(path.read_text("ascii"))
-        return [base64.b64decode(kept[name], validate=True) for name in _CLASSES]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _compile(gateway: Any, path: Path) -> list[bytes]:
-    compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(gateway.jvm.java.lang.ClassLoader.getSystemClassLoader())
-    compiler.cook(_SOURCE)
-    compiled = compiler.getBytecodes()
-    code = [bytes(compiled.get(f"{_PACKAGE}.{name}")) for name in _CLASSES]
-    kept = {name: base64.b64encode(each).decode("ascii") for name, each in zip(_CLASSES, code, strict=True)}
-    with suppress(OSError):  # a cache that can't be written costs the next session half a second
-        make_private_folder(path.parent)
-        partial = path.with_name(f"{path.name}.{os.getpid()}")
-        partial.unlink(missing_ok=True)
-        write_private_file(partial, json.dumps(kept))
-        partial.replace(path)
-    return code
-
-
-def _define(gateway: Any, code: list[bytes]) -> None:
-    """Define the classes in the loader of the class path, where Hadoop looks for them by name."""
-    java = gateway.jvm.java.lang
-    types = gateway.new_array(java.Class, 4)
-    number = java.Integer.TYPE
-    for index, each in enumerate((java.Class.forName("java.lang.String"), java.Class.forName("[B"), number, number)):
-        types[index] = each
-    define = java.Class.forName("java.lang.ClassLoader").getDeclaredMethod("defineClass", types)
-    define.setAccessible(True)
-    for name, each in zip(_CLASSES, code, strict=True):
-        arguments = gateway.new_array(java.Object, 4)
-        for index, value in enumerate((f"{_PACKAGE}.{name}", bytearray(each), 0, len(each))):
-            arguments[index] = value
-        define.invoke(java.ClassLoader.getSystemClassLoader(), arguments)

@@ -54,6 +54,7 @@ class SessionRequest:
         spark_conf: the user's settings, which override ours.
         verbose: enable Spark's log and progress bar.
         short: optimize for start-up time, because the command ends soon; None if nothing is known of its length.
+        formats: formats of modules whose packages Spark gets besides.
     """
 
     app_name: str
@@ -61,6 +62,7 @@ class SessionRequest:
     spark_conf: Mapping[str, str]
     verbose: bool = False
     short: bool | None = False
+    formats: tuple[str, ...] = ()
 
 
 def local_cores(master: str, machine_cores: int) -> int | None:

@@ -50,6 +50,7 @@ def start_session(
     verbose: bool = False,
     short: bool | None = False,
     cold: bool = False,
+    formats: tuple[str, ...] = (),
 ) -> SparkSession:
     """Return a session with Delta: the active one of this process, else a new one.
 
@@ -62,6 +63,7 @@ def start_session(
         verbose: enable Spark's log and progress bar on standard error.
         short: optimize for start-up time, because the command ends soon; None if nothing is known of its length.
         cold: start a JVM in any case.
+        formats: formats whose packages a new session gets.
 
     Raises:
         UserError: JAVA_NOT_FOUND, JAVA_TOO_OLD, SESSION_WITHOUT_DELTA.
@@ -73,7 +75,7 @@ def start_session(
     defer_test_tools()
     _tame_accumulators()
     request = SessionRequest(
-        app_name=app_name, master=master, spark_conf=dict(spark_conf), verbose=verbose, short=short
+        app_name=app_name, master=master, spark_conf=dict(spark_conf), verbose=verbose, short=short, formats=formats
     )
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _session_of_spark_submit(request)

@@ -47,6 +47,7 @@ _CONDITIONS = (
     "PARQUET_TYPE_NOT_SUPPORTED",
     "PATH_NOT_FOUND",
     "UNABLE_TO_INFER_SCHEMA",
+    "UNSUPPORTED_TIME_TYPE",  # a logical type of Avro files
 )
 """Spark's and Delta's conditions, with all that begin with their names."""
 

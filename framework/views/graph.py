@@ -181,7 +181,7 @@ def _row(graph: DataflowGraph, dataset: GraphDataset, short: ShortNames) -> tupl
         "" if count is None else str(count),
         ", ".join(expectations),
         Cell(text=str(dataset.spec.location or ""), tone=Tone.QUIET),
-        dataset.spec.comment or "",
+        "; ".join([*filter(None, [dataset.spec.comment]), *dataset.spec.keys]),
     )
 
 

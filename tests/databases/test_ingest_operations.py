@@ -213,6 +213,20 @@ def pipeline_clock() -> Any:
     return SystemClock().now()
 
 
+def check_preflight(ingest: Callable[..., str], run: Run) -> None:
+    """Before an update, preflight names tables that are missing, and columns that an update would refuse."""
+    (missing,) = json.loads(ingest("preflight", "-o", "json", exit_code=1))
+    assert missing["tables"] == [f"public.{table}" for table in _TABLES]
+    assert {(each["table"], each["condition"]) for each in missing["findings"]} == {
+        (table, "DATABASE_TABLE_MISSING") for table in missing["tables"]
+    }
+    run('CREATE TABLE parts (id INT PRIMARY KEY, b INT, "B" INT)')
+    (cased,) = json.loads(ingest("preflight", "-o", "json", exit_code=1))
+    found = [each["condition"] for each in cased["findings"] if each["table"] == "public.parts"]
+    assert found[-1:] == ["INGESTION_COLUMNS_CASED"]
+    run("DROP TABLE parts")
+
+
 def check_other_slot(renamed: Pipeline, run: Run) -> None:
     """Nothing runs if the slot is named differently: a new table would be published for a slot that nothing reads."""
     run("ALTER TABLE parts RENAME TO new_parts; CREATE TABLE parts (id INT PRIMARY KEY)")
@@ -229,11 +243,7 @@ def test_flows_are_held_and_a_gap_has_a_way_out(interpreting: SparkSession, fold
     are not continued under the name of another one.
     """
     pipeline, ingest = pipeline_of(interpreting, folder), commands(folder)
-    (missing,) = json.loads(ingest("preflight", "-o", "json", exit_code=1))
-    assert missing["tables"] == [f"public.{table}" for table in _TABLES]
-    assert {(each["table"], each["condition"]) for each in missing["findings"]} == {
-        (table, "DATABASE_TABLE_MISSING") for table in missing["tables"]
-    }
+    check_preflight(ingest, run)
     create(run, 300)
     assert ingest("preflight").startswith("shop: 3 tables, findings: 1\n")  # the log may leave out long names
 

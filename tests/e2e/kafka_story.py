@@ -18,6 +18,7 @@ from framework import Pipeline
 from framework import pipelines as dp
 from framework.plan.steps import RunFlow
 from framework.views.doctor import cost_text
+from tests.e2e.avro_chapter import avro_chapter
 from tests.support.plain_tables import table_rows
 from tests.support.settings import INTERPRETED, NO_ARCHIVE
 
@@ -192,6 +193,7 @@ def main(folder: Path, broker: str, jars: str) -> dict[str, Any]:
     told["reason"] = [step.reason for step in steps if isinstance(step, RunFlow)]
     topic.delete()
     told["topic deleted"] = story.repair(lambda: topic.restore(["e0"]))
+    told["avro"] = avro_chapter(story.pipeline.spark, folder / "avro")
     story.pipeline.close()
     return told
 

@@ -90,3 +90,17 @@ def test_a_deleted_topic_fails_the_flow_until_it_is_back(story: dict[str, Any]) 
     assert (told["diagnosis"], told["ended"]) == ("KAFKA_OFFSETS_GONE", "COMPLETED")
     assert [way for way, _, _ in told["ways"]] == ["RESET_EARLIEST", "RESET_LATEST"]
     assert told["values"] == sorted([*story["records of a new partition expired"]["values"], "e0"])
+
+
+def test_avro_files_are_read_by_the_schema_of_each(story: dict[str, Any]) -> None:
+    """Types become the widest ones, new columns of any file are found, and what does not fit is rescued."""
+    big = str(2**40)
+    first = [["1", "a", "1.2500", "None"], [big, "b", "12345.1234", "None"]]
+    both = [[*row, "None"] for row in first]
+    third = ["3", "c", "None", "None", "None"]
+    assert story["avro"]["first"] == {"evolved": both, "rescued": both, "view": first}
+    assert story["avro"]["second"] == {
+        "evolved": [[*row, "None"] for row in (*both, third)] + [["None"] * 4 + ['{"id":"x"}', "7"]],
+        "rescued": [*both, third, ["None"] * 4 + ['{"id":"x","more":"7"}']],
+        "view": [[*row, "None"] for row in (*first, third[:4])] + [["x", "None", "None", "None", "7"]],
+    }

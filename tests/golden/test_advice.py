@@ -58,6 +58,7 @@ OTHER_WORDS = {
         "withWatermark", "tableName", "encoding", "cloudFiles", "_rescued_data", "auto", "full",
         "resync", "ingest_database", "bookings", "chown", "chmod",
     },
+    "Databricks' utilities": {"DATABRICKS_RUNTIME_VERSION", "dbutils", "debugValue"},
     "libpq and connections.yml": {"sslmode", "sslrootcert", "uri"},
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from framework.foundation.names import QualifiedName
 from framework.plan.explainer import plan_json, plan_text
+from framework.plan.state import StateFault
 from framework.plan.steps import (
     BeginGeneration,
     Breakage,
@@ -90,6 +91,16 @@ EVERY_STEP = Plan(
             path="/data/airports",
             owner="pipeline planes",
             reason="its table belongs to pipeline planes",
+        ),
+        RefuseTable(
+            dataset=name("pilots"),
+            flows=(name("pilots"),),
+            path="/data/pilots",
+            owner=None,
+            reason="it can't be read, STORAGE_NOT_READABLE",
+            fault=StateFault(
+                condition="STORAGE_NOT_READABLE", fields=(("path", "/data/pilots"), ("problem", "closed"))
+            ),
         ),
         KeepStored(dataset=name("flights"), columns=("gate", "belt"), reason="no flow writes them"),
         KeepStored(dataset=name("runways"), reason="no longer declared, table kept; `sluice prune` drops it"),

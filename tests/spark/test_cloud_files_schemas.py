@@ -13,7 +13,7 @@ from framework.foundation.storage import LocalStorage
 from framework.sources.cloud_files.fields import case_variants, new_fields, widest
 from framework.sources.cloud_files.folders import folder_type
 from framework.sources.cloud_files.given_options import parse_options
-from framework.sources.cloud_files.hints import as_texts, fields_to_add, opened, with_hints
+from framework.sources.cloud_files.hints import as_texts, fields_to_add, hinted_folders, opened, with_hints
 from framework.sources.cloud_files.options import CloudFilesOptions
 from framework.sources.cloud_files.schemas import FileSchema, SchemaStore
 
@@ -56,6 +56,65 @@ def test_hints_reach_into_arrays_and_maps() -> None:
         "items ARRAY<STRUCT<id: STRING, name: STRING>>, tags ARRAY<INT>, m MAP<INT, DOUBLE>, at STRUCT<x: DATE>, "
         "new ARRAY<INT>, list ARRAY<STRUCT<a: INT>>"
     )
+
+
+def test_a_hint_is_a_column_of_a_schema_with_any_name() -> None:
+    """Commas, dots and backticks of names and comments end no hint; one without a name in front is no struct."""
+    hints = "`a,b` INT COMMENT 'x, y', `c``d`.`e.f`: DATE, g: DECIMAL(5,2), h:i STRING, j STRUCT<k: INT, l: STRING>"
+    found = with_hints(columns("G BIGINT"), options(schemaHints=hints))
+    assert found.simpleString() == (
+        "struct<G:decimal(5,2),a,b:int,h:i:string,j:struct<k:int,l:string>,c`d:struct<e.f:date>>"
+    )
+    assert found["a,b"].metadata == {"comment": "x, y"}
+    for invalid in ("id DATE INT", "id", "id STRING x INT", "id INT>, x INT", "id `a"):
+        with pytest.raises(UserError) as raised:
+            with_hints(found, options(schemaHints=invalid))
+        assert raised.value.condition == "CLOUD_FILES_HINTS_INVALID"
+
+
+@pytest.mark.parametrize(
+    ("hints", "problem"),
+    [
+        ("id INT, ID STRING", "The hint `id INT` of `cloudFiles.schemaHints` contradicts `ID STRING`"),
+        ("at.x DATE, at STRING", "The hint `at.x DATE` of `cloudFiles.schemaHints` contradicts `at STRING`"),
+        ("at STRUCT<x: INT>, At.X DATE", "contradicts `At.X DATE`: one is inside of the other."),
+        ("new.element INT, new.element STRING", "both give a type to one column."),
+        ("id.x INT", "contradicts the type of `id`: bigint has no field `x`."),
+        ("tags.x INT", "contradicts the type of `tags`: array<bigint> has no field `x`."),
+        ("m.x INT", "contradicts the type of `m`: map<string,bigint> has no field `x`."),
+        ("at.x.y INT", "contradicts the type of `at.x`: bigint has no field `y`."),
+    ],
+)
+def test_hints_that_contradict_each_other_or_a_column_are_refused(hints: str, problem: str) -> None:
+    """None of them wins in silence; a recorded column, which a hint may have added, is no reason to fail later."""
+    data = columns("id BIGINT, at STRUCT<x: BIGINT>, tags ARRAY<BIGINT>, m MAP<STRING, BIGINT>, unknown STRING")
+    with pytest.raises(UserError) as raised:
+        with_hints(data, options(schemaHints=hints), is_new=True)
+    assert raised.value.condition == "CLOUD_FILES_HINTS_CONFLICT"
+    assert problem in raised.value.what
+    later = options(schemaHints="id.x INT, unknown.x INT")
+    assert with_hints(data, later)["id"].dataType == columns("x INT") == with_hints(data, later)["unknown"].dataType
+
+
+def test_hints_that_agree_are_applied_in_any_order() -> None:
+    """A hint for a field adds to the one for its column."""
+    both = columns("at STRUCT<x: INT, y: DATE>")
+    for hints in ("at STRUCT<x: INT>, at.y DATE", "at.y DATE, at STRUCT<x: INT>, AT.x INT"):
+        assert with_hints(columns("at STRING"), options(schemaHints=hints), is_new=True) == both
+
+
+def test_the_name_of_a_folder_has_the_type_of_a_hint_unless_that_is_nested() -> None:
+    """It is one value."""
+    folders = columns("date STRING, n BIGINT")
+    for hints, type_of_n in (("N INT", "INT"), ("other STRUCT<x: INT>", "BIGINT")):
+        given = options(schemaHints=hints)
+        found = hinted_folders(folders, with_hints(columns("id INT"), given), given)
+        assert found == columns(f"date STRING, n {type_of_n}")
+    for hints in ("date.x INT", "n ARRAY<INT>"):
+        given = options(schemaHints=hints)
+        with pytest.raises(UserError) as raised:
+            hinted_folders(folders, with_hints(columns("id INT"), given), given)
+        assert raised.value.condition == "CLOUD_FILES_HINTS_CONFLICT"
 
 
 def test_nested_values_are_texts_unless_types_are_inferred_or_hinted() -> None:

@@ -14,7 +14,7 @@ import pytest
 from framework import pipelines as dp
 from framework.plan import planner
 from framework.plan.steps import RunFlow
-from framework.recovery.doctor.findings import Finding
+from framework.recovery.doctor.finding import Finding
 from framework.run.update.results import FlowState, UpdateState
 from framework.views.doctor import cost_text
 from tests.support.engine_world import EngineWorld, forget_tables, states
@@ -177,6 +177,21 @@ def test_an_update_names_what_was_foretold_and_spark_fails_with_it(shop: Shop, s
         errors = {flow.flow.table: flow.error for flow in result.flows if flow.error is not None}
         assert {flow: error.condition for flow, error in errors.items()} == dict.fromkeys(flows, FILE)
         assert all("offsets/1" in error.what and "sluice run" in error.remedy for error in errors.values())
+
+
+def test_garbage_in_a_state_that_only_spark_finds_has_ways_out_afterwards(shop: Shop) -> None:
+    """No plan reads the files of a state, so the update fails with the ways; then the doctor has them, too."""
+    assert shop.restored().damage("state/0/0/2.delta", "garbage") == {"stateful"}
+    failed = {flow.flow.table: flow.error for flow in shop.pipeline.run().flows if flow.error is not None}
+    assert {flow: error.condition for flow, error in failed.items()} == {"stateful": STATE}
+    for way in ("sluice run --reset-checkpoint main.s.stateful", "sluice run --full-refresh main.s.stateful"):
+        assert way in failed["stateful"].remedy
+    found = shop.findings()
+    assert {flow: (each.condition, each.diagnosis.name) for flow, each in found.items()} == {
+        "stateful": (STATE, "CHECKPOINT_DAMAGED")
+    }
+    shop.pipeline.doctor.treat(found["stateful"], 1)
+    assert shop.world.rows("stateful") == [(1,), (2,), (3,)]
 
 
 def test_what_is_not_needed_is_not_foretold_and_does_no_harm(shop: Shop) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework import pipelines as dp
-from framework.recovery.doctor.findings import Finding
+from framework.recovery.doctor.finding import Finding
 from framework.run.update.results import UpdateState
 from framework.views.doctor import examination_json
 from tests.support.engine_world import EngineWorld

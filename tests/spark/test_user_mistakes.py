@@ -31,10 +31,17 @@ def sluice(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Sluice:
     """Calls `sluice` in a folder, on the tests' session: returns exit code, conditions, and the output."""
 
     def open_here(
-        spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool | None, verbose: bool, cold: bool
+        spec: Path,
+        *,
+        local: Path | None,
+        master: str | None,
+        parameters: Mapping[str, str],
+        short: bool | None,
+        verbose: bool,
+        cold: bool,
     ) -> PipelinePort:
         del master, short, verbose, cold
-        return Pipeline.from_spec(spec, parameters=parameters, spark=spark)
+        return Pipeline.from_spec(spec, local=local, parameters=parameters, spark=spark)
 
     def call(folder: Path, *arguments: str) -> tuple[int, list[str], str]:
         monkeypatch.chdir(folder)

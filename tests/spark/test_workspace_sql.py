@@ -82,7 +82,7 @@ def numbers():
 INVALID = """from framework import pipelines as dp
 
 
-@dp.materialized_view(table_properties={"delta.%s": "%s", "of.mine": "1"})
+@dp.materialized_view(table_properties={"delta.%s": "%s", "of.mine": "1", "pipelines.reset.alowed": "false"})
 def numbers():
     return spark.range(3)
 """
@@ -114,7 +114,9 @@ def test_a_property_that_delta_refuses_is_an_error_before_a_row_is_written(
     made = Pipeline(name="refused", modules=[tmp_path / "a.py"], storage=tmp_path / "storage", spark=spark)
     with pytest.raises(GraphErrors) as caught:
         made.validate()
-    (error,) = caught.value.errors
+    (unknown, error) = sorted(caught.value.errors, key=lambda each: each.condition, reverse=True)
+    assert (unknown.condition, unknown.fields["property"]) == ("TABLE_PROPERTY_UNKNOWN", "pipelines.reset.alowed")
+    assert "Did you mean `pipelines.reset.allowed`?" in unknown.render()
     assert (error.condition, error.fields["property"]) == ("TABLE_PROPERTY_INVALID", f"delta.{name}")
     assert error.location is not None
     assert error.location.line == 4
@@ -158,3 +160,57 @@ def test_an_error_names_the_key_of_databricks_and_classes_of_kafka_have_their_na
     errors = {each.condition: each.render() for each in caught.value.errors}
     assert "`pipelines.incompatibleViewCheck.enabled` has no effect" in errors["INCOMPATIBLE_STREAMING_VIEW_READ"]
     assert "ValueError: org.x.Login required;" in errors["FLOW_QUERY_FAILED"]
+
+
+HABITS = """
+DECLARE OR REPLACE VARIABLE least INT DEFAULT 2;
+CREATE OR REPLACE FUNCTION main.default.shout(word STRING COMMENT 'a; b', times INT)
+RETURNS STRING LANGUAGE PYTHON NOT DETERMINISTIC COMMENT 'c'
+AS $$
+  # it's Python; with quotes
+  text = '''!
+!'''
+  return word.upper() + text * times if word else None
+$$;
+CREATE FUNCTION one() RETURNS INT LANGUAGE PYTHON AS $$ return 1 $$;
+CREATE MATERIALIZED VIEW loud AS
+SELECT main.default.shout('a', 1) AS a, one() AS b, id FROM range(4) WHERE id >= least;
+CREATE MATERIALIZED VIEW pivoted AS
+SELECT * FROM (SELECT id, 'x' AS k FROM loud) PIVOT (sum(id) FOR k IN ('x', 'y'));
+"""
+SINK = """from framework import pipelines as dp
+
+dp.create_sink(name="outlet", format="delta", options={"tableName": "main.exported.numbers"})
+dp.create_sink(name="into", format="delta", options={"tableName": "TARGET"})
+
+
+@dp.table(name="TARGET")
+def numbers():
+    return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load().select("value")
+
+
+@dp.append_flow(target="outlet")
+def copy_out():
+    return spark.readStream.table("target")
+"""
+
+
+def test_bodies_in_python_variables_pivots_and_sinks_by_name_are_as_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A sink's table is found by its name in the storage; a sink into a dataset of the pipeline is an error."""
+    (tmp_path / "a.sql").write_text(HABITS, encoding="utf-8")
+    (tmp_path / "b.py").write_text(SINK, encoding="utf-8")
+    modules = [tmp_path / "a.sql", tmp_path / "b.py"]
+    made = Pipeline(name="habits", modules=modules, storage=tmp_path / "storage", spark=spark)
+    with pytest.raises(GraphErrors) as caught:
+        made.validate()
+    assert [each.condition for each in caught.value.errors] == ["DELTA_SINK_INTO_DATASET"], str(caught.value)
+    (tmp_path / "b.py").write_text(SINK.replace(SINK.splitlines()[3], ""), encoding="utf-8")
+    made = Pipeline(name="habits", modules=modules, storage=tmp_path / "storage", spark=spark)
+    assert made.run().state is UpdateState.COMPLETED
+    assert rows(made, spark, "loud") == [("A!\n!", 1, 2), ("A!\n!", 1, 3)]
+    assert rows(made, spark, "pivoted") == [(5, None)]
+    exported = made.storage.path("tables", "main", "exported", "numbers")
+    assert sorted(map(tuple, table_rows(spark, exported))) == rows(made, spark, "target")
+    assert made.sql("SELECT count(*) > 0 FROM main.exported.numbers").collect()[0][0]

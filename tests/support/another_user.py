@@ -38,6 +38,21 @@ def as_another_user(command: str) -> str:
     return done.stdout
 
 
+@contextmanager
+def acting_as_another_user() -> Iterator[None]:
+    """Let this process open files as the user `nobody`, as long as the block lasts; its JVM goes on as root."""
+    groups = os.getgroups()
+    os.setgroups([])
+    os.setegid(_NOBODY)
+    os.seteuid(_NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+
+
 def exposed_to_another_user(folder: Path) -> list[str]:
     """Return the files below a folder that another user can read or change, and the folders that it can change."""
     found = as_another_user(f"find '{folder}' -mindepth 1 \\( -type f -readable -o -writable ! -type l ! -type s \\)")

@@ -27,7 +27,7 @@ from framework.record import drafts
 from framework.record.events import Origin
 from framework.record.log import EventLog
 from framework.recovery.comparison import ComparedTable, Comparison, Totals
-from framework.recovery.doctor.findings import Examination, Finding, Position
+from framework.recovery.doctor.finding import Examination, Finding, Position
 from framework.recovery.doctor.treatment import Treatment
 from framework.recovery.lag import FlowLag
 from framework.recovery.quarantine.waiting import WaitingRows
@@ -118,6 +118,7 @@ class FakeRows:
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
+    declared_keys: tuple[str, ...] = ()
 
     def limit(self, num: int) -> FakeRows:
         """At most that many rows."""

@@ -15,7 +15,8 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.record import drafts
 from framework.record.events import EventError, ExceptionSummary, Origin
 from framework.record.log import EventLog
-from framework.recovery.doctor.findings import Examination, examine
+from framework.recovery.doctor.finding import Examination
+from framework.recovery.doctor.findings import examine
 from framework.run.tables.table_record import StorageLayout, TableRecord, write_record
 from framework.run.tables.table_store import TableStore
 from framework.testing.manual_clock import ManualClock

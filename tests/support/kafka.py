@@ -21,6 +21,7 @@ from framework.session.java import Java, find_java
 from tests.support.settings import NO_ARCHIVE
 
 BROKER = "org.apache.kafka:kafka_2.13:3.9.1"
+AVRO = f"org.apache.spark:spark-avro_2.13:{version('pyspark')}"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
 # PySpark ships these dependencies of the connector.
 _SHIPPED = ("at.yawk.lz4", "com.google.*", "org.apache.hadoop", "org.scala-lang.*", "org.slf4j", "org.xerial.*")
@@ -47,8 +48,8 @@ log.retention.ms=-1
 
 
 def connector_jars() -> str:
-    """Return the class path of Spark's Kafka connector."""
-    return ":".join(_jars(CONNECTOR, _SHIPPED))
+    """Return the class path of Spark's Kafka connector, and of its reader of Avro files."""
+    return ":".join((*_jars(CONNECTOR, _SHIPPED), *_jars(AVRO, ("org.tukaani",))))
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from framework.cdc.model.type_widening import (
     stored_sequence,
 )
 from framework.declare.specs import ColumnSelection
+from framework.foundation.computed_columns import has_default, is_identity
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.wider_types import wider_type
@@ -89,17 +90,15 @@ def _check_sequences(target: QualifiedName, ordered: Sequence[CdcInput]) -> Iter
 def check_declared_columns(
     target: QualifiedName, inputs: Sequence[CdcInput], declared: StructType
 ) -> Iterator[UserError]:
-    """Check that no declared column is computed: AUTO CDC writes all columns of a row."""
-    computed = [field.name for field in declared.fields if any(map(is_computing, field.metadata or {}))]
+    """Check that no declared column has a number of its own or a default: AUTO CDC writes all columns of a row.
+
+    Databricks has no identity columns in such targets either. Generated columns are not among the declared ones here.
+    """
+    computed = [field.name for field in declared.fields if is_identity(field) or has_default(field)]
     if computed:
         yield UserError(
             "AUTOCDC_COMPUTED_COLUMN", location=inputs[0].location, target=target, columns=", ".join(computed)
         )
-
-
-def is_computing(metadata_key: str) -> bool:
-    """Return whether this metadata key, of Spark or Delta, marks a generated, identity or default column."""
-    return any(part in metadata_key.lower() for part in ("generat", "identity", "default"))
 
 
 def check_partition_keys(

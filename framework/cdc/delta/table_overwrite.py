@@ -16,6 +16,7 @@ from delta import DeltaTable
 from framework.cdc.delta.table_replacement import is_plain
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each, has_plain_fields, read_table
 from framework.cdc.spark.execution import active_session
+from framework.foundation.computed_columns import EXPLICIT, IDENTITY, START
 from framework.foundation.jvm_cache import java_class
 
 if TYPE_CHECKING:
@@ -69,10 +70,12 @@ def _commit(version: TableVersion, rows: DataFrame, definition: Any, batch: Batc
     some, none = java_class("scala.Option").apply, java_class("scala.Option").empty()
     if version.last_batch(batch.application_id) >= batch.number:
         return
+    has_numbers = IDENTITY in str(definition.schemaString())
+    explicit = _files_with_numbers(version, rows, definition) if has_numbers else None
     _define_columns(version, definition)
     own = version.sequence(version.taken(batch.application_id, batch.number), *clustering(version))
     partitions, mode = definition.partitionColumns(), java_class("org.apache.spark.sql.SaveMode").Overwrite
-    written = _written(version, rows, partitions)
+    written = _written(version, rows, partitions) if explicit is None else _replacing(version, explicit)
     overwrites_columns = some(True)  # noqa: FBT003 - a JVM call
     operation = java_class(f"{DELTA}.DeltaOperations$Write")(
         mode, some(partitions), none, none, none, overwrites_columns, none, none, none
@@ -97,15 +100,42 @@ def _written(version: TableVersion, rows: DataFrame, partitions: Any) -> Any:
     return version.sequence(*each(added), *removed)
 
 
+def _files_with_numbers(version: TableVersion, rows: DataFrame, definition: Any) -> Any:
+    """Write rows with the numbers of their identity columns to new files; return the actions that add them.
+
+    Delta refuses numbers for `GENERATED ALWAYS`. So a transaction that is never committed writes the files, in which
+    the columns take numbers. Those of a column mapping are named there, and by the commit as well.
+    """
+    scratch = version.log.startTransaction()
+    stored = version.snapshot.metadata()
+    columns = _struct(json.loads(definition.schemaString()), json.loads(stored.schemaString()))
+    for field in columns["fields"]:
+        field["metadata"] |= {EXPLICIT: True} if START in field["metadata"] else {}
+    scratch.updateMetadataForTableOverwrite(_metadata(stored, columns, definition.partitionColumns()))
+    return scratch.writeFiles(rows._jdf)
+
+
+def _replacing(version: TableVersion, added: Any) -> Any:
+    """Return the actions that replace all files by new ones, a Scala `Seq`."""
+    version.transaction.readWholeTable()  # a concurrent commit of another writer is a conflict
+    now, present = version.now(), version.transaction.filterFiles()
+    removed = [file.removeWithTimestamp(now, True) for file in each(present)]  # noqa: FBT003 - a JVM call
+    version.set_metrics({"numRemovedFiles": len(removed)})
+    return version.sequence(*each(added), *removed)
+
+
+def _metadata(stored: Any, columns: dict[str, Any], partitions: Any) -> Any:
+    """Return the metadata of a table with other columns."""
+    return stored.copy(
+        stored.id(), stored.name(), stored.description(), stored.format(), json.dumps(columns), partitions,
+        stored.configuration(), stored.createdTime(),
+    )  # fmt: skip
+
+
 def _define_columns(version: TableVersion, definition: Any) -> None:
     stored = version.snapshot.metadata()
     columns = _struct(json.loads(definition.schemaString()), json.loads(stored.schemaString()))
-    version.transaction.updateMetadataForTableOverwrite(
-        stored.copy(
-            stored.id(), stored.name(), stored.description(), stored.format(), json.dumps(columns),
-            definition.partitionColumns(), stored.configuration(), stored.createdTime(),
-        )
-    )  # fmt: skip
+    version.transaction.updateMetadataForTableOverwrite(_metadata(stored, columns, definition.partitionColumns()))
 
 
 def _struct(struct: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import click
 from framework.cli.bundle_call import BundleCall, bundle_options, failures_as_unknown, guard_options, policy_of
 from framework.cli.call import output_option
 from framework.cli.command import RESULTS, SluiceCommand
-from framework.cli.output import Output
+from framework.cli.output import Output, say
 from framework.cli.verbosity import verbose_option
 
 _TABLE = click.option(
@@ -86,7 +86,7 @@ def spec(call: BundleCall, /, *, key: str | None, file: str | None) -> None:
     made = local_spec(call.bundle(), key, file)
     made.path.write_text(made.text, encoding="utf-8")
     for name in made.left_out:
-        click.echo(f"{name} is left out: its value is secret, or only the workspace knows it.", err=True)
+        say(f"{name} is left out: its value is secret, or only the workspace knows it.")
     shown = os.path.relpath(made.path)
     if call.output.as_json:
         call.output.json({"path": shown, "left_out": made.left_out})
@@ -133,7 +133,7 @@ def deploy(call: BundleCall, /, *, queue: bool, queued: bool, wait: float | None
         result = deployer.deploy() if wait is None else deployer.wait_and_deploy(wait)
     print_changes(call.output, result.plan, result.done, result.exit_code)
     for warning in result.warnings:
-        click.echo(warning, err=True)
+        say(warning)
     raise click.exceptions.Exit(int(result.exit_code))
 
 
@@ -194,7 +194,7 @@ def accept(call: BundleCall, /, *, key: str, **options: Any) -> None:
     acceptance = call.deployer(**options).accept(key)
     print_acceptance(call.output, acceptance.change)
     for warning in acceptance.warnings:
-        click.echo(warning, err=True)
+        say(warning)
 
 
 @command.command("guard", cls=SluiceCommand)

@@ -10,12 +10,13 @@ import click
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
+from framework.cli.output import say
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
     from framework.cli.output import Output
     from framework.cli.pipeline_port import PipelinePort
-    from framework.recovery.doctor.findings import Examination, Finding
+    from framework.recovery.doctor.finding import Examination, Finding
     from framework.recovery.doctor.treatment import Treatment
 
 
@@ -95,7 +96,7 @@ def _apply(
         else:
             call.output.text("\n".join(lines))
         return
-    click.echo("\n".join(lines), err=True)
+    say("\n".join(lines))
     if not yes:
         if not sys.stdin.isatty():
             raise UserError("DOCTOR_NOT_CONFIRMED", flow=finding.flow, number=number)

@@ -21,7 +21,8 @@ def command(call: Call, /, **options: Any) -> None:
     """Print the steps of an update and their reasons; write nothing.
 
     Takes the options of `run`. Exit code 1: the update would refuse a table, because the pipeline does not own
-    it or its source can't be read, or a flow would fail because its checkpoint does not fit its query.
+    it, or its source or a folder of it can't be read or written, or a flow would fail because its checkpoint does
+    not fit its query. So does a storage that the user can't write.
     """
     from framework.plan.explainer import plan_json
     from framework.plan.steps import breakages, refusals
@@ -34,6 +35,7 @@ def command(call: Call, /, **options: Any) -> None:
     else:
         _print_plan(call.output, plan)
     graph = pipeline.graph
+    call.warn([each.error() for each in plan.warnings])
     call.refuse((*refusals(graph, plan), *breakages(graph, plan)))
 
 

@@ -10,6 +10,7 @@ import click
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
+from framework.cli.output import say
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ def command(call: Call, /, *, yes: bool) -> None:
     dropped = pipeline.prune(left)
     for table in left:
         if table not in dropped:
-            click.echo(f"kept {table.name}: it is declared again, or was written to", err=True)
+            say(f"kept {table.name}: it is declared again, or was written to")
+    call.warn([table.left_entry for table in dropped if table.left_entry is not None])
     for line in _left_slots(pipeline, {table.name for table in dropped}):
-        click.echo(line, err=True)
+        say(line)
     rows = [{"table": str(table.name), "path": table.path} for table in dropped]
     if call.output.as_json:
         call.output.table(_COLUMNS, rows)
@@ -72,8 +74,8 @@ def _ask(tables: list[str]) -> None:
         UserError: PRUNE_NOT_CONFIRMED if standard input is not a terminal.
         click.exceptions.Exit: 1, if the answer is no.
     """
-    click.echo("The code no longer declares these tables:\n", err=True)
-    click.echo("\n".join(f"  {table}" for table in tables), err=True)
+    say("The code no longer declares these tables:\n")
+    say("\n".join(f"  {table}" for table in tables))
     if not sys.stdin.isatty():
         raise UserError("PRUNE_NOT_CONFIRMED")
     if not click.confirm("\nDrop them, with all rows and checkpoints?", err=True):

@@ -10,6 +10,7 @@ from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
 from framework.cli.verbosity import verbose_option
 from framework.foundation.errors import UserError
+from framework.foundation.wording import printable
 
 _MOST_ROWS = 2**31 - 1  # the limit of Spark
 
@@ -95,7 +96,7 @@ def drop(call: Call, /, *, flow: str, reason: str | None, replayed: bool, yes: b
         if not sys.stdin.isatty():
             raise UserError("QUARANTINE_NOT_CONFIRMED")
         kind = "replayed" if replayed else "unreplayed"
-        if not click.confirm(f"Delete the {kind} rows of {flow} from the quarantine?", err=True):
+        if not click.confirm(f"Delete the {kind} rows of {printable(flow)} from the quarantine?", err=True):
             raise click.exceptions.Exit(1)
     count = pipeline.quarantine.drop(flow, reason=reason, replayed=replayed)
     call.output.text(f"{count:,} rows dropped.")

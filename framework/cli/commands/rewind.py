@@ -9,6 +9,7 @@ import click
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
+from framework.cli.output import say
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def command(
     if not dry_run:
         finished = rewinds.finish()
         if finished is not None:
-            click.echo(f"Finished the rewind to {finished.to} that was begun at {finished.begun_at}.", err=True)
+            say(f"Finished the rewind to {finished.to} that was begun at {finished.begun_at}.")
             if finished.to == to.strip():
                 return
     plan = rewinds.plan(to, datasets)
@@ -112,7 +113,7 @@ def _confirm(text: str) -> None:
         UserError: REWIND_NOT_CONFIRMED if standard input is not a terminal.
         click.exceptions.Exit: 1, if the answer is no.
     """
-    click.echo(text, err=True)
+    say(text)
     if not sys.stdin.isatty():
         raise UserError("REWIND_NOT_CONFIRMED")
     if not click.confirm("\nDo it?", err=True):

@@ -25,3 +25,5 @@ def command(call: Call, dataset: str, rows: int) -> None:
 
     found = call.pipeline().preview(dataset, rows)
     call.output.rows(RowsView.of(found.columns, found.collect()))
+    for key in () if call.output.as_json else found.declared_keys:
+        call.output.text(f"Declared, and not checked: {key}")

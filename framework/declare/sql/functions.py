@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from framework.declare.registered_functions import current_functions
 from framework.declare.sql.cursor import Cursor
+from framework.declare.sql.python_functions import python_function_call
 from framework.declare.sql.statements import SqlCall, SqlScope
 from framework.foundation.locations import caller_location
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _BEFORE = (("OR", "REPLACE"), ("OR", "REFRESH"), ("TEMPORARY",), ("TEMP",))
-_PYTHON = "Write the function in a Python module, and register it with `spark.udf.register`."
 
 
 def creates_function(cursor: Cursor) -> bool:
@@ -47,7 +47,7 @@ def function_call(cursor: Cursor, line: int, scope: SqlScope) -> SqlCall:
     rest = cursor.copy()
     while not rest.at_end():
         if rest.is_at("LANGUAGE", "PYTHON"):
-            rest.refuse("CREATE FUNCTION … LANGUAGE PYTHON", _PYTHON)
+            return python_function_call(name, cursor, line)
         rest.skip()
     return SqlCall(function="create_function", line=line, positional=(name, cursor.until()), on_session=True)
 

@@ -13,6 +13,7 @@ from framework.declare.sql.functions import creates_function, function_call
 from framework.declare.sql.namespaces import OF_PIPELINE
 from framework.declare.sql.statements import SqlCall, SqlScope
 from framework.declare.sql.tokens import UnclosedTextError, statements, tokens
+from framework.declare.sql.variables import variable_call
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 
@@ -32,7 +33,10 @@ _ADVICE = {
     "INSERT": "Write CREATE FLOW … AS INSERT INTO a streaming table.",
 }
 _OF_SPARK, _OF_PIPELINES = "spark.", "pipelines."
-_OTHER = "A SQL file has only CREATE STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW and FLOW, SET and USE."
+_OTHER = (
+    "A SQL file has only CREATE STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW, FLOW and FUNCTION, and DECLARE, "
+    "SET and USE."
+)
 
 
 class SqlScript:
@@ -99,6 +103,8 @@ class SqlScript:
             yield from flow_calls(cursor, scope)
         elif creates_function(cursor):
             yield function_call(cursor, line, scope)
+        elif cursor.accept("DECLARE"):
+            yield variable_call(cursor, line)
         elif cursor.accept("CREATE"):
             yield from dataset_calls(cursor, scope)
         elif cursor.accept("APPLY", "CHANGES") or cursor.accept("AUTO", "CDC"):

@@ -19,12 +19,17 @@ ValueOf = Callable[[str], str | None]
 
 _IMPORTS = (
     "from framework import pipelines as __dp; from framework.declare.sql.functions import create_function as "
-    "__create_function; from framework.declare.sql.labels import expecting as __expecting, labelled as __labelled; "
+    "__create_function; from framework.declare.sql.python_functions import create_python_function as "
+    "__create_python_function; from framework.declare.sql.variables import declare_variable as __declare_variable; "
+    "from framework.declare.sql.labels import expecting as __expecting, labelled as __labelled; "
     "from framework.declare.sql.namespaces import rows as __rows; "
 )
 """Names that no code of a user has: a notebook may have Python beside its SQL."""
 
-_FUNCTIONS = {"create_function": "__create_function", "set_configuration": "spark.conf.set"}
+_FUNCTIONS = {
+    "create_function": "__create_function", "create_python_function": "__create_python_function",
+    "declare_variable": "__declare_variable", "set_configuration": "spark.conf.set",
+}  # fmt: skip
 """What a call is written as, if it is none of `framework.pipelines`."""
 
 _DECORATORS = {

@@ -55,11 +55,14 @@ class UnclosedTextError(Exception):
 
 _SPACE = re.compile(r"(?:\s+|--[^\n]*)+")
 _COMMENT = re.compile(r"/\*|\*/")
-_STRING = r"""(?:[rR](?:'[^']*'|"[^"]*")|'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*")"""
+_BODY = r"\$\$.*?\$\$"
+"""The body of a function in Python."""
+_STRING = rf"""(?:{_BODY}|[rR](?:'[^']*'|"[^"]*")|'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*")"""
 _TOKEN = re.compile(
-    rf"(?P<string>{_STRING})|(?P<quoted>`(?:``|[^`])*`)|(?P<word>\w+)|(?P<unclosed>['\"`])|(?P<symbol>.)", re.DOTALL
+    rf"(?P<string>{_STRING})|(?P<quoted>`(?:``|[^`])*`)|(?P<word>\w+)|(?P<unclosed>['\"`]|\$\$)|(?P<symbol>.)",
+    re.DOTALL,
 )
-_UNCLOSED = {"'": "string", '"': "string", "`": "quoted name"}
+_UNCLOSED = {"'": "string", '"': "string", "`": "quoted name", "$$": "body of a function"}
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))|(''|\"\")", re.DOTALL)
 
@@ -107,6 +110,8 @@ def string_value(token: Token) -> str:
         >>> [string_value(each) for each in tokens(r"'it''s' 'a\tb' r'a\tb' '\u00e9'")]
         ["it's", 'a\tb', 'a\\tb', 'é']
     """
+    if token.text[0] == "$":
+        return token.text[2:-2]
     if token.text[0] in "rR":
         return token.text[2:-1]
     return _ESCAPE.sub(partial(_unescaped, token.text[0]), token.text[1:-1])

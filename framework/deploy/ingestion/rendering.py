@@ -6,29 +6,18 @@ numbers, no environment. The output of `{{ }}` must be safe in YAML; `| yaml` ma
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, TemplateNotFound, TemplateSyntaxError, pass_eval_context
+from jinja2 import TemplateError, TemplateNotFound, TemplateSyntaxError
 from jinja2.loaders import FunctionLoader
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from markupsafe import Markup
 
+from framework.deploy.ingestion.yaml_environment import YamlEnvironment
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
-from framework.foundation.secrecy import hide_in_text
-
-if TYPE_CHECKING:
-    from jinja2.nodes import EvalContext
 
 _MAX_CHARACTERS = 5_000_000
-# Plain text that YAML reads as the same text at any position of a scalar or a part of one.
-_PLAIN = re.compile(r"[A-Za-z_/][\w./@+-]*", re.ASCII)
-_YAML_KEYWORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-_GLOBALS = ("range", "dict", "namespace")
 
 
 class TimeLimitExceeded(Exception):  # noqa: N818 - a limit, which the process that renders raises at
@@ -38,12 +27,12 @@ class TimeLimitExceeded(Exception):  # noqa: N818 - a limit, which the process t
         super().__init__(f"it uses more than {seconds:g} seconds of CPU time")
 
 
-# Exceptions that the code of a template may raise.
+# Exceptions that the code of a template may raise. Jinja writes `1e400` as the name `inf`, and Python's compiler
+# refuses more than twenty blocks in each other.
 _TEMPLATE_ERRORS = (
-    TemplateError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError,
-    TimeLimitExceeded,
+    TemplateError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, NameError, RuntimeError,
+    SyntaxError, TimeLimitExceeded,
 )  # fmt: skip
-_NONDETERMINISTIC_FILTERS = ("random", "pprint")
 
 
 class Templates:
@@ -57,21 +46,7 @@ class Templates:
     def __init__(self, folder: Path, *, root: Path) -> None:
         self._folder = folder
         self._root = root
-        self._environment = ImmutableSandboxedEnvironment(
-            loader=FunctionLoader(self._load),
-            undefined=StrictUndefined,
-            # `Markup` marks text that is already valid YAML; `_finalised` returns it for safe values.
-            autoescape=True,
-            finalize=_finalize,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
-        self._environment.filters["yaml"] = as_yaml
-        for name in _NONDETERMINISTIC_FILTERS:
-            self._environment.filters.pop(name, None)
-        known = self._environment.globals
-        self._environment.globals = {name: known[name] for name in _GLOBALS}
+        self._environment = YamlEnvironment(FunctionLoader(self._load))
 
     def render(self, name: str, values: Mapping[str, Any], *, location: SourceLocation) -> str:
         """Render a template with values.
@@ -132,42 +107,6 @@ class Templates:
                 found = self._location_of(file.relative_to(self._folder).as_posix(), step.tb_lineno)
             step = step.tb_next
         return found
-
-
-def as_yaml(value: Any) -> Markup:
-    """Return a plain value as one line of YAML; the filter `yaml` of templates.
-
-    Examples:
-        >>> str(as_yaml("on: call")), str(as_yaml(["a", 1]))
-        ('"on: call"', '["a", 1]')
-    """
-    if _is_plain_yaml(value):
-        return Markup(value)  # noqa: S704 - the pattern lets through only what YAML reads as this text
-    return Markup(json.dumps(value, ensure_ascii=False))  # noqa: S704 - JSON is YAML
-
-
-def _is_plain_yaml(value: Any) -> bool:
-    return isinstance(value, str) and bool(_PLAIN.fullmatch(value)) and value.lower() not in _YAML_KEYWORDS
-
-
-@pass_eval_context
-def _finalize(_: EvalContext, value: Any) -> Markup:
-    """Return the output of `{{ }}` if YAML reads it unchanged.
-
-    The unused context parameter keeps Jinja from folding constants at compile time, which would bypass this function.
-
-    Raises:
-        ValueError: YAML would not read the text unchanged.
-    """
-    if isinstance(value, Markup):
-        return value
-    text = str(value)  # an undefined name raises here
-    if isinstance(value, bool):
-        return Markup(text.lower())  # noqa: S704 - true or false
-    if isinstance(value, int | float) or _is_plain_yaml(value):
-        return Markup(text)  # noqa: S704 - a number, or what the pattern lets through
-    message = f"{hide_in_text(text)!r:.80} would not be read unchanged from YAML; use the filter `| yaml`"
-    raise ValueError(message)
 
 
 def _invalid(location: SourceLocation, cause: str) -> UserError:

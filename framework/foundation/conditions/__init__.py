@@ -27,6 +27,7 @@ from framework.foundation.conditions import (
     run,
     session,
     storage,
+    workspace,
 )
 from framework.foundation.conditions.entry import Condition
 from framework.foundation.known_secrets import hide_known
@@ -51,6 +52,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **recovery.CONDITIONS,
     **rewind.CONDITIONS,
     **quarantine.CONDITIONS,
+    **workspace.CONDITIONS,
 }
 
 

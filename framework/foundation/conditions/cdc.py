@@ -112,9 +112,10 @@ CONDITIONS: dict[str, Condition] = {
         "from snapshots do not have.",
     ),
     "AUTOCDC_COMPUTED_COLUMN": Condition(
-        "The schema of {target} declares {columns} as generated columns, identity columns or columns with a default, "
-        "which AUTO CDC does not support.",
-        "Compute the columns in the query that the flow reads, or in a view of the target.",
+        "The schema of {target} declares {columns} as identity columns or columns with a default, which AUTO CDC does "
+        "not support.",
+        "Compute the columns in the query that the flow reads, or in a view of the target. A column that is "
+        "GENERATED ALWAYS AS (an expression) is supported.",
     ),
     "AUTOCDC_PARTITION_KEY_TYPE": Condition(
         "Key column {key} of {target} is a partition column of type {type}. Delta stores partition values as strings, "

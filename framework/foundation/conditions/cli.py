@@ -52,6 +52,17 @@ CONDITIONS: dict[str, Condition] = {
     "PROJECT_ALREADY_EXISTS": Condition(
         "{path} already exists. Nothing was written.", "Choose a different name, or move the existing folder."
     ),
+    "ADOPTION_FOLDER_MISSING": Condition("There is no folder {path}.", "Correct the path."),
+    "ADOPTION_NOTHING_FOUND": Condition(
+        "{path} has no pipeline: no pipeline.yml, no bundle whose pipelines have libraries, and no module, notebook or "
+        "SQL file that declares a dataset.",
+        "Name the folder that has them.",
+    ),
+    "ADOPTION_MODULE_UNREADABLE": Condition(
+        "{path} is not valid Python: {cause}.",
+        "Look through it yourself: no entry was made for what it needs. `sluice validate` reports it if the pipeline "
+        "runs it.",
+    ),
     "CHECKPOINT_FLOW_NOT_FOUND": Condition(
         "Flow {flow} has no checkpoints in {storage}.{hint}",
         "Correct the name. `sluice checkpoints list` lists the flows that have checkpoints.",

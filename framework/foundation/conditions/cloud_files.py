@@ -56,9 +56,15 @@ CONDITIONS: dict[str, Condition] = {
         "The option `cloudFiles.schemaHints` is `{hints}`: {cause}",
         "Write columns with types, such as `id BIGINT, address.zip STRING`.",
     ),
+    "CLOUD_FILES_HINTS_CONFLICT": Condition(
+        "The hint `{hint}` of `cloudFiles.schemaHints` contradicts {other}: {why}.",
+        "Correct or remove one of them. Fields inside of arrays and maps are named as in `items.element.id` and "
+        "`prices.value.amount`.",
+    ),
     "CLOUD_FILES_FORMAT_MISSING": Condition(
         "Spark has no reader for {format} files in this session.",
-        "Add its package to the session: spark.jars.packages = org.apache.spark:spark-avro_2.13:{version}.",
+        "Add the package `org.apache.spark:spark-avro_2.13:{version}` to `spark.jars.packages` in `spark_conf` of the "
+        "pipeline.",
     ),
     "CLOUD_FILES_FILE_MISSING": Condition(
         "{count} file(s) that were found are gone before they were read, such as {file}.",

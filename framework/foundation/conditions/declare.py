@@ -111,6 +111,10 @@ CONDITIONS: dict[str, Condition] = {
         "A function is registered by the name `{name}`, which Spark has itself: SQL calls Spark's function.",
         "Register the function by another name.",
     ),
+    "VARIABLE_DECLARED_TWICE": Condition(
+        "The variable `{name}` is declared at {other} with another type or value. All queries have its one value.",
+        "Use another name, or declare it once.",
+    ),
     "FUNCTION_REGISTERED_TWICE": Condition(
         "The function `{name}` is registered again with another definition; the first one is at {other}. All queries "
         "of the pipeline find it by this name.",
@@ -136,6 +140,10 @@ CONDITIONS: dict[str, Condition] = {
     "PIPELINE_SPEC_SCHEMA_TWICE": Condition(
         "`{first}` and `{second}` both set the default schema, to different values.",
         "Use only `schema`; the other fields are its former names.",
+    ),
+    "PIPELINE_SPEC_RUNTIME": Condition(
+        "`runtime` is {value!r}, which is not the version of a Databricks runtime.",
+        'Write a version such as `runtime: "15.4"`.',
     ),
     "PIPELINE_SPEC_LIBRARY": Condition(
         "{entry} is not a valid library.", "Write `- glob: {{include: folder/**}}` or `- file: {{path: file.py}}`."

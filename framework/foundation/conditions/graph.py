@@ -12,6 +12,10 @@ CONDITIONS: dict[str, Condition] = {
     "TABLE_PROPERTY_WITHOUT_EFFECT": Condition(
         "The table property `{property}` has no effect: {why}.", "You may leave it as it is, or remove it."
     ),
+    "TABLE_PROPERTY_UNKNOWN": Condition(
+        "{dataset} has the table property `{property}`, which is unknown. Did you mean `{meant}`?",
+        "Correct or remove it. As it is, full refreshes are allowed.",
+    ),
     "TABLE_PROPERTY_INVALID": Condition(
         "The table property `{property}` of {dataset} can't be `{value}`: {cause}",
         "Correct or remove the property. Databricks has properties that open Delta does not have.",
@@ -71,10 +75,27 @@ CONDITIONS: dict[str, Condition] = {
         "{dataset} has a `row_filter`, which only Unity Catalog enforces. Here every reader would see all rows.",
         "Remove `row_filter`, and give readers access to a table whose query filters the rows.",
     ),
+    "COLUMN_MASK_NOT_SUPPORTED": Condition(
+        "The schema of {dataset} has a column with MASK, which only Unity Catalog enforces. Here every reader would "
+        "see its values.",
+        "Leave MASK out, and return masked values in the query.",
+    ),
+    "COMPUTED_COLUMN_INVALID": Condition(
+        "Delta can't compute the column {column} of {dataset}: {cause}", "Correct the column in the schema."
+    ),
+    "COMPUTED_COLUMN_CHANGED": Condition(
+        "The table of {dataset} does not compute these columns as the schema declares them: {columns}. The rows that "
+        "are stored would have other values.",
+        "Compute all rows again, with `sluice run --full-refresh {dataset}`, or declare the columns as before.",
+    ),
     "DELTA_SINK_WITHOUT_PATH": Condition(
-        "The Delta sink {dataset} has no `path`.",
-        "Set `path` in its `options`. `tableName` exists on Databricks only: for a table of the pipeline, declare a "
-        "streaming table in place of the sink.",
+        "The Delta sink {dataset} has no `path` and no `tableName`.",
+        "Set one of them in its `options`. `tableName` is the full name of a table in the storage of the pipeline, or "
+        "of a catalog that Spark is configured with.",
+    ),
+    "DELTA_SINK_INTO_DATASET": Condition(
+        "The Delta sink {dataset} writes to {table}, which is a dataset of the pipeline.",
+        "Declare a streaming table, and make it the target of the flow in place of the sink.",
     ),
     "REFRESH_POLICY_NOT_SUPPORTED": Condition(
         "{dataset} has the `refresh_policy` {policy!r}, but incremental refresh of materialized views is not "
@@ -117,7 +138,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "TABLE_OR_VIEW_NOT_FOUND": Condition(
         "The table or dataset {name} cannot be found.{hint}",
-        "Correct the name, declare the dataset, or create the table.",
+        "Correct the name, declare the dataset, or create the table. For a table of another catalog, add its name to "
+        "`tables` in sluice.local.yml, with a `path`.",
     ),
     "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND": Condition(
         "`{command}` is a SQL command, which is not supported in a query function.",

@@ -14,7 +14,23 @@ FILES_GONE = "FILES_GONE_BEFORE_COMMIT"
 CONDITIONS: dict[str, Condition] = {
     "TABLE_NOT_OWNED": Condition(
         "The table of {dataset} at {path} belongs to {owner}.",
-        "Move or rename that table, or set a different name or `path` for the dataset.",
+        "Move or rename that table, or set a different name or `path` for the dataset.{advice}",
+    ),
+    "CATALOG_SILENT": Condition(
+        "The catalog {catalog} does not answer: {problem}. Tables are read and written at their paths, but whether "
+        "their names in it belong to somebody else is unknown.",
+        "Check the settings of the catalog in `spark_conf`, and that its server can be reached.",
+    ),
+    "CATALOG_ENTRY_LEFT": Condition(
+        "The table at {path} is deleted, and its catalog did not answer, so that it may still have the name {name}: "
+        "{problem}.",
+        "Once the catalog answers, run `DESCRIBE TABLE EXTENDED {name}`. If the location is {path}, remove the name: "
+        "`DROP TABLE {name}`.",
+    ),
+    "PRUNE_UNFINISHED": Condition(
+        "A prune of the table {dataset} at {path} was interrupted. The table counts as deleted, and a part of it may "
+        "still be there.",
+        "Finish the deletion: `sluice run` or `sluice prune`, whichever you run next. No row comes back.",
     ),
     "TABLE_OF_OTHER_STORAGE": Condition(
         "The table of {dataset} at {path} belongs to another storage, {other}.",

@@ -13,6 +13,11 @@ CONDITIONS: dict[str, Condition] = {
         "{path} cannot be read: {problem}.",
         "Grant the current user read permission, and check that the file system is reachable.",
     ),
+    "DATASET_NOT_WRITABLE": Condition(
+        "{path}, a folder of {dataset}, cannot be written: {problem}.",
+        "Give the user that runs the update the right to write the folder and everything in it, such as with "
+        "`chown -R` or `chmod -R`, or run the update as the user that owns it. Nothing was written.",
+    ),
     "DISK_FULL": Condition(
         "{place} cannot be written: no space is left on the disk ({problem}).",
         "Free space on the disk of the storage, and on that of Spark's temporary files (`spark.local.dir`), then run "

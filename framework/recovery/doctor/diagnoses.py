@@ -292,6 +292,12 @@ DIAGNOSES = (
         ways=(Way.FOLLOW,),
     ),
     Diagnosis(
+        name="PRUNE_INTERRUPTED",
+        meaning="A prune was interrupted in the middle of a deletion. The next update or prune finishes it.",
+        faults=(Fault(condition="PRUNE_UNFINISHED"),),
+        ways=(Way.FOLLOW,),
+    ),
+    Diagnosis(
         name="PERMISSION_MISSING",
         meaning="A login or a grant is missing, or a password changed. A retry fails in the same way.",
         faults=(
@@ -308,6 +314,7 @@ DIAGNOSES = (
             Fault(condition="DATABASE_TLS_FAILED"),
             Fault(condition="STORAGE_NOT_WRITABLE"),
             Fault(condition="STORAGE_NOT_READABLE"),
+            Fault(condition="DATASET_NOT_WRITABLE"),
             Fault(condition="FILE_ACCESS_DENIED"),
         ),
         patterns=(

@@ -8,16 +8,16 @@ finding of the flows that read it. If the code has errors, no update can be plan
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from framework.checkpoints.offsets import read_progress
-from framework.foundation.clock import Clock
-from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.clock import Clock, timestamp_text
+from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import meant_names, qualified_hint
 from framework.foundation.storage_port import Storage
 from framework.foundation.wording import counted
-from framework.graph.graph import DataflowGraph, GraphFlow
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.ingest.status import GatewayStatus
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
@@ -38,14 +38,15 @@ from framework.recovery.doctor.diagnoses import (
 from framework.recovery.doctor.diagnosis import Diagnosis
 from framework.recovery.doctor.disk import disk_fault
 from framework.recovery.doctor.failures import Failure, parse_error, read_failures, read_update_failure
+from framework.recovery.doctor.finding import Examination, Finding, Position
 from framework.recovery.doctor.pace import pace_of
 from framework.recovery.doctor.slots import read_gateways, slot_evidence
 from framework.recovery.doctor.undone import undone_commits
-from framework.recovery.doctor.ways import WayOut, person_ways, ways_out
+from framework.recovery.doctor.ways import person_ways, ways_out
 from framework.recovery.lag import FlowHealth, FlowLag, read_lag
 from framework.recovery.quarantine.quarantine import Quarantine
-from framework.recovery.quarantine.waiting import WaitingRows
 from framework.run.flows.state_reader import StateReader
+from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_store import TableStore
 
 _LAST_EVENTS = 20_000
@@ -54,67 +55,6 @@ _MOST_NUMBERS = 5
 
 _NO_STATE = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 _OPERATORS = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """Where a flow is: the generation of its checkpoint, and where its sources go on.
-
-    Args:
-        generation: its number; None before the first.
-        starts: for each source, the start that continues there; () if unknown.
-    """
-
-    generation: int | None = None
-    starts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """A flow that needs someone, or the update itself.
-
-    Args:
-        flow: the flow; None for a fault of the update outside of its flows.
-        dataset: its target.
-        diagnosis: what it means.
-        condition: the condition of the fault; empty if it has none.
-        sqlstate: the condition's SQLSTATE; empty if it has none.
-        cause: the first cause.
-        location: file and line of the declaration; empty if unknown.
-        since: when it was seen first, ISO 8601 in UTC; empty if no update has seen it yet.
-        updates: the number of updates that failed since.
-        evidence: what was found, with paths and positions.
-        position: where the flow is.
-        ways: the ways out, best first.
-    """
-
-    flow: QualifiedName | None
-    dataset: QualifiedName | None
-    diagnosis: Diagnosis
-    condition: str = ""
-    sqlstate: str = ""
-    cause: str = ""
-    location: str = ""
-    since: str = ""
-    updates: int = 0
-    evidence: tuple[str, ...] = ()
-    position: Position = field(default_factory=Position)
-    ways: tuple[WayOut, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
-    """What was examined and found.
-
-    Args:
-        flows: the number of flows that were examined.
-        findings: the findings, in order of declaration.
-        quarantined: the flows with rows that wait in the quarantine.
-    """
-
-    flows: int
-    findings: tuple[Finding, ...]
-    quarantined: tuple[WaitingRows, ...] = ()
 
 
 def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Sequence[str] = ()) -> Examination:
@@ -132,7 +72,9 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
     chosen = _chosen(graph, flows)
     examiner = _Examiner.of(graph, store, clock)
     found = [finding for flow in chosen if (finding := examiner.examine(flow)) is not None]
-    full = None if flows else disk_fault(store.storage)
+    if not flows:
+        found += [of_update_fault(error, store.storage) for error in _open_prunes(graph, store)]
+    full = None if flows else disk_fault(store.storage) or examiner.storage_fault
     if full is not None:
         found.insert(0, of_update_fault(full, store.storage))
     elif not flows and not found:
@@ -142,6 +84,13 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
     waiting = Quarantine(store=store, graph=lambda: graph).waiting()
     quarantined = tuple(each for each in waiting if each.flow in names)
     return Examination(flows=len(chosen), findings=tuple(found), quarantined=quarantined)
+
+
+def _open_prunes(graph: DataflowGraph, store: TableStore) -> Iterator[OperationError]:
+    """Yield an error for each table whose deletion was interrupted."""
+    for table in LeftTables(graph=graph, store=store).begun():
+        place = table.path or "a place that is no longer known"
+        yield OperationError("PRUNE_UNFINISHED", dataset=table.name, path=place)
 
 
 def _chosen(graph: DataflowGraph, names: Sequence[str]) -> list[GraphFlow]:
@@ -193,6 +142,7 @@ class _Examiner:
     lag: Mapping[QualifiedName, FlowLag]
     gateways: Mapping[QualifiedName, GatewayStatus]
     events: Sequence[Event]
+    now: str
 
     @classmethod
     def of(cls, graph: DataflowGraph, store: TableStore, clock: Clock) -> _Examiner:
@@ -211,12 +161,37 @@ class _Examiner:
             lag={each.flow: each for each in read_lag(graph, store, clock=clock)},
             gateways=read_gateways(store, clock),
             events=read_events(store.storage, type=EventType.FLOW_PROGRESS, last=_LAST_EVENTS),
+            now=timestamp_text(clock.now()),
         )  # fmt: skip
 
     def examine(self, flow: GraphFlow) -> Finding | None:
         """Return the finding of one flow; None if it is sound, or as sound as one can know."""
         dataset = self.graph.dataset(flow.spec.target)
         assert dataset is not None  # views are not examined
+        unread = self.state.unread.get(dataset.name)
+        if unread is not None:
+            return self._of_unread(flow, unread.error(dataset.spec.location))
+        if dataset.name in self.state.waits:  # a fault of its input, which has a finding
+            return None
+        try:
+            return self._examined(flow, dataset)
+        except OperationError as error:  # no planning looks at all that explains a flow
+            return self._of_unread(flow, error.at(dataset.spec.location))
+
+    @property
+    def storage_fault(self) -> OperationError | None:
+        """Why this process can't write the storage; None if it can."""
+        return None if self.state.fault is None else self.state.fault.error()
+
+    def _of_unread(self, flow: GraphFlow, error: SluiceError) -> Finding:
+        """Return the finding of a flow whose table or checkpoint can't be read."""
+        seen = _seen_error(error)
+        return Finding(
+            flow=flow.spec.name, dataset=flow.spec.target, diagnosis=diagnosis_of(seen.condition, seen.cause),
+            condition=seen.condition, cause=seen.cause, location=seen.location, ways=person_ways(seen.remedy),
+        )  # fmt: skip
+
+    def _examined(self, flow: GraphFlow, dataset: GraphDataset) -> Finding | None:
         case = Case(
             graph=self.graph, dataset=dataset, flow=flow, states=self.states, state=self.state.flow(flow.spec.name)
         )
@@ -250,8 +225,10 @@ class _Examiner:
     def _failure(self, case: Case) -> Failure | None:
         """Return the last failure of a flow, unless its checkpoint was changed since."""
         failure = self.failures.get(str(case.flow.spec.name))
-        since = case.current.current_since if case.current is not None else None
-        return None if failure is None or failure.last < (since or "") else failure
+        since = (case.current.current_since if case.current is not None else None) or ""
+        # A time of the future was noted before the clock was set back: it says nothing about the failure.
+        is_older = failure is not None and failure.last < since <= self.now
+        return None if is_older else failure
 
     def _seen(self, case: Case, failure: Failure | None) -> _Seen | None:
         """Return what is wrong with a flow: the certain first, then what was reported, then what is missing."""

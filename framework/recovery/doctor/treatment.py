@@ -28,7 +28,7 @@ from framework.recovery.doctor.actions import (
     RollBack,
     RunAgain,
 )
-from framework.recovery.doctor.findings import Finding, Position
+from framework.recovery.doctor.finding import Finding, Position
 from framework.recovery.doctor.ways import WayOut
 from framework.run.update.checkpoint_actions import roll_back_checkpoint, user_name
 from framework.run.update.results import UpdateResult

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from framework.cdc.delta.table_version import read_small_table
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
+from framework.foundation.computed_columns import DEFAULT, has_default
 from framework.foundation.conditions.run import COLUMNS_CHANGED
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.names import QualifiedName
@@ -100,6 +102,7 @@ class TableQueries:
             self._check_columns(flow, frame)
             if target is not None and target.kind is not DatasetKind.TEMPORARY_VIEW:
                 frame = _marked(frame, flow, target) if quarantines else _guarded(frame, flow, target)
+                frame = _with_defaults(frame, target)
                 reads.expectations[target.name] = target.spec.expectations
         return FlowQuery(frame=frame, expectations=dict(reads.expectations))
 
@@ -167,6 +170,17 @@ def _types(schema: StructType) -> dict[str, str]:
 
 def _guarded(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame:
     return guarded(frame, target.name, target.spec.expectations, held=checked_rows(flow))
+
+
+def _with_defaults(frame: DataFrame, target: GraphDataset) -> DataFrame:
+    """Return rows with the defaults of columns that they do not have, which Delta only has for INSERT."""
+    if target.kind is not DatasetKind.STREAMING_TABLE or f'"{DEFAULT}"' not in (target.table_schema or ""):
+        return frame
+    present = {name.lower() for name in frame.columns}
+    columns = StructType.fromJson(json.loads(target.table_schema or "")).fields
+    lacking = [field for field in columns if has_default(field) and field.name.lower() not in present]
+    values = {field.name: F.expr(f"({field.metadata[DEFAULT]})").cast(field.dataType) for field in lacking}
+    return frame.withColumns(values) if values else frame
 
 
 def _marked(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from framework.checkpoints.damage import inspect_checkpoint
 from framework.checkpoints.generations import GenerationStore
@@ -17,19 +18,21 @@ from framework.checkpoints.snapshots import SnapshotStore
 from framework.checkpoints.table_marks import read_mark
 from framework.declare.specs import DatasetKind
 from framework.foundation.conditions.recovery import PUT_BACK
+from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.read_once import ReadOnceStorage
 from framework.foundation.storage import Storage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.ingest.holds import held_flows
 from framework.plan.starts import as_started, flow_sources
-from framework.plan.state import FlowState, StoredState, TableState
+from framework.plan.state import FlowState, StateFault, StoredState, TableState
 from framework.run.flows.ahead import begins_late, has_lost_start, is_ahead, sink_folder
 from framework.run.flows.flow_starts import FlowStarts, begin_of_read
 from framework.run.flows.former_flows import former_flows, has_unknown_refresh, has_unknown_rows
 from framework.run.flows.generation_numbers import is_older_than_restart, is_older_than_rewind, latest_number
 from framework.run.flows.sink_types import sink_place
 from framework.run.flows.source_places import misplaced_in_checkpoint, misplaced_source
+from framework.run.flows.stored_access import UnreadState, storage_fault, unwritable_datasets
 from framework.run.flows.trusted_positions import trusted_progress
 from framework.run.tables.catalog_entries import foreign_entry, is_configured
 from framework.run.tables.left_columns import left_columns
@@ -85,18 +88,22 @@ class StateReader:
         left = LeftTables(graph=self.graph, store=self.store)
         gone = {table.name for table in left.begun()}  # an update finishes their deletion before it plans
         present = [dataset for dataset in self.graph.datasets if dataset.name not in gone]
-        tables = self._table_states([dataset for dataset in present if dataset.is_table])
-        tables |= {dataset.name: self._sink_state(dataset) for dataset in present if dataset.is_sink}
-        flows = {
-            flow.spec.name: self._flow(dataset, flow)
-            for dataset in present
-            if dataset.kind is not DatasetKind.MATERIALIZED_VIEW
-            for flow in self.graph.flows_into(dataset.name)
-        }
+        unread = UnreadState(graph=self.graph)
+        silent: dict[str, StateFault] = {}
+        tables = self._table_states([dataset for dataset in present if dataset.is_table], unread, silent)
+        flows: dict[QualifiedName, FlowState] = {}
+        for dataset in present:
+            if dataset.is_sink:
+                sink = unread.read(dataset.name, partial(self._sink_state, dataset))
+                tables |= {} if sink is None else {dataset.name: sink}
+            if dataset.kind is not DatasetKind.MATERIALIZED_VIEW:
+                flows |= unread.read(dataset.name, partial(self._flows, dataset)) or {}
         for name, reason in held_flows(self.storage).items():
             if name in flows:
                 flows[name] = replace(flows[name], held=reason)
         views = [dataset for dataset in self.graph.datasets if dataset.kind is DatasetKind.MATERIALIZED_VIEW]
+        computable_from = {view.name: unread.read(view.name, partial(self.computable_from, view)) for view in views}
+        fault = storage_fault(self.storage)
         return StoredState(
             root=self.storage.root,
             tables=tables,
@@ -105,24 +112,51 @@ class StateReader:
             wanted_definitions={
                 dataset.name: definition_of(dataset) for dataset in self.graph.datasets if dataset.is_table
             },
-            computable_from={dataset.name: self.computable_from(dataset) for dataset in views},
+            computable_from=computable_from,
+            unread=unread.faults,
+            waits=unread.waits,
+            unwritable={} if fault is not None else unwritable_datasets(self.graph, self.store, unread.faults),
+            fault=fault,
+            warnings=tuple(silent.values()),
         )
 
-    def _table_states(self, tables: Sequence[GraphDataset]) -> dict[QualifiedName, TableState]:
-        """Return the states of tables. The JVM is asked once for each catalog, not for each table."""
+    def _table_states(
+        self, tables: Sequence[GraphDataset], unread: UnreadState, silent: dict[str, StateFault]
+    ) -> dict[QualifiedName, TableState]:
+        """Return the states of tables; add the catalogs that do not answer, which are not asked again.
+
+        The JVM is asked once for each catalog that is not configured, not for each table.
+        """
         spark, catalogs = self.store.spark, {table.name.catalog for table in tables}
         configured = {catalog for catalog in catalogs if is_configured(spark, catalog)}
-        return {
-            table.name: self.table_state(table, may_be_foreign=table.name.catalog in configured) for table in tables
-        }
+        states = {}
+        for table in tables:
+            asked = table.name.catalog in configured and table.name.catalog not in silent
+            state = unread.read(table.name, partial(self._table_state, table, silent if asked else None))
+            states[table.name] = TableState(path=self.store.path(table.spec)) if state is None else state
+        return states
 
-    def table_state(self, dataset: GraphDataset, *, may_be_foreign: bool = True) -> TableState:
-        """Return the state of a dataset's table: existence, applied definition, and unfinished rebuild.
+    def _flows(self, dataset: GraphDataset) -> dict[QualifiedName, FlowState]:
+        return {flow.spec.name: self._flow(dataset, flow) for flow in self.graph.flows_into(dataset.name)}
 
-        Args:
-            dataset: the dataset.
-            may_be_foreign: whether its catalog, if one is configured, may have somebody else's table of its name.
-        """
+    def _table_state(self, dataset: GraphDataset, silent: dict[str, StateFault] | None) -> TableState:
+        """Return the state of a table, with what its catalog has under its name; None: the catalog is not asked."""
+        state, spec = self.table_state(dataset), dataset.spec
+        if silent is None:
+            return state
+        try:
+            foreign = foreign_entry(self.store.spark, spec, self.store.path(spec), self.store.record(spec.name))
+        except OperationError as error:
+            if error.condition != "CATALOG_SILENT":
+                raise
+            silent[spec.name.catalog] = StateFault.of(error)
+            return state
+        if foreign is None:
+            return state
+        return replace(state, path=foreign.location, other_owner=foreign.other_owner, advice=foreign.advice)
+
+    def table_state(self, dataset: GraphDataset) -> TableState:
+        """Return the state of a dataset's table: existence, applied definition, and unfinished rebuild."""
         name = dataset.name
         stored = self.store.stored_table(dataset)
         rebuild = RebuildStore(self.storage).read(name)
@@ -134,11 +168,10 @@ class StateReader:
         computed_from = None
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
             computed_from = view_fingerprint(self.storage, path)
-        foreign = foreign_entry(self.store.spark, dataset.spec, path) if may_be_foreign else None
         return TableState(
             exists=stored is not None,
-            path=foreign.location if foreign is not None else path,
-            other_owner=found.other_owner if (found := foreign or stored) is not None else None,
+            path=path,
+            other_owner=stored.other_owner if stored is not None else None,
             elsewhere=stored.elsewhere if stored is not None else "",
             other_storage=stored.other_storage if stored is not None else "",
             kind=stored.kind if stored is not None else None,

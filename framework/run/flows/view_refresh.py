@@ -11,10 +11,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructField, StructType
 
+from framework.cdc.delta.computed_replacement import replace_and_compute
 from framework.cdc.delta.fed_replacement import has_feed, replace_fed_rows
 from framework.cdc.delta.table_replacement import TableDefinition, replace_rows
 from framework.cdc.model.columns import quote
 from framework.checkpoints.rebuilds import RebuildStore
+from framework.foundation.computed_columns import DEFAULT, as_read, is_generated, is_identity
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.relations import moved
@@ -66,7 +68,7 @@ class ViewRefresher:
         commits = CommittedRows(self.store.storage, path, after=latest_version(self.store.storage, path))
         with observing(session) if any(query.expectations.values()) else _no_metrics() as observed:
             rows = moved(query.frame, session)
-            if dataset.spec.schema is not None:
+            if dataset.spec.schema is not None:  # columns that Delta computes are left to it
                 rows = _as_declared(rows, StructType.fromJson(json.loads(dataset.table_schema or "")))
             self._replace(dataset, rows, computed_from)
         failpoint("views.after_commit")
@@ -84,6 +86,15 @@ class ViewRefresher:
         properties = self.store.properties(dataset)
         partitions = spelled_as_in(dataset.table_schema, spec.partition_columns)
         definition = TableDefinition(properties=properties, comment=spec.comment, partition_columns=partitions)
+        columns = StructType.fromJson(json.loads(dataset.table_schema or ""))
+        if any(map(_is_written_by_delta, columns.fields)):
+            if not self.store.exists(address):
+                # A crash after it is safe: the table has no rows, and no fingerprint of a query that computed them.
+                self.store.create(dataset)
+                failpoint("views.after_create")
+            replace_and_compute(address, frame, _nullable(columns), definition, user_metadata=mark)
+            self.store.cluster(dataset, address)  # a crash before is as below
+            return
         exists = self.store.exists(address)
         if exists and not spec.cluster_by and replace_rows(address, frame, definition, user_metadata=mark):
             return
@@ -124,7 +135,7 @@ def _no_metrics() -> Iterator[Observed]:
 
 
 def _as_declared(frame: DataFrame, declared: StructType) -> DataFrame:
-    """Return the declared columns, with their comments; those that the query does not return are NULL.
+    """Return the declared columns, with their comments; those that the query does not return have a default or NULL.
 
     A row with NULL in a column that is declared NOT NULL fails the query.
 
@@ -133,13 +144,31 @@ def _as_declared(frame: DataFrame, declared: StructType) -> DataFrame:
         declared: the declared schema.
     """
     columns = {field.name.lower(): field for field in frame.schema.fields}
-    return frame.select(*(_column(field, columns.get(field.name.lower())) for field in declared.fields))
+    given = [each for each in declared.fields if each.name.lower() in columns or not _is_written_by_delta(each)]
+    return frame.select(*(_column(field, columns.get(field.name.lower())) for field in given))
+
+
+def _is_written_by_delta(field: StructField) -> bool:
+    return is_generated(field) or is_identity(field)
+
+
+def _nullable(columns: StructType) -> StructType:
+    """Return the columns as a view has them: the query checks NOT NULL, and has put defaults in their places."""
+    shown = as_read(columns)
+    return StructType([
+        StructField(field.name, field.dataType, nullable=True, metadata=of_delta.metadata)
+        if _is_written_by_delta(of_delta)
+        else StructField(field.name, field.dataType, nullable=True, metadata=field.metadata)
+        for field, of_delta in zip(shown.fields, columns.fields, strict=True)
+    ])  # fmt: skip
 
 
 def _column(field: StructField, found: StructField | None) -> Column:
-    value = sql.lit(None) if found is None else sql.col(quote(found.name))
+    default = field.metadata.get(DEFAULT)
+    value = sql.lit(None) if default is None else sql.expr(f"({default})")
+    value = value if found is None else sql.col(quote(found.name))
     if found is None or found.dataType != field.dataType:  # the parts have the declared comments
         value = value.cast(field.dataType)
     if not field.nullable:
         value = sql.coalesce(value, sql.raise_error(sql.lit(_NULL_IN_COLUMN.format(field.name))).cast(field.dataType))
-    return value.alias(field.name, metadata=field.metadata)
+    return value.alias(field.name, metadata=as_read(StructType([field])).fields[0].metadata)

@@ -2,20 +2,29 @@
 
 Without a configured catalog a table is found by its path only. With one (the Hive metastore for
 `spark_catalog`, or a `spark.sql.catalog.<name>`) the same Delta table is also registered there as an
-external table, so that other programs find it by name, and a dropped entry loses no rows.
+external table, so that other programs find it by name, and a dropped entry loses no rows: an update makes it again.
+
+An entry of this pipeline that names the folder in which the table was before, as after the storage was moved, is
+replaced: it is dropped, which deletes no file of an external table, and made again. Stopping in between is safe: an
+update makes an entry that is missing.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from framework.foundation.errors import OperationError
+from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName, string_literal
+from framework.foundation.storage import open_storage
 from framework.foundation.table_address import plain_path
+from framework.graph.calls import first_words
+from framework.run.tables.table_record import TableRecord, original_root
+from framework.sources.delta.log import read_tip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,11 +35,28 @@ _SESSION_CATALOG = "spark_catalog"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogEntry:
+    """What a catalog has under a name: its location, empty for a view, and whether a DROP leaves its files."""
+
+    location: str
+    is_external: bool
+
+    def is_at(self, path: str) -> bool:
+        """Whether its files are in a folder."""
+        return bool(self.location and path) and plain_path(self.location) == plain_path(path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignEntry:
-    """A table or view of somebody else that has a dataset's name in the catalog: where it is, and whose, as texts."""
+    """A table or view of somebody else that has a dataset's name in the catalog: where it is, and whose, as texts.
+
+    Args:
+        advice: the statement that frees the name without deleting a row, as a sentence; empty if there is none.
+    """
 
     location: str
     other_owner: str
+    advice: str = ""
 
 
 def is_configured(spark: SparkSession, catalog: str) -> bool:
@@ -51,43 +77,173 @@ def register(spark: SparkSession, name: QualifiedName, path: str) -> None:
     session.sql(f"CREATE TABLE IF NOT EXISTS {name.quoted} USING delta LOCATION {string_literal(path)}")
 
 
+def name_table(spark: SparkSession, spec: DatasetSpec, path: str, record: TableRecord | None) -> None:
+    """Let the name of a table in a configured catalog refer to its folder, before its record is written.
+
+    Args:
+        spark: the session.
+        spec: the dataset.
+        path: the folder of its table.
+        record: the record of its table until now; None for a new one.
+
+    Raises:
+        OperationError: CATALOG_SILENT.
+    """
+    if record is None and not spec.private:
+        register(spark, spec.name, path)
+    elif record is not None and (record.written_in or record.path != path):
+        renew_entry(spark, spec, path, record)
+
+
 def unregister(spark: SparkSession, name: QualifiedName, path: str) -> None:
-    """Remove a table's entry from a configured catalog if its location is `path`; the rows are kept."""
-    if is_configured(spark, name.catalog) and plain_path(_location(spark, name) or "") == plain_path(path):
-        session: Any = spark._jsparkSession
-        session.sql(f"DROP TABLE IF EXISTS {name.quoted}")
+    """Remove a table's entry from a configured catalog if its location is `path`; the rows are kept.
+
+    Raises:
+        OperationError: CATALOG_SILENT.
+    """
+    if not is_configured(spark, name.catalog):
+        return
+    entry = find_entry(spark, name)
+    if entry is not None and entry.is_at(path):
+        _answered(name.catalog, lambda: _drop(spark, name))
 
 
-def foreign_entry(spark: SparkSession, spec: DatasetSpec, path: str) -> ForeignEntry | None:
-    """Return what a configured catalog has under a dataset's name, if it is not the dataset's table at `path`.
+def renew_entry(spark: SparkSession, spec: DatasetSpec, path: str, record: TableRecord | None) -> None:
+    """Let the name of a recorded table refer to its folder: make a missing entry, and replace a former one.
+
+    Args:
+        spark: the session.
+        spec: the dataset.
+        path: the folder of its table.
+        record: the record of its table, which may have the folder in which it was before.
+
+    Raises:
+        OperationError: CATALOG_SILENT.
+    """
+    if spec.private or record is None or not is_configured(spark, spec.name.catalog):
+        return
+    entry = find_entry(spark, spec.name)
+    if entry is not None and (entry.is_at(path) or not _is_former(spark, entry, record)):
+        return
+
+    def renew() -> None:
+        if entry is not None:
+            _drop(spark, spec.name)
+            failpoint("catalog.after_drop")
+        register(spark, spec.name, path)
+
+    _answered(spec.name.catalog, renew)
+
+
+def foreign_entry(spark: SparkSession, spec: DatasetSpec, path: str, record: TableRecord | None) -> ForeignEntry | None:
+    """Return what a configured catalog has under a dataset's name, if it is not a table of the dataset.
 
     Programs that read the name would get other rows than the dataset's.
+
+    Args:
+        spark: the session.
+        spec: the dataset.
+        path: the folder of its table.
+        record: the record of its table.
+
+    Raises:
+        OperationError: CATALOG_SILENT.
     """
     if spec.private or not is_configured(spark, spec.name.catalog):
         return None
-    location = None
-    with suppress(PySparkException, Py4JError):  # a catalog that does not answer stops no update of a table at its path
-        location = _location(spark, spec.name)
-    if location is None or plain_path(location) == plain_path(path):
+    entry = find_entry(spark, spec.name)
+    if entry is None or entry.is_at(path):
+        return None
+    if record is not None and _is_former(spark, entry, record):
         return None
     owner = f"somebody else, who has this name in the catalog {spec.name.catalog}"
-    return ForeignEntry(location=location or "no location (a view)", other_owner=owner)
+    advice = f" If nobody needs that name, `DROP TABLE {spec.name.quoted}` removes it, and leaves its files."
+    return ForeignEntry(
+        location=entry.location or "no location (a view)", other_owner=owner, advice=advice if entry.is_external else ""
+    )
 
 
-def _location(spark: SparkSession, name: QualifiedName) -> str | None:
-    """Return the location of the entry of this name, of any kind of table; "" for a view, None without an entry.
+def entry_location(spark: SparkSession, name: QualifiedName) -> str:
+    """Return the folder of the table of a name in a configured catalog; empty if the catalog has none.
 
-    `DESCRIBE DETAIL` reads the table, which may be damaged, gone, or none of Delta's.
+    Raises:
+        OperationError: CATALOG_SILENT.
     """
+    entry = find_entry(spark, name) if is_configured(spark, name.catalog) else None
+    return "" if entry is None else entry.location
+
+
+def find_entry(spark: SparkSession, name: QualifiedName) -> CatalogEntry | None:
+    """Return the entry of this name, of any kind of table or view; None without one.
+
+    Raises:
+        OperationError: CATALOG_SILENT.
+    """
+    found: list[CatalogEntry | None] = []
+    of_session = name.catalog == _SESSION_CATALOG
+    _answered(name.catalog, lambda: found.append(_stored(spark, name) if of_session else _described(spark, name)))
+    return found[0]
+
+
+def _answered(catalog: str, ask: Any) -> None:
+    try:
+        ask()
+    except (PySparkException, Py4JError) as error:
+        raise OperationError("CATALOG_SILENT", catalog=catalog, problem=first_words(error)) from error
+
+
+def _drop(spark: SparkSession, name: QualifiedName) -> None:
+    session: Any = spark._jsparkSession
+    session.sql(f"DROP TABLE IF EXISTS {name.quoted}")
+
+
+def _is_former(spark: SparkSession, entry: CatalogEntry, record: TableRecord) -> bool:
+    """Whether an entry names the folder in which the recorded table of a dataset was before.
+
+    It must be an external table, without another table there, and without a storage there that still has it: this one
+    would be a copy of it.
+    """
+    was_there = entry.is_at(record.path) or entry.is_at(record.written_path)
+    if not entry.is_external or record.table_id is None or not was_there:
+        return False
+    if record.written_in and original_root(record, plain_path(entry.location), spark):
+        return False
+    try:
+        tip = read_tip(open_storage(entry.location, spark), entry.location)
+    except OperationError:  # another table may be there
+        return False
+    return tip is None or tip.table_id == record.table_id
+
+
+def _stored(spark: SparkSession, name: QualifiedName) -> CatalogEntry | None:
+    """Return the entry of the session's catalog, without a look at the table: it may be gone, or none of Delta's."""
+    state: Any = spark._jsparkSession.sessionState()
+    identifier = state.sqlParser().parseTableIdentifier(f"`{name.schema}`.`{name.table}`")
+    if not state.catalog().tableExists(identifier):
+        return None
+    table = state.catalog().getTableMetadata(identifier)
+    location = table.storage().locationUri()
+    is_view = table.tableType().name() == "VIEW"
+    text = "" if is_view or not location.isDefined() else _decoded(spark, location.get())
+    return CatalogEntry(location=text, is_external=table.tableType().name() == "EXTERNAL")
+
+
+def _decoded(spark: SparkSession, uri: Any) -> str:
+    jvm: Any = spark._jvm
+    return str(jvm.org.apache.hadoop.fs.Path(uri).toString())
+
+
+def _described(spark: SparkSession, name: QualifiedName) -> CatalogEntry | None:
+    """Return the entry of another catalog; `DESCRIBE DETAIL` would need a table of Delta."""
     session: Any = spark._jsparkSession
     if not session.catalog().tableExists(name.quoted):
         return None
     rows = session.sql(f"DESCRIBE TABLE EXTENDED {name.quoted}").collectAsList()
-    # After the columns, one of which may have this name, comes a blank line.
-    found, is_detail = "", False
+    # After the columns, one of which may have these names, comes a blank line.
+    found, is_detail = {"Location": "", "Type": ""}, False
     for row in rows:
         title = row.getString(0)
         is_detail = is_detail or title == "# Detailed Table Information"
-        if is_detail and title == "Location":
-            found = str(row.getString(1))
-    return found
+        if is_detail and title in found:
+            found[title] = str(row.getString(1))
+    return CatalogEntry(location=found["Location"], is_external=found["Type"] == "EXTERNAL")

@@ -21,6 +21,8 @@ from framework.foundation.storage import is_local
 from framework.graph.relations import named
 from framework.graph.tables import ExternalTable
 from framework.plan.state import TableKind
+from framework.run.tables.catalog_entries import entry_location
+from framework.run.tables.local_tables import local_table
 from framework.run.tables.table_store import TableStore
 from framework.sources.cloud_files.schemas import SchemaStore, schemas_of
 from framework.sources.delta.log import latest_version
@@ -60,10 +62,17 @@ class StoredTables:
         """Return the folder of a dataset's table."""
         return self.store.path(spec)
 
+    def place_of(self, name: QualifiedName, spark: SparkSession) -> str:
+        """Return the folder of the table of a name: that of its entry in a configured catalog, or in the storage."""
+        return entry_location(spark, name) or self.store.layout.table(name)
+
     def external(
         self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
     ) -> ExternalTable | None:
-        """Return a table that is in the pipeline's storage but not in the graph, or in Spark's catalog; else None."""
+        """Return a table of the local file, of the storage but not of the graph, or of Spark's catalog; else None."""
+        found = local_table(self.registry, spark, name, options, streaming=streaming)
+        if found is not None:
+            return found
         path = self._path(name)
         if path is not None:
             reader = spark.readStream if streaming else spark.read

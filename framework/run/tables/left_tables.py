@@ -19,12 +19,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
-
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 
 from framework.checkpoints.generations import dataset_folder
 from framework.foundation.errors import OperationError, UserError
@@ -51,12 +47,14 @@ class LeftTable:
         path: the table's folder.
         table_id: Delta's id of the table; a new table at the same path has another id.
         version: the latest version.
+        left_entry: CATALOG_ENTRY_LEFT of a dropped table whose catalog did not answer; else None.
     """
 
     name: QualifiedName
     path: str
     table_id: str | None = None
     version: int | None = None
+    left_entry: OperationError | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,28 +92,34 @@ class LeftTables:
         known |= {table.name for table in self.begun()}
         uses = FolderUses(graph=self.graph, store=self.store)
         for record in self.store.records(besides=known):
-            if not self.store.may_prune(record):
-                continue
-            tip = read_tip(self.store.storage, record.path)
-            table = LeftTable(
-                name=record.dataset,
-                path=record.path,
-                table_id=tip.table_id if tip is not None else None,
-                version=tip.version if tip is not None else None,
-            )
-            yield table, _UNREAD if self.graph.is_partial else uses.why_kept(record)
+            table = LeftTable(name=record.dataset, path=record.path)
+            try:
+                if not self.store.may_prune(record):
+                    continue
+                tip = read_tip(self.store.storage, record.path)
+                if tip is not None:
+                    table = replace(table, table_id=tip.table_id, version=tip.version)
+                yield table, _UNREAD if self.graph.is_partial else uses.why_kept(record)
+            except OperationError as error:  # it concerns no other table
+                yield table, f"it can't be read, {error.condition}"
 
     def begun(self) -> tuple[LeftTable, ...]:
         """Return the tables whose deletion is not finished."""
         return tuple(self._marks())
 
-    def finish_begun(self) -> None:
-        """Finish the prunes that a crash interrupted; called under the update's lock, before planning."""
-        for table in self.begun():
-            self._delete(table)
+    def finish_begun(self) -> tuple[OperationError, ...]:
+        """Finish the prunes that a crash interrupted; called under the update's lock, before planning.
 
-    def drop(self, table: LeftTable) -> None:
+        Returns:
+            CATALOG_ENTRY_LEFT for each table whose entry may still be in its catalog, which did not answer.
+        """
+        return tuple(left for table in self.begun() if (left := self._delete(table)) is not None)
+
+    def drop(self, table: LeftTable) -> OperationError | None:
         """Delete a table and everything else of its dataset.
+
+        Returns:
+            CATALOG_ENTRY_LEFT if its entry may still be in its catalog, which did not answer; else None.
 
         Raises:
             OperationError: TABLE_NOT_OWNED if the table at its path belongs to another owner.
@@ -125,15 +129,18 @@ class LeftTables:
         mark = {"dataset": asdict(table.name), "path": table.path, "table_id": table.table_id, "storage": root}
         self.store.storage.write_text(self._mark(table.name), json.dumps(mark))
         failpoint("prune.after_mark")
-        self._delete(table)
+        return self._delete(table)
 
-    def _delete(self, table: LeftTable) -> None:
-        storage, layout = self.store.storage, self.store.layout
+    def _delete(self, table: LeftTable) -> OperationError | None:
+        storage, layout, left = self.store.storage, self.store.layout, None
         if table.path:
             # A catalog that does not answer must not block updates. The entry is then left, with a location where
             # nothing is: it holds no rows, and a dataset that is declared again with that name has it.
-            with suppress(PySparkException, Py4JError):
+            try:
                 unregister(self.store.spark, table.name, table.path)
+            except OperationError as error:
+                name, problem = table.name, error.fields["problem"]
+                left = OperationError("CATALOG_ENTRY_LEFT", name=name.quoted, path=table.path, problem=problem)
         storage.delete_tree(layout.record(table.name))
         storage.delete_tree(layout.auxiliary(table.name))
         failpoint("prune.before_table")
@@ -144,6 +151,7 @@ class LeftTables:
         storage.delete_tree(dataset_folder(storage, table.name))
         failpoint("prune.before_unmark")
         storage.delete_tree(self._mark(table.name))
+        return left
 
     def _is_still_there(self, table: LeftTable) -> bool:
         """Whether the folder has the marked table or its remains, and not a table that was created later."""

@@ -18,6 +18,7 @@ former id, as before.
 from __future__ import annotations
 
 import json
+import os
 import re
 import uuid
 from dataclasses import asdict, dataclass, replace
@@ -148,3 +149,12 @@ def _is_same_folder(storage: Storage, root: str) -> bool:
 def _parse(found: dict[str, Any]) -> StorageIdentity:
     former = tuple(FormerIdentity(id=str(each["id"]), root=str(each["root"])) for each in found["former"])
     return StorageIdentity(id=str(found["id"]), root=str(found["root"]), former=former)
+
+
+def has_link(path: str, root: str) -> bool:
+    """Whether one of the local folders from below a root to a path is a link."""
+    while path.startswith("/") and len(path) > len(root):
+        if os.path.islink(path):  # noqa: PTH114 - called for each table of a plan, and a Path costs ten times as much
+            return True
+        path = os.path.dirname(path)  # noqa: PTH120 - as above
+    return False

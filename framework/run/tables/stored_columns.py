@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from framework.foundation.computed_columns import DEFAULT, DEFAULTS_FEATURE, definition
+
 
 def names(struct: Mapping[str, Any]) -> set[str]:
     """Return the names of columns and of the fields of structs in a schema's JSON, in lower case."""
@@ -27,6 +29,25 @@ def differs(stored: Any, recorded: Any) -> bool:
         return any(differs(before, now) for before, now in both if before is not None)
     inner = ("elementType", "keyType", "valueType")
     return any(differs(stored[part], recorded[part]) for part in inner if part in stored and part in recorded)
+
+
+def with_definitions(schema: str, logged: str | None) -> str:
+    """Return a schema as Spark reads it, with the definitions of columns that Delta computes, which only its log has.
+
+    Args:
+        schema: JSON of the schema.
+        logged: JSON of the schema in Delta's log; None if it is unknown.
+    """
+    found = json.loads(schema)
+    stored = {} if logged is None else {field["name"]: field["metadata"] for field in json.loads(logged)["fields"]}
+    for field in found["fields"]:
+        field["metadata"] |= definition(stored.get(field["name"], {}))
+    return json.dumps(found)
+
+
+def property_of_defaults(schema: str | None) -> dict[str, str]:
+    """Return the property that a table needs for the defaults of its columns; empty if none has one."""
+    return {DEFAULTS_FEATURE: "supported"} if f'"{DEFAULT}"' in (schema or "") else {}
 
 
 def spelled_as_in(schema: str | None, columns: Iterable[str]) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -26,9 +25,17 @@ from framework.foundation.table_address import STORAGE_PROPERTY, TableAddress, n
 from framework.graph.graph import GraphDataset
 from framework.graph.relations import cloned
 from framework.plan.state import TableKind
-from framework.run.tables.catalog_entries import register
-from framework.run.tables.storage_identity import StorageIdentity
-from framework.run.tables.stored_columns import are_equal, differs, has_columns, names, spelled_as_in
+from framework.run.tables.catalog_entries import name_table
+from framework.run.tables.storage_identity import StorageIdentity, has_link
+from framework.run.tables.stored_columns import (
+    are_equal,
+    differs,
+    has_columns,
+    names,
+    property_of_defaults,
+    spelled_as_in,
+    with_definitions,
+)
 from framework.run.tables.table_kind import recorded_kind, stored_kind
 from framework.run.tables.table_record import (
     StorageLayout,
@@ -191,7 +198,7 @@ class TableStore:
         layout = self.layout
         if path not in (layout.table(name), layout.auxiliary(name)) and path != layout.table(name, private=True):
             return True
-        return _has_link(path, self.storage.root)  # which may lead out of the storage
+        return has_link(path, self.storage.root)  # which may lead out of the storage
 
     def _storage_mark(self, address: TableAddress) -> str | None:
         """Return the property of a table that names its storage; None if it has none, or if there is no table."""
@@ -250,8 +257,8 @@ class TableStore:
 
     def write_record(self, dataset: GraphDataset) -> None:
         """Record that the table has the dataset's definition, and register it in a configured catalog."""
-        if not dataset.spec.private and self.record(dataset.name) is None:
-            register(self.spark, dataset.name, self.path(dataset.spec))
+        # First: the record knows the folder in which the table was before.
+        name_table(self.spark, dataset.spec, self.path(dataset.spec), self.record(dataset.name))
         tip = read_tip(self.storage, self.path(dataset.spec))
         record = TableRecord(
             dataset=dataset.name, path=self.path(dataset.spec), table_id=tip.table_id if tip is not None else None,
@@ -276,7 +283,8 @@ class TableStore:
         if not self.exists(address):
             return None
         with unguarded():
-            return self.spark.read.format("delta").load(str(address.path)).schema.json()
+            found = self.spark.read.format("delta").load(str(address.path)).schema.json()
+        return with_definitions(found, self.metadata(address).schema)
 
     def partition_columns(self, address: TableAddress) -> tuple[str, ...]:
         """Return the partition columns of a table that exists."""
@@ -326,7 +334,7 @@ class TableStore:
         owner = self._owner(address) if self.exists(address) else self.pipeline
         if owner != self.pipeline:
             raise OperationError(
-                "TABLE_NOT_OWNED", location=location, dataset=name, path=path, owner=_owner_text(owner)
+                "TABLE_NOT_OWNED", location=location, dataset=name, path=path, owner=_owner_text(owner), advice=""
             )
 
     def _owner(self, address: TableAddress) -> str | None:
@@ -399,6 +407,8 @@ class TableStore:
         engine = {OWNER_PROPERTY: self.pipeline, **self._own_mark(dataset.name, self.path(dataset.spec))}
         if dataset.cdc is not None:
             engine |= table_properties(dict(dataset.spec.table_properties))
+        if dataset.kind is not DatasetKind.MATERIALIZED_VIEW:  # a view has the defaults as values
+            engine |= property_of_defaults(dataset.table_schema)
         return {**engine, **dict(dataset.spec.table_properties)}
 
     def delete_rows(self, address: TableAddress) -> None:
@@ -434,15 +444,6 @@ def _describes(record: TableRecord, address: TableAddress, tip: LogTip | None) -
     if record.path != address.path:
         return False
     return record.table_id is None or (tip is not None and tip.table_id == record.table_id)
-
-
-def _has_link(path: str, root: str) -> bool:
-    """Whether one of the local folders from below a root to a path is a link."""
-    while path.startswith("/") and len(path) > len(root):
-        if os.path.islink(path):  # noqa: PTH114 - called for each table of a plan, and a Path costs ten times as much
-            return True
-        path = os.path.dirname(path)  # noqa: PTH120 - as above
-    return False
 
 
 def _owner_text(owner: str | None) -> str:

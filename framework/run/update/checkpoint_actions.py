@@ -182,7 +182,11 @@ def find_flow(storage: Storage, flow: str, target: str | None = None, *, pipelin
     owner, path = (found.owner, "") if record is None else (record.pipeline, record.path)
     if owner and owner != pipeline:
         raise OperationError(
-            "TABLE_NOT_OWNED", dataset=found.dataset, path=path or storage.root, owner=f"pipeline {owner}"
+            "TABLE_NOT_OWNED",
+            dataset=found.dataset,
+            path=path or storage.root,
+            owner=f"pipeline {owner}",
+            advice="",
         )
     return found
 

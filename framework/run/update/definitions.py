@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -18,6 +18,7 @@ from framework.foundation.errors import GraphErrors, OperationError, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import first_words
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.graph.interception import reading
 from framework.graph.resolution import Resolution
 from framework.graph.rules import did_you_mean
 from framework.ingest.expansion import expand_ingestions
@@ -28,6 +29,7 @@ from framework.run.configuration import trigger_interval
 from framework.run.flows.reads import TableQueries
 from framework.run.tables.analysis_store import AnalysisStore
 from framework.run.tables.known_tables import StoredTables
+from framework.run.tables.local_tables import LoadReads
 from framework.run.tables.storage_identity import StorageIdentity
 from framework.session.query_log import quiet_query_log
 from framework.sources.databases.options import remember_passwords
@@ -62,9 +64,13 @@ class Definitions:
         Keys of the configuration that modules set are in the spec of the definitions, in place of those of `spec`.
         """
         remember_passwords(spec.root)  # before the user's code runs, which may raise with one in its text
-        registry = Registry(catalog=spec.catalog, schema=spec.schema, gathers_faults=True)
+        registry = Registry(
+            catalog=spec.catalog, schema=spec.schema, gathers_faults=True, local_tables=spec.workspace.tables
+        )
+        reads = LoadReads(registry=registry, storage=spec.storage, spark=spark)
         try:
-            version = load_modules(spec, modules, registry, spark)
+            with reading(reads, runs_commands=True) if registry.local_tables else nullcontext():
+                version = load_modules(spec, modules, registry, spark)
         except UserError as error:
             faults: list[SluiceError] = list(error.errors) if isinstance(error, GraphErrors) else [error]
             known = replace(registry, faults=faults, is_incomplete=True)

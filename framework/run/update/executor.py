@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.rebuilds import Rebuild
-from framework.foundation.errors import SluiceError
+from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
+from framework.foundation.table_address import TableAddress
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.plan.steps import (
     BeginGeneration,
@@ -28,6 +30,7 @@ from framework.plan.steps import (
     refusal,
 )
 from framework.run.flows.stop_signal import StopSignal
+from framework.run.tables.catalog_entries import is_configured, renew_entry
 from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.table_store import TableStore
 from framework.run.update.fault_classification import fault_of
@@ -142,6 +145,14 @@ class Executor:
                 error = fault_of(partial(self.store.claim, dataset), dataset.name, dataset.spec.location)
                 if error is not None and dataset.name in written:
                     failed[dataset.name] = error
+                with suppress(OperationError):  # the plan warns of a catalog that does not answer
+                    self._name_table(dataset)
+
+    def _name_table(self, dataset: GraphDataset) -> None:
+        """Let the table's name in its catalog refer to it, also if the storage was moved, or the name was dropped."""
+        path = self.store.path(dataset.spec)
+        if is_configured(self.store.spark, dataset.name.catalog) and self.store.exists(TableAddress(path=path)):
+            renew_entry(self.store.spark, dataset.spec, path, self.store.record(dataset.name))
 
     def _prepare(self, step: CreateTable) -> Rebuild | SluiceError:
         dataset, number = self._dataset(step.dataset), step.rebuild

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
+from framework.foundation.ansi_errors import hint_of_value
 from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.conditions.recovery import BREAKS, SOURCE_FILES_GONE, SOURCES_CHANGED
 from framework.foundation.conditions.run import FILES_GONE
@@ -278,10 +279,10 @@ def _cause(error: BaseException, text: str) -> str:
     if found is not None:
         words = _with_expression(f"[{found[0]}] {found[1]}".strip(), text)
         # Which value or setting a reader stumbles over, Spark says below its own condition only.
-        return with_last_cause(words, error) if found[0].startswith(_READ_FAILED) else words
+        return with_last_cause(words, error) if found[0].startswith(_READ_FAILED) else words + hint_of_value(found[0])
     # A query's wrapper has the message of its cause, and none if the cause is only a class, as EOFException.
     ended_by = (each for each in _own_texts(error) if "[STREAM_FAILED]" not in each)
-    return next(ended_by, first_words(error)).splitlines()[0]
+    return with_last_cause(next(ended_by, first_words(error)).splitlines()[0], error)  # clients wrap what they raise
 
 
 def _expression_line(text: str) -> SourceLocation | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
 from framework.declare.specs import DatasetKind
@@ -92,8 +92,14 @@ class Journal:
                 )
             )
 
+    def warned(self, errors: Iterable[SluiceError]) -> None:
+        """Record errors that stop nothing, for those who watch the update."""
+        for error in errors:
+            self._log.record(drafts.warned(error))
+
     def planned(self, plan: Plan) -> None:
         """Record how each dataset is brought up to date, and why."""
+        self.warned(each.error() for each in plan.warnings)
         for step in plan.steps:
             match step:
                 case SkipStep(flow=flow) if flow is not None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from framework.foundation.storage import Storage
-from framework.record.drafts import user_action
+from framework.record.drafts import user_action, warned
 from framework.run.tables.left_tables import LeftTable, LeftTables
 from framework.run.update.checkpoint_actions import changing, user_name
 
@@ -22,7 +23,7 @@ def prune_tables(
         chosen: the tables that the user confirmed; a table that changed since is kept.
 
     Returns:
-        The dropped tables.
+        The dropped tables, with `left_entry` if their catalog did not answer.
 
     Raises:
         OperationError: an update is running; TABLE_NOT_OWNED.
@@ -30,11 +31,14 @@ def prune_tables(
     dropped = []
     with changing(storage, pipeline) as log:
         left = find()
-        left.finish_begun()
+        for error in left.finish_begun():
+            log.record(warned(error))
         for table in left.find():
             if table in chosen:
-                left.drop(table)
-                dropped.append(table)
+                entry = left.drop(table)
+                dropped.append(replace(table, left_entry=entry))
                 text = f"Table {table.name} at {table.path} dropped: it is no longer declared."
                 log.record(user_action(action="PRUNE", user_name=user_name(), message=text))
+                if entry is not None:
+                    log.record(warned(entry))
     return tuple(dropped)

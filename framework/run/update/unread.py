@@ -91,12 +91,12 @@ class UnreadDatasets:
 
 
 def unread_datasets(graph: DataflowGraph, plan: Plan, is_tried: Callable[[QualifiedName], bool]) -> UnreadDatasets:
-    """Return the datasets that a plan refuses for the fault of a source, of those that are tried again."""
+    """Return the datasets that a plan refuses for the fault of a source or a folder, of those that are tried again."""
     return UnreadDatasets(
         UnreadDataset(name=step.dataset, flows=step.flows, error=fault)
         for step in plan.steps
         if isinstance(step, RefuseTable) and is_tried(step.dataset)
-        if (fault := refusal(graph, step)) is _fault_of(graph, step.dataset)
+        if (fault := refusal(graph, step)) is _fault_of(graph, step.dataset) or step.fault is not None
     )
 
 

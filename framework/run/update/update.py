@@ -151,20 +151,20 @@ class Update:
                 REWIND_NOT_FINISHABLE.
             UserError: names of the request that the graph does not have.
         """
-        started = self.clock.monotonic()
-        update_id = str(uuid.uuid4())
+        started, update_id = self.clock.monotonic(), str(uuid.uuid4())
         self.store.storage.check_writable()
         with quiet_query_log(), update_lock(self.store.storage, update_id, on_lost=self.stop.set):
             if self.check is not None:
                 self.check()
             reader = StorageIdentity.settled(self.store.storage).mark
             Rewinds(store=self.store, clock=self.clock).finish_begun()
-            self._left.finish_begun()
+            entries = self._left.finish_begun()
             unsettled = self._rebuilds.settle_all()
             with suppress(OperationError):  # an update does not need the list of old events
                 delete_old_events(self.store.storage, self.clock.now())
             gateways = self.registry.gateways
             with self._log(update_id) as log, reported_waits(gateways, log, self.clock) as waits:
+                Journal(log).warned(entries)
                 refusals = begin_generations(
                     gateways, self.store.storage, self.clock, is_refreshed=self.request.refreshes, reader=reader,
                     unread=[each.ingestion for each in self.registry.unlisted if each.is_whole],

@@ -32,16 +32,25 @@ _INTEGRAL: dict[type[DataType], int] = {ByteType: 3, ShortType: 5, IntegerType: 
 _MOST_DIGITS = 38
 
 
-def plain_type(kind: DataType) -> DataType:
-    """A type that a table can have: `void` of values that were always null is a string."""
+def plain_type(kind: DataType, *, keeps_void: bool = False) -> DataType:
+    """A type that a table can have: each value may be null, and `void` of values that were always null is a string.
+
+    Args:
+        kind: the type.
+        keeps_void: whether `void` stays.
+    """
     if isinstance(kind, NullType):
-        return StringType()
+        return kind if keeps_void else StringType()
     if isinstance(kind, ArrayType):
-        return ArrayType(plain_type(kind.elementType))
+        return ArrayType(plain_type(kind.elementType, keeps_void=keeps_void))
     if isinstance(kind, MapType):
-        return MapType(plain_type(kind.keyType), plain_type(kind.valueType))
+        return MapType(
+            plain_type(kind.keyType, keeps_void=keeps_void), plain_type(kind.valueType, keeps_void=keeps_void)
+        )
     if isinstance(kind, StructType):
-        return StructType([StructField(each.name, plain_type(each.dataType)) for each in kind.fields])
+        return StructType(
+            [StructField(each.name, plain_type(each.dataType, keeps_void=keeps_void)) for each in kind.fields]
+        )
     return kind
 
 
@@ -191,8 +200,10 @@ def _inside(known: DataType, found: DataType, prefix: str) -> Iterator[tuple[Str
 
 def widest(first: DataType, second: DataType) -> DataType:
     """The type that has all values of two types without loss; a string if there is none."""
-    if first == second:
+    if first == second or isinstance(second, NullType):
         return first
+    if isinstance(first, NullType):
+        return second
     if isinstance(first, StructType) and isinstance(second, StructType):
         return widest_columns(first, second)
     if isinstance(first, ArrayType) and isinstance(second, ArrayType):

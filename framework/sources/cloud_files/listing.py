@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JJavaError
 
 from framework.foundation.errors import OperationError, SourceError, UserError
-from framework.foundation.file_systems import missing_file_system
+from framework.foundation.file_systems import file_system_advice, missing_file_system
 from framework.foundation.jvm_cache import java_class, scala_object, scala_seq
 from framework.sources.cloud_files.folder_times import modified_ns
 from framework.sources.cloud_files.globs import glob_pattern
@@ -385,8 +385,8 @@ def _hadoop_listing(spark: SparkSession, path: str) -> str:
         if "FileNotFoundException" in str(error.java_exception.toString()):
             raise SourceError("CLOUD_FILES_FOLDER_MISSING", path=path) from error
         problem = str(error.java_exception.toString())
-        advice = missing_file_system(problem)
-        if advice is not None:
+        if missing_file_system(problem) is not None:
+            advice = file_system_advice(path)
             raise UserError("FILE_SYSTEM_MISSING", path=path, problem=problem, advice=advice) from error
         raise OperationError("STORAGE_NOT_READABLE", path=path, problem=problem) from error
 

@@ -242,7 +242,11 @@ class _Reading:
             self._own[place] = read = StringType()
         elif kind_of == "xml" and self._is_exact and _has_cases(column.dataType, kind) and not is_replaced:
             self._own[place] = read = kind
-        elif kind_of in SELF_TYPED and not is_replaced and plain_type(kind) != plain_type(column.dataType):
+        elif (
+            kind_of in SELF_TYPED
+            and not is_replaced
+            and plain_type(kind, keeps_void=True) != plain_type(column.dataType)
+        ):
             # Spark reads every value as one that may be NULL, whatever a given schema says.
             self._own[place] = read = kind
         self._known[place] = column

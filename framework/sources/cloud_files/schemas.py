@@ -6,16 +6,12 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
-from tempfile import TemporaryDirectory
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import (
     BinaryType,
-    DataType,
     LongType,
     StringType,
     StructField,
@@ -23,31 +19,21 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from framework.foundation.errors import OperationError, SluiceError, SourceError, UserError
-from framework.foundation.java_causes import session_fault
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.errors import OperationError, SourceError, UserError
+from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage_port import Storage, read_stored_json
-from framework.foundation.wording import one_line, without_internal_names
-from framework.sources.cloud_files.apart import EXACT_NAMES, session_with, types_without_first
-from framework.sources.cloud_files.fields import merged, plain_type, widest, widest_columns, without_variants
-from framework.sources.cloud_files.file_columns import header_columns
+from framework.sources.cloud_files.fields import merged, without_variants
+from framework.sources.cloud_files.file_groups import FileGroup, all_columns, file_groups
 from framework.sources.cloud_files.folders import folder_columns
-from framework.sources.cloud_files.headers import Header, header_groups
-from framework.sources.cloud_files.hints import as_texts, hinted_names, opened, with_hints
+from framework.sources.cloud_files.hints import as_texts, hinted_folders, hinted_names, opened, with_hints
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, list_new
-from framework.sources.cloud_files.manifest import manifest_reader, write_manifest
-from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions
+from framework.sources.cloud_files.options import CloudFilesOptions
 from framework.sources.cloud_files.widening import widened
-from framework.sources.faults import is_source_fault
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.readwriter import DataFrameReader
+    from pyspark.sql import SparkSession
 
 _MOST_FILES = 1000
-_MERGED_IN_ANY_CASE = SELF_TYPED | {"xml"}
-"""Formats of which Spark takes columns for one if their names differ in case only."""
-_CORRUPT = "_corrupt_record"
 _changing = threading.Lock()
 _unrecorded: dict[str, FileSchema] = {}
 
@@ -115,19 +101,6 @@ class FileSchema:
             partitions=StructType.fromJson(value["partitions"]),
             rescued=value["rescued"],
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileGroup:
-    """Files that can be read together.
-
-    Args:
-        columns: the columns that they have, as far as they are needed (see `CloudFilesOptions.keeps_unknown`).
-        files: the files.
-    """
-
-    columns: StructType = field(default_factory=lambda: StructType([]))
-    files: tuple[FoundFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,15 +180,17 @@ def resolve_schema(
 
     Raises:
         SourceError: CLOUD_FILES_SCHEMA_UNKNOWN, CLOUD_FILES_SCHEMA_UNREADABLE.
-        UserError: CLOUD_FILES_HINTS_INVALID.
+        UserError: CLOUD_FILES_FORMAT_MISSING, CLOUD_FILES_HINTS_INVALID, CLOUD_FILES_HINTS_CONFLICT.
     """
+    _check_format(spark, options)
     if given is not None or options.format in FIXED_SCHEMAS:
         return FileSchema.given(options, given if given is not None else FIXED_SCHEMAS[options.format])
-    recorded = store.read(options) or store.kept(options)
-    if recorded is None:
-        recorded = _inferred(spark, options)
-        store.keep(options, recorded)
-    return _resolved(options, recorded)
+    recorded = store.read(options)
+    found = recorded or store.kept(options)
+    if found is None:
+        found = _inferred(spark, options)
+        store.keep(options, found)
+    return _resolved(options, found, is_new=recorded is None)
 
 
 def batch_schema(
@@ -226,6 +201,7 @@ def batch_schema(
     Raises:
         SluiceError: as of `resolve_schema`.
     """
+    _check_format(spark, options)
     is_known = given is not None or options.format in FIXED_SCHEMAS
     groups = [FileGroup(files=tuple(files))]
     if options.keeps_unknown or not is_known:
@@ -237,16 +213,31 @@ def batch_schema(
         if not found.fields:
             raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
         inferred = FileSchema(data=found, partitions=folder_columns(options, files), rescued=options.rescued)
-        schema = _resolved(options, inferred)
+        schema = _resolved(options, inferred, is_new=True)
     return schema, [replace(group, columns=as_texts(group.columns, options, schema.data)) for group in groups]
 
 
-def _resolved(options: CloudFilesOptions, inferred: FileSchema) -> FileSchema:
-    data = with_hints(as_texts(inferred.data, options), options)
+def _check_format(spark: SparkSession, options: CloudFilesOptions) -> None:
+    """Check that the session has the reader of a format that is in a package of its own."""
+    if options.format != "avro":
+        return
+    session: Any = spark._jsparkSession
+    try:
+        java_class("org.apache.spark.sql.execution.datasources.DataSource").lookupDataSource(
+            options.format, session.sessionState().conf()
+        )
+    except PySparkException as error:
+        raise UserError("CLOUD_FILES_FORMAT_MISSING", format="Avro", version=spark.version) from error
+
+
+def _resolved(options: CloudFilesOptions, inferred: FileSchema, *, is_new: bool) -> FileSchema:
+    data = with_hints(as_texts(inferred.data, options), options, is_new=is_new)
     taken = {name.lower() for name in (*data.fieldNames(), *inferred.partitions.fieldNames())}
     if options.rescued and options.rescued.lower() in taken:
+        if options.rescued.lower() in {name.lower() for name in hinted_names(options)}:
+            raise _rescued_conflict(options, "cloudFiles.schemaHints", "the column has the data that does not fit")
         raise _rescued_conflict(options, f"the files in {options.path}", "they have a column of this name")
-    return FileSchema(data=data, partitions=_hinted_partitions(inferred, data), rescued=options.rescued)
+    return FileSchema(data=data, partitions=hinted_folders(inferred.partitions, data, options), rescued=options.rescued)
 
 
 def _rescued_conflict(options: CloudFilesOptions, second: str, why: str) -> UserError:
@@ -254,13 +245,6 @@ def _rescued_conflict(options: CloudFilesOptions, second: str, why: str) -> User
         "CLOUD_FILES_OPTION_CONFLICT", first=f"rescuedDataColumn = {options.rescued}", second=second,
         why=f"{why}; the option can name another one",
     )  # fmt: skip
-
-
-def _hinted_partitions(recorded: FileSchema, data: StructType) -> StructType:
-    types = {column.name.lower(): column.dataType for column in data.fields}
-    return StructType(
-        [StructField(each.name, types.get(each.name.lower(), each.dataType)) for each in recorded.partitions.fields]
-    )
 
 
 def _inferred(spark: SparkSession, options: CloudFilesOptions) -> FileSchema:
@@ -272,159 +256,6 @@ def _inferred(spark: SparkSession, options: CloudFilesOptions) -> FileSchema:
     if not data.fields:
         raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
     return FileSchema(data=data, partitions=folder_columns(options, newest), rescued=options.rescued)
-
-
-def file_groups(
-    spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile], known: StructType | None = None
-) -> list[FileGroup]:
-    """Return files by the columns that they have: one group, unless a column has several types in the files.
-
-    Spark has no schema for such files together; they are halved until it has one.
-
-    Args:
-        spark: the session of the query.
-        options: of the source.
-        files: the files.
-        known: the columns of the stream, to which those of CSV headers belong; None if they are not known yet.
-
-    Raises:
-        SluiceError: as of `columns_of_files`.
-    """
-    try:
-        return [FileGroup(columns=columns_of_files(spark, options, files, known), files=tuple(files))]
-    except SluiceError as error:
-        if options.format not in SELF_TYPED or len(files) < 2 or "CANNOT_MERGE" not in str(error.fields.get("cause")):
-            raise
-    half = len(files) // 2
-    groups: dict[str, FileGroup] = {}
-    for part in (files[:half], files[half:]):
-        for group in file_groups(spark, options, part, known):
-            same = groups.get(group.columns.json())
-            joined = group.files if same is None else (*same.files, *group.files)
-            groups[group.columns.json()] = FileGroup(columns=group.columns, files=joined)
-    return list(groups.values())
-
-
-def all_columns(groups: Sequence[FileGroup]) -> StructType:
-    """The columns of all groups, with types that have all values."""
-    return reduce(widest_columns, (group.columns for group in groups), StructType([]))
-
-
-def columns_of_files(
-    spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile], known: StructType | None = None
-) -> StructType:
-    """Return the columns that some files have, by a native inference over exactly these files.
-
-    The driver alone reads the list of the files, so that a temporary folder of its machine can have it. Names that
-    differ in case are those of different columns; arguments as of `file_groups`.
-
-    Raises:
-        SourceError: CLOUD_FILES_SCHEMA_UNREADABLE, if the files are the cause, or CLOUD_FILES_ENCODING_UNKNOWN.
-        UserError: the first, if an option is; CLOUD_FILES_FORMAT_MISSING, or a condition of the session.
-    """
-    full = [file for file in files if file.size > 0]
-    if not full:
-        return StructType([])
-    try:
-        with TemporaryDirectory(prefix="sluice-columns-") as scratch:
-            found = _columns_in(spark, options, full, LocalStorage(scratch), known)
-    except (PySparkException, Py4JError) as error:
-        if options.format == "avro" and "AVRO" in str(error).upper() and "AVRO_NOT_LOADED" in _condition(error):
-            raise UserError("CLOUD_FILES_FORMAT_MISSING", format="Avro", version=spark.version) from error
-        unfit = _not_of_files(error, options)
-        if unfit is not None:
-            raise unfit from error
-        cause = one_line(without_internal_names(str(error)).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0])
-        kind = SourceError if is_source_fault(error) else UserError
-        raise kind(
-            "CLOUD_FILES_SCHEMA_UNREADABLE", path=options.path, format=options.format, count=len(full), cause=cause
-        ) from error
-    return StructType(
-        [StructField(each.name, plain_type(each.dataType)) for each in found.fields if each.name != _CORRUPT]
-    )
-
-
-def _not_of_files(error: PySparkException | Py4JError, options: CloudFilesOptions) -> SluiceError | None:
-    """Return the error of an encoding, or of the session, that no repair of the files mends; None for any other."""
-    fault = session_fault(error)
-    if fault is not None:
-        return UserError(fault.condition, subject=f"The source cloudFiles of {options.path}", **fault.fields)
-    if not isinstance(error, PySparkException) or error.getCondition() != "INVALID_PARAMETER_VALUE.CHARSET":
-        return None
-    return SourceError("CLOUD_FILES_ENCODING_UNKNOWN", path=options.path, cause=one_line(str(error)))
-
-
-def _condition(error: Exception) -> str:
-    found = error.getCondition() if isinstance(error, PySparkException) else None
-    return "AVRO_NOT_LOADED" if found is not None and "AVRO" in str(found + str(error)).upper() else ""
-
-
-def _columns_in(
-    spark: SparkSession,
-    options: CloudFilesOptions,
-    files: Sequence[FoundFile],
-    storage: Storage,
-    known: StructType | None,
-) -> StructType:
-    folder = write_manifest(storage, storage.path("files"), files)
-    if options.format == "csv":
-        return _csv_columns(spark, options, files, storage, known)
-    if options.format in _MERGED_IN_ANY_CASE:
-        return _read_columns(session_with(spark, EXACT_NAMES), options, folder)
-    try:
-        return _read_columns(spark, options, folder)
-    except PySparkException as error:
-        if error.getCondition() != "COLUMN_ALREADY_EXISTS":
-            raise
-    return _read_columns(session_with(spark, EXACT_NAMES), options, folder)
-
-
-def _read_columns(spark: SparkSession, options: CloudFilesOptions, folder: str) -> StructType:
-    reader = manifest_reader(spark).format(options.format).options(**dict(options.reader))
-    if options.format in SELF_TYPED:
-        return reader.option("mergeSchema", "true").load(folder).schema
-    if options.infers_types:
-        return reader.option("inferSchema", "true").load(folder).schema
-    return reader.option("primitivesAsString", "true").option("inferSchema", "false").load(folder).schema
-
-
-def _csv_columns(
-    spark: SparkSession,
-    options: CloudFilesOptions,
-    files: Sequence[FoundFile],
-    storage: Storage,
-    known: StructType | None,
-) -> StructType:
-    """The columns of CSV files by name; a column that has several types in files of different headers is a string.
-
-    Those that belong to known columns have their names; those that differ from them in case only are left out.
-    """
-    any_case = not options.is_case_sensitive or options.rescued is None
-    found: dict[str, DataType] = {}
-    for header, group in header_groups(spark, options, files):
-        columns, variants = header_columns(header, known or StructType([]), any_case=any_case)
-        types: dict[str, DataType] = dict.fromkeys(columns.fieldNames(), StringType())
-        if options.infers_types:
-            inferred = _csv_types(spark, options, header, write_manifest(storage, storage.path("group"), group))
-            types = dict(zip(columns.fieldNames(), (each.dataType for each in inferred.fields), strict=False))
-        for name in (each.place for each in variants):
-            types.pop(name, None)
-        for name, kind in types.items():
-            found[name] = widest(found.get(name, kind), kind)
-    return StructType([StructField(name, kind) for name, kind in found.items()])
-
-
-def _csv_types(spark: SparkSession, options: CloudFilesOptions, header: Header, folder: str) -> StructType:
-    given = dict(options.reader)
-    if not header.skipped:
-        reader = manifest_reader(spark).format("csv").options(**given)
-        return reader.option("inferSchema", "true").load(folder).schema
-    texts = StructType([StructField(f"c{place}", StringType()) for place in range(len(header.names))])
-
-    def load(reader: DataFrameReader) -> DataFrame:
-        return reader.format("csv").options(**given).option("header", "false").load(folder)
-
-    return types_without_first(spark, texts, header.skipped, load, given)
 
 
 def new_columns_error(options: CloudFilesOptions, names: Sequence[str], files: Sequence[FoundFile]) -> OperationError:

@@ -20,6 +20,7 @@ from framework.foundation.failpoints import failpoint
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.cleaning import Cleaner
 from framework.sources.cloud_files.fields import case_variants, merged
+from framework.sources.cloud_files.file_groups import FileGroup, all_columns, file_groups
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import keep_times
 from framework.sources.cloud_files.folders import new_folders
@@ -28,14 +29,7 @@ from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decod
 from framework.sources.cloud_files.offsets import log_folder, offset_number, offset_text
 from framework.sources.cloud_files.options import CloudFilesOptions
 from framework.sources.cloud_files.rows import BatchReader
-from framework.sources.cloud_files.schemas import (
-    FileGroup,
-    FileSchema,
-    SchemaStore,
-    all_columns,
-    file_groups,
-    new_columns_error,
-)
+from framework.sources.cloud_files.schemas import FileSchema, SchemaStore, new_columns_error
 from framework.sources.cloud_files.widening import widened, wider_names
 
 if TYPE_CHECKING:

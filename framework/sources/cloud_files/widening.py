@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, TimestampNTZType
 
 from framework.foundation.wider_types import wider_type
-from framework.sources.cloud_files.hints import parse_hints
+from framework.sources.cloud_files.given_hints import parse_hints
 from framework.sources.cloud_files.options import SELF_TYPED, CloudFilesOptions
 
 _Path = tuple[str, ...]
@@ -23,7 +23,7 @@ def widened(known: StructType, found: Iterable[StructType], options: CloudFilesO
         found: the columns of files, of each group apart: together they may have no type.
         options: the hints and the format.
     """
-    hinted = frozenset(tuple(part.lower() for part in path) for path, _ in parse_hints(options.hints))
+    hinted = frozenset(hint.place for hint in parse_hints(options.hints))
     for columns in found:
         known = _columns(known, columns, (), hinted, times=options.format in SELF_TYPED)
     return known

@@ -34,9 +34,17 @@ def sluice(pipeline: FakePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(folder)
 
     def open_fake(
-        spec: Path, *, master: str | None, parameters: Mapping[str, str], short: bool | None, verbose: bool, cold: bool
+        spec: Path,
+        *,
+        local: Path | None,
+        master: str | None,
+        parameters: Mapping[str, str],
+        short: bool | None,
+        verbose: bool,
+        cold: bool,
     ) -> PipelinePort:
-        opened = {"master": master, "parameters": dict(parameters), "short": short, "verbose": verbose, "cold": cold}
+        opened: dict[str, object] = {"master": master, "parameters": dict(parameters), "short": short}
+        opened |= {"verbose": verbose, "cold": cold, **({} if local is None else {"local": local})}
         pipeline.calls.append(("open", (spec, opened)))
         return pipeline
 

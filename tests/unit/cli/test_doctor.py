@@ -13,7 +13,7 @@ from framework.recovery.doctor.actions import ResetCheckpoint
 from framework.recovery.doctor.amounts import Amount, Cost
 from framework.recovery.doctor.diagnoses import diagnosis_of, sqlstate_of
 from framework.recovery.doctor.diagnosis import Way
-from framework.recovery.doctor.findings import Finding, Position
+from framework.recovery.doctor.finding import Finding, Position
 from framework.recovery.doctor.ways import WayOut
 from framework.recovery.lag import FlowHealth, FlowLag
 from framework.recovery.quarantine.waiting import WaitingRows

@@ -15,12 +15,16 @@ from framework.cli.live_progress import LiveProgress
 from framework.cli.output import Output
 from framework.cli.progress import PlainProgress
 from framework.diagrams.dot import dot
+from framework.diagrams.notebook import board_text
 from framework.diagrams.picture import Node, NodeKind, Picture
 from framework.diagrams.svg import svg
+from framework.foundation.display import at_prompt
 from framework.foundation.errors import OperationError, RemoteError, UserError
 from framework.foundation.locations import SourceLocation
-from framework.foundation.names import split_parts
+from framework.foundation.names import QualifiedName, split_parts
+from framework.plan.steps import Plan, SkipStep
 from framework.testing.manual_clock import ManualClock
+from framework.views.flow_board import FlowBoard
 from framework.views.rows import RowsView
 from framework.views.table import Table
 
@@ -65,6 +69,15 @@ def test_progress_shows_names_and_messages_with_escapes(monkeypatch: pytest.Monk
     assert live.getvalue() == f"{SHOWN}\n"
 
 
+def test_values_at_a_prompt_have_escapes() -> None:
+    """A plan with the name of a file in its reason, and a flow board, can't control the terminal of IPython."""
+    name = QualifiedName(catalog="main", schema="shop", table="orders")
+    plan = Plan(pipeline="shop", steps=(SkipStep(dataset=name, flow=None, reason=HOSTILE),))
+    assert f"skip  orders  {SHOWN}" in repr(plan)
+    board = FlowBoard(update_id="u-1", state=HOSTILE)
+    assert at_prompt(board_text(board, ManualClock().now())) == f"{SHOWN} (update u-1)"
+
+
 @pytest.mark.parametrize(
     "show",
     [
@@ -95,7 +108,13 @@ def test_drawings_have_escapes_and_are_xml() -> None:
     assert dot(picture).replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("letter", ["\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff"])
+@pytest.mark.parametrize(
+    "letter",
+    [
+        "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff", "\xad", "\u061c", "\u2063", "\u206d",
+        "\u3164", "\uffa0", "\ufff9", "\U000e0041",
+    ],
+)  # fmt: skip
 def test_a_name_has_no_invisible_characters(letter: str) -> None:
     """A table whose name reads like that of another one, or controls a terminal, is refused."""
     with pytest.raises(UserError) as refused:

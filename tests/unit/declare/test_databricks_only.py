@@ -19,9 +19,9 @@ def _raised(code: str) -> BaseException:
 @pytest.mark.parametrize(
     ("code", "advice"),
     [
-        ("dbutils.fs.ls('/')", "`dbutils` exists on Databricks only."),
-        ("display(1)", "`sluice show` prints the rows"),
-        ("from pyspark.dbutils import DBUtils", "`dbutils` exists on Databricks only."),
+        ("dbutils.fs.ls('/')", "`from databricks.sdk.runtime import dbutils`"),
+        ("display(1)", "`from databricks.sdk.runtime import display`"),
+        ("open('/Volumes/main/shop/raw/no.json')", 'Add `paths: {"/Volumes/main/shop/raw/": FOLDER}`'),
         ("import package_of_nobody.part", "Install the package that has `package_of_nobody`"),
         ("from .helpers import x", "Import the other one by its name: `import helpers`."),
         ("%run ./helpers", "Make that notebook a Python module, and import it."),

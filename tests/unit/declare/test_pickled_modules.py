@@ -12,6 +12,7 @@ import pytest
 from pyspark import cloudpickle
 
 from framework.declare.neighbours import Neighbours
+from framework.declare.pipeline_spec import PipelineSpec
 
 WORKER = """
 import pickle, sys
@@ -37,7 +38,8 @@ def pickled(folder: Path, files: dict[str, str], functions: str = "prices.price"
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    neighbours = Neighbours([folder], DriverOnly())  # type: ignore[arg-type]  # stands in for a session
+    spec = PipelineSpec(name="p", storage="s")
+    neighbours = Neighbours([folder], DriverOnly(), spec)  # type: ignore[arg-type]  # stands in for a session
     with neighbours.importable():
         named = (function.rpartition(".") for function in functions.split())
         return b"".join(cloudpickle.dumps(getattr(importlib.import_module(name), own)) for name, _, own in named)

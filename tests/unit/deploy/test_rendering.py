@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from framework.cli.main import cli
@@ -157,13 +158,31 @@ FAULTY_TEMPLATES = {
     "a list": ("a: {{ tables }}", "would not be read unchanged from YAML"),
     "a word that YAML takes for a truth": ("a: {{ 'no' }}", "would not be read unchanged from YAML"),
     "an arithmetic fault": ("a: {{ 1 // 0 }}", "zero"),
+    "a number that is none": ("a: {{ 1e400 }}", "inf"),
+    "a text that HTML would call safe": ("a: {{ 'x: y' | safe }}", "No filter named 'safe'"),
+    "a text that HTML would escape": ("a: {{ 'x: y' | e }}", "No filter named 'e'"),
+    "a value beside YAML": ("a: {{ ('p' | yaml) ~ hostile }}", "would not be read unchanged from YAML"),
+    "a value beside a macro's text": (
+        "{% macro m() %}p{% endmacro %}a: {{ m() ~ hostile }}", "would not be read unchanged from YAML"
+    ),
+    "a value added to YAML": ("a: {{ ('p' | yaml) + hostile }}", "would not be read unchanged from YAML"),
+    "a value formatted into YAML": ("a: {{ ('%s' | yaml) % hostile }}", "would not be read unchanged from YAML"),
+    "a value filtered into YAML": ("a: {{ 'p' | yaml | replace('p', hostile) }}", "would not be read unchanged"),
+    "a value put into YAML by a method": ("a: {{ ('p' | yaml).replace('p', hostile) }}", "would not be read unchanged"),
+    "a part of a quoted text": ("a: {{ (hostile | yaml)[0:] }}", "would not be read unchanged from YAML"),
+    "a value joined with YAML": ("a: {{ ['p' | yaml, hostile] | join(', ') }}", "would not be read unchanged"),
+    "a value that joins YAML": ("a: {{ ['p' | yaml, 'q' | yaml] | join(hostile) }}", "would not be read unchanged"),
+    "a value that indents YAML": ("a: {{ 'p' | yaml | indent(hostile, true) }}", "invalid literal for int()"),
+    "a block that is filtered": ("{% filter replace('p', hostile) %}a: p{% endfilter %}", "would not be read"),
+    "a call with a block": ("{% call hostile.format() %}{% endcall %}", "would not be read unchanged from YAML"),
+    "a filtered block that is set": ("{% set a | upper %}a: b{% endset %}", "a filter of a `set` block"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "text"), FAULTY_TEMPLATES.values(), ids=FAULTY_TEMPLATES)
 def test_a_fault_of_the_template_has_its_line(bundle: Path, line: str, text: str) -> None:
     """Undefined names, escapes from the sandbox and the folder, and invalid YAML: the error has the template's line."""
-    write(bundle, template="# first\n# second\n" + line + "\n")
+    write(bundle, template="# first\n{% set hostile = 'x\"\\n  b: [1]' %}\n" + line + "\n")
     error = fault(bundle)
     assert error.condition in ("BUNDLE_TEMPLATE_INVALID", "BUNDLE_TEMPLATE_MISSING")
     assert (str(error.location), text in error.what) == ("bundles/templates/t.yml.j2:3", True)
@@ -187,12 +206,37 @@ def test_any_value_is_itself_behind_the_filter(bundle: Path) -> None:
     """`| yaml` quotes values that YAML would parse as something else."""
     write(
         bundle,
-        template="a: {{ ['no', 'x: y', '#', 'ä\"b', 1, none, 'plain', '${var.x}'] | yaml }}\nb: {{ 'on' | yaml }}\n",
+        template="a: {{ ['no', 'x: y', '#', 'ä\"b', 1, none, 'plain', '${var.x}'] | yaml }}\nb: {{ 'on' | yaml }}\n"
+        "c: {{ 'x\\u0085\\u2028\\x9b\\x7f\\ufeff\\U000e0001' | yaml }}\n",
     )
-    assert render(bundle).splitlines()[1:] == [
+    text = render(bundle)
+    assert text.splitlines()[1:] == [
         'a: ["no", "x: y", "#", "ä\\"b", 1, null, "plain", "${var.x}"]',
         'b: "on"',
+        r'c: "x\u0085\u2028\u009b\u007f\ufeff\U000e0001"',
     ]
+    assert yaml.safe_load(text)["c"] == "x\x85\u2028\x9b\x7f\ufeff\U000e0001"
+
+
+def test_yaml_beside_yaml_is_yaml(bundle: Path) -> None:
+    """Literals and safe values may be beside it, lists of it are joined by punctuation, blocks of it are indented."""
+    template = """\
+{% macro entry(key, value) %}{{ key ~ ': ' ~ (value | yaml) }}{% endmacro %}
+{{ entry('a', 'x: y') }}
+b: [{{ ['a: b', 'plain'] | map('yaml') | join(', ') }}]
+c: [{{ 'c' | yaml ~ ", 'a & b'" }}]
+d: {{ ('a & b: ' ~ name) | yaml }}
+e:
+{% filter indent(2, true) %}
+f: 1
+g: {{ ('a: ' | yaml) | length }}
+{% endfilter %}
+"""
+    write(bundle, template=template)
+    assert yaml.safe_load(render(bundle)) == {
+        "a": "x: y", "b": ["a: b", "plain"], "c": ["c", "a & b"], "d": "a & b: sales",
+        "e": {"f": 1, "g": 5},
+    }  # fmt: skip
 
 
 def test_what_would_be_no_yaml_is_not_written(bundle: Path) -> None:
@@ -285,6 +329,7 @@ ENDLESS = {
     "a repeated text": "{{ 'x' * 10 ** 11 }}",
     "a wide text": "{{ 'x' | center(10 ** 11) }}",
     "a power": "{{ 10 ** (10 ** 10) }}",
+    "a search that no signal interrupts": "{{ ('a' * 1000000).rfind('ab' ~ 'a' * 500000) }}",
     "much output": "{% for a in range(90000) %}{% for b in range(90000) %}{{ name * 99 }}{% endfor %}{% endfor %}",
 }
 
@@ -297,7 +342,7 @@ def test_a_template_that_multiplies_without_end_is_ended(bundle: Path, line: str
     with pytest.raises(UserError) as raised:
         rendered_files(bundle, render=lambda *given: render_in_subprocess(*given, limits=limits))
     error = raised.value
-    killed, too_long = "(10 ** 10)" in line, "name * 99" in line
+    killed, too_long = "rfind" in line, "name * 99" in line
     place = "bundles/specs/sales.yml:1:11" if killed else f"bundles/templates/t.yml.j2:{1 if too_long else 2}"
     assert (error.condition, str(error.location)) == ("BUNDLE_TEMPLATE_INVALID", place)
     assert any(

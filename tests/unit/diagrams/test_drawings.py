@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from framework.diagrams.dot import dot
+from framework.diagrams.layout import LONGEST_TITLE, TITLE_SIZE, lay_out, shorten, text_width
 from framework.diagrams.mermaid import mermaid
-from framework.diagrams.notebook import graph_html
+from framework.diagrams.notebook import board_html, graph_html, plan_html
 from framework.diagrams.page import graph_page
-from framework.diagrams.picture import picture_of
+from framework.diagrams.picture import Node, NodeKind, Picture, picture_of
 from framework.diagrams.svg import svg
 from framework.diagrams.theme import DARK, LIGHT, ON_PAGE
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.plan.steps import Plan, SkipStep
+from framework.views.flow_board import FlowBoard
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
@@ -102,6 +105,31 @@ def test_names_can_not_become_markup(hostile_graph: DataflowGraph) -> None:
         page = Elements(html)
         assert "script" not in page.tags
         assert '</title><script>alert("x")</script>&"\\' in page.words
+
+
+def test_no_text_in_a_notebook_is_a_formula(hostile_graph: DataflowGraph) -> None:
+    r"""Of `$\href{javascript:...}{x}$` MathJax makes a link that runs a script: its classes exclude all displays."""
+    plan, board = Plan(pipeline="$x$", steps=()), FlowBoard(update_id="$x$")
+    for html in (graph_html(hostile_graph), plan_html(plan), board_html(board, datetime(2026, 1, 1, tzinfo=UTC))):
+        assert Elements(html).attributes[0] == ("class", "sluice tex2jax_ignore mathjax_ignore")
+
+
+def test_texts_keep_their_spaces(hostile_graph: DataflowGraph) -> None:
+    """Two names that differ only in the number of spaces are displayed as two."""
+    page = graph_page(hostile_graph)
+    assert ".sluice td.name{white-space:pre}" in page
+    assert ".sluice td,.sluice th,.sluice h1,.sluice b,.sluice .quiet{white-space:pre-wrap}" in page
+    assert re.search(r"\.sluice-graph text\{[^}]*;white-space:pre\}", page)
+
+
+def test_a_title_is_measured_with_its_escapes() -> None:
+    """A control character is shown as an escape, which has the width of its letters; Mermaid draws no other one."""
+    node = Node(key="k", kind=NodeKind.EXTERNAL, title="\u202e" * 6)
+    picture = Picture(title="t", nodes=(node,), edges=())
+    assert shorten(node.title, LONGEST_TITLE) == r"\u202e" * 6
+    assert shorten(node.title, 11) == "\\u202…u202e"
+    assert lay_out(picture).width > text_width(r"\u202e" * 6, TITLE_SIZE)
+    assert "#8238;" not in mermaid(picture)
 
 
 def test_the_page_loads_no_external_resource(flights_graph: DataflowGraph) -> None:

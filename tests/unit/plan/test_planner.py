@@ -14,10 +14,11 @@ from framework.foundation.errors import RequestErrors, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.plan.continuous import rebuild_steps, supervised_steps
+from framework.plan.explainer import plan_json
 from framework.plan.history import ALL_COLUMNS
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
-from framework.plan.state import FlowState, StoredState, TableState
+from framework.plan.state import FlowState, StateFault, StoredState, TableState
 from framework.plan.steps import (
     BeginGeneration,
     CreateTable,
@@ -384,6 +385,51 @@ def test_a_dataset_with_a_fault_fails_alone() -> None:
     assert refusals(faulty, plan) == faulty.faults == (fault,)
     of_raw = [step for step in make_plan(graph, UpdateRequest(), settled()).steps if step.dataset == RAW]
     assert [step for step in plan.steps if step.dataset == RAW] == of_raw
+
+
+def test_a_table_that_can_not_be_read_is_refused_and_its_readers_wait() -> None:
+    """Also if its readers could be planned, or their own state is unknown without it; the rest is planned as ever."""
+    fault = StateFault(condition="STORAGE_NOT_READABLE", fields=(("path", "/t/clean"), ("problem", "no permission")))
+    for waits in ({}, {TOTALS: (CLEAN,)}):
+        plan = make_plan(a_graph(), UpdateRequest(), replace(settled(), unread={CLEAN: fault}, waits=waits))
+        (step,) = (step for step in plan.steps if step.dataset == CLEAN)
+        assert isinstance(step, RefuseTable)
+        assert (step.flows, step.fault, step.owner) == ((CLEAN, SEED), fault, None)
+        (error,) = refusals(a_graph(), plan)
+        assert (error.condition, error.what) == (
+            "STORAGE_NOT_READABLE", "/t/clean cannot be read: no permission."
+        )  # fmt: skip
+        (reader,) = (step for step in plan.steps if step.dataset == TOTALS)
+        if waits:
+            assert reader == SkipStep(
+                dataset=TOTALS, flow=TOTALS, reason="waits for clean, whose table can't be read", waits_for=(CLEAN,)
+            )
+        else:
+            assert isinstance(reader, RefreshView)
+            assert reader.after == (CLEAN,)
+        of_raw = [step for step in make_plan(a_graph(), UpdateRequest(), settled()).steps if step.dataset == RAW]
+        assert [step for step in plan.steps if step.dataset == RAW] == of_raw
+
+
+def test_a_table_that_can_not_be_written_is_refused_if_a_step_writes_it() -> None:
+    """One without a step stays as it is: nothing would be written. A storage that can't be written is told once."""
+    fault = StateFault(
+        condition="DATASET_NOT_WRITABLE", fields=(("dataset", "clean"), ("path", "/t"), ("problem", "it is not ours"))
+    )
+    unwritable = replace(settled(), unwritable=dict.fromkeys((RAW, CLEAN, TOTALS), fault))
+    assert make_plan(a_graph(), UpdateRequest(), unwritable) == make_plan(a_graph(), UpdateRequest(), settled())
+    new = replace(unwritable, flows={**unwritable.flows, CLEAN: FlowState(generation=1, latest=1)})
+    plan = make_plan(a_graph(), UpdateRequest(), new)
+    assert [step.dataset for step in plan.steps if isinstance(step, RefuseTable)] == [CLEAN, TOTALS]
+    assert [error.condition for error in refusals(a_graph(), plan)] == ["DATASET_NOT_WRITABLE"]
+    plan = make_plan(a_graph(), UpdateRequest(), replace(settled(), fault=fault))
+    assert [error.what for error in refusals(a_graph(), plan)] == [
+        "/t, a folder of clean, cannot be written: it is not ours."
+    ]
+    assert plan_json(plan)["fault"] == {
+        "kind": "state_fault", "condition": "DATASET_NOT_WRITABLE",
+        "fields": [["dataset", "clean"], ["path", "/t"], ["problem", "it is not ours"]],
+    }  # fmt: skip
 
 
 def test_a_table_that_left_the_code_is_kept_and_named() -> None:

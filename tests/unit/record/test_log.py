@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -18,7 +19,13 @@ from framework.foundation.storage import LocalStorage
 from framework.record.drafts import flow_progress, update_progress
 from framework.record.events import Event, EventLevel, EventType, Origin, parse_event
 from framework.record.log import KEPT_DAYS, KEPT_FILES, EventLog, delete_old_events
-from framework.record.reader import event_filter, follow_events, longest_update_seconds, read_events
+from framework.record.reader import (
+    event_filter,
+    follow_events,
+    longest_update_seconds,
+    newest_events,
+    read_events,
+)
 from framework.testing.manual_clock import ManualClock
 
 EMITTER = """
@@ -224,6 +231,32 @@ def test_the_longest_of_the_last_updates_is_the_time_between_its_first_and_last_
         os.utime(storage.path("events", f"{update}.jsonl"), (modified, modified))
     assert longest_update_seconds(storage) == 500.0
     assert longest_update_seconds(storage, last=2) == 20.0
+
+
+def test_a_clock_that_is_set_back_changes_no_order(storage: LocalStorage) -> None:
+    """Events are read as they were written, within an update and between updates: the last update's come last."""
+
+    def update(name: str, hours_ahead: int, *states: str) -> None:
+        begin = datetime.now(tz=UTC) + timedelta(hours=hours_ahead)
+        clock = ManualClock(begin)
+        with open_log(storage, name, clock) as log:
+            for state in states:
+                log.record(flow_progress(flow="f", dataset="d", status=state, message=f"{name} {state}"))
+                clock.sleep(-600)
+        if hours_ahead:
+            os.utime(storage.path("events", f"{name}.jsonl"), (0, begin.timestamp()))
+
+    update("u-9", 2, "RUNNING", "COMPLETED")
+    update("u-5", 3, "RUNNING", "COMPLETED")
+    delete_old_events(storage, datetime.now(tz=UTC))
+    update("u-1", 0, "RUNNING", "FAILED")
+    assert [event.message for event in read_events(storage)] == [
+        "u-9 RUNNING", "u-9 COMPLETED", "u-5 RUNNING", "u-5 COMPLETED", "u-1 RUNNING", "u-1 FAILED"
+    ]  # fmt: skip
+    assert [event.message for event in read_events(storage, last=1)] == ["u-1 FAILED"]
+    assert next(newest_events(storage, EventType.FLOW_PROGRESS)).message == "u-1 FAILED"
+    followed = follow_events(storage, from_start=True)
+    assert [next(followed).message for _ in range(6)][-1] == "u-1 FAILED"
 
 
 def test_following_gives_what_comes_next_and_only_that(storage: LocalStorage) -> None:

@@ -112,3 +112,19 @@ def test_the_details_of_a_stream_hold_its_batch_and_sources() -> None:
         ],
         "sink": {"description": "DeltaSink[/out]"},
     }
+
+
+def test_a_batch_in_which_the_clock_was_set_back_has_no_duration() -> None:
+    """Spark takes times from the clock of the machine: what is below zero is unknown."""
+    set_back = {
+        **PROGRESS,
+        "batchDuration": -3_598_695,
+        "processedRowsPerSecond": -0.005,
+        "durationMs": {"a": -1, "b": 2},
+    }
+    found = stream_details(set_back)
+    assert (found["batch_duration_ms"], found["processed_rows_per_second"], found["duration_ms"]) == (
+        None,
+        None,
+        {"b": 2},
+    )

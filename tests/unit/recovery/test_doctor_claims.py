@@ -14,7 +14,7 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.operators import StatefulOperator
 from framework.declare.specs import FlowSpec
 from framework.graph.graph import DataflowGraph
-from framework.recovery.doctor.findings import Finding
+from framework.recovery.doctor.finding import Finding
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.listing import list_new

@@ -8,7 +8,7 @@ import pytest
 
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.errors import UserError
-from framework.recovery.doctor.findings import Examination, Position
+from framework.recovery.doctor.finding import Examination, Position
 from framework.views.doctor import cost_text
 from tests.support.fake_pipeline import name
 from tests.support.hand_written_world import DELETE, HandWrittenWorld, added

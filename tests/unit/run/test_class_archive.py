@@ -132,10 +132,10 @@ def test_a_cache_that_cannot_be_written_is_no_trouble(tmp_path: Path) -> None:
 
 
 def test_leavings_of_killed_builds_are_swept(cache: Path) -> None:
-    """A scratch folder that is an hour old is deleted; one of a running build stays."""
+    """A scratch folder that is an hour old, or of the future, is deleted; one of a running build stays."""
     clock = ManualClock()
     now = clock.now().timestamp()
-    for name, age in (("dead", 4000), ("alive", 10)):
+    for name, age in (("dead", 4000), ("of-the-future", -900_000), ("alive", 10)):
         (cache / f".building-{name}").mkdir()
         os.utime(cache / f".building-{name}", (now - age, now - age))
     sweep(cache, clock)

@@ -38,6 +38,17 @@ def test_settings_are_written_as_java_reads_properties(tmp_path: Path) -> None:
     assert oct((tmp_path / "settings").stat().st_mode)[-3:] == "600"
 
 
+def test_the_output_of_a_jvm_does_not_control_the_terminal(swap: pytest.MonkeyPatch) -> None:
+    """A file's name in its log is shown with escapes, and a progress bar as lines."""
+    shown = io.StringIO()
+    swap.setattr(sys, "stderr", shown)
+    name = "\x1b]52;c;cm0K\x07\x1b[2J\x9b31m\u202e"
+    script = "import os, sys; os.write(1, (sys.argv[1] + '\\r\\nbar 1\\rbar 2\\n').encode()); exit(1)"
+    with pytest.raises(subprocess.CalledProcessError), shown_output() as descriptor:
+        subprocess.run([sys.executable, "-c", script, name], stdout=descriptor, check=True)
+    assert shown.getvalue() == "\\x1b]52;c;cm0K\\x07\\x1b[2J\\x9b31m\\u202e\nbar 1\nbar 2\n"
+
+
 def test_the_output_of_a_jvm_is_shown_without_secrets(swap: pytest.MonkeyPatch) -> None:
     """Also one that arrives in two parts, and all of it before the error of a start that fails."""
     shown = io.StringIO()

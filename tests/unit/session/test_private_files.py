@@ -15,7 +15,7 @@ from framework.recovery.reconcile import scratch_folder
 from framework.session.class_archive import VARIABLE, build_options, use_options
 from framework.session.jars import cache_folder, delta_jars
 from framework.session.java import Java, JavaSource
-from framework.session.local_files import kept_code
+from framework.session.java_classes import kept_code
 from framework.session.server.protocol import claimed
 from framework.sources.databases.postgres.changes_source import spool_folder
 from framework.sources.databases.postgres.spool import Spool
@@ -77,7 +77,7 @@ def test_code_that_another_user_has_put_there_is_not_run(shared: Path, tmp_path:
     assert raised.value.condition == "CACHE_NOT_TRUSTED"
     assert raised.value.fields["problem"] == f"{shared}/sluice belongs to the user 65534"
     assert use_options(cache_folder() / "classes" / "a.jsa") == ()
-    assert kept_code(cache_folder() / "java" / "a.json") is None
+    assert kept_code(cache_folder() / "java" / "a.json", ("A",)) is None
 
 
 def test_code_that_anybody_can_change_is_not_run(shared: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ PORTS = {
         "an argument that the edge fills in",
         {
             "framework/foundation/failpoints.py",  # a test kills another process at a place it names
+            "framework/declare/workspace/secrets.py",  # SLUICE_SECRET_<SCOPE>_<KEY>, and variables that entries name
             "framework/native/runtime.py",  # DATABRICKS_RUNTIME_VERSION
             "framework/sources/databases/options.py",  # SLUICE_CONNECTION_<NAME>; secrets to hide
             "framework/session/class_archive.py",  # SLUICE_CLASS_ARCHIVE
@@ -75,3 +76,20 @@ def test_the_list_of_edges_holds_no_file_that_needs_it_no_more() -> None:
     used = {(source.path, name) for source in sources("framework") for name, _ in uses(source)}
     idle = [(path, subject) for subject, (_, files) in PORTS.items() for path in files if (path, subject) not in used]
     assert idle == []
+
+
+def test_texts_of_commands_are_printed_by_their_port() -> None:
+    """`say` and `Output` of `cli/output.py` escape control characters and hide secrets; `click.echo` does neither."""
+    allowed = {
+        "framework/cli/output.py",
+        "framework/cli/progress.py",  # its lines are escaped, and are no styled text
+        "framework/cli/main.py",  # before and after a command, whose output takes time to import
+    }
+    found = [
+        f"{source.path}:{node.lineno}"
+        for source in sources("framework")
+        if source.path not in allowed
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"click.echo", "click.secho"}
+    ]
+    assert found == []

@@ -1,0 +1,175 @@
+"""`sluice adopt`: a pipeline that exists gets a spec, if it has none, and the file with what this machine lacks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from framework.adoption.local_file import local_file, without_known
+from framework.adoption.needs import Need, each_once
+from framework.adoption.project import Module, namespace_of, pipeline_needs, read_module, root_of_imports, sources
+from framework.declare.pipeline_spec import SPEC_NAMES, load_spec
+from framework.declare.workspace.local_file import LOCAL_NAME, YAML
+from framework.deploy.bundle.loading import load_bundle
+from framework.deploy.bundle.local_spec import local_spec
+from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.yaml_documents import read_yaml
+
+_BUNDLE = "databricks.yml"
+_USER = "somebody@example.com"
+"""The user of a bundle that is read and not deployed."""
+
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """What was done for the pipelines of one folder.
+
+    Args:
+        folder: the folder of the specs.
+        specs: their specs.
+        written: the files that were written.
+        needs: what the code needs and this machine does not have.
+        kept: the entries, as YAML, that an existing `sluice.local.yml` lacks; it is not changed. None without one.
+        faults: files that could not be read, and a bundle that could not be resolved.
+    """
+
+    folder: Path
+    specs: tuple[Path, ...]
+    written: tuple[Path, ...]
+    needs: tuple[Need, ...]
+    kept: str | None
+    faults: tuple[SluiceError, ...]
+
+
+def adopt(folder: Path, *, environment: Mapping[str, str]) -> tuple[Adoption, ...]:
+    """Write what the pipelines of a folder need to run here, and return it for each folder with a spec.
+
+    Files that exist are not changed.
+
+    Args:
+        folder: the folder with specs, a bundle, or modules and notebooks.
+        environment: the variables of the process, which may have those of a bundle.
+
+    Raises:
+        UserError: ADOPTION_FOLDER_MISSING, ADOPTION_NOTHING_FOUND, and those of an invalid spec.
+    """
+    if not folder.is_dir():
+        raise UserError("ADOPTION_FOLDER_MISSING", path=folder)
+    written, faults = list[Path](), list[SluiceError]()
+    specs = _specs(folder)
+    if not specs:
+        specs = written = [*_specs_of_bundle(folder, environment, faults)] or [_spec_of_sources(folder, faults)]
+    by_folder: dict[Path, list[Path]] = {}
+    for spec in specs:
+        by_folder.setdefault(spec.parent, []).append(spec)
+    return tuple(_adopted(each, found, written, faults) for each, found in by_folder.items())
+
+
+def _specs(folder: Path) -> list[Path]:
+    found = (path for name in SPEC_NAMES for path in folder.rglob(name))
+    return sorted(path for path in found if not _is_hidden(path.relative_to(folder)) and not _is_of_bundle(path))
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _is_of_bundle(path: Path) -> bool:
+    """Whether a file with a spec's name is a part of a bundle: its pipelines are below `resources`."""
+    try:
+        return not {"resources", "targets"}.isdisjoint(read_yaml(path, YAML).value)
+    except UserError:  # it is read as a spec, which reports what is wrong with it
+        return False
+
+
+def _specs_of_bundle(folder: Path, environment: Mapping[str, str], faults: list[SluiceError]) -> Iterator[Path]:
+    """Write and yield the specs of a bundle's pipelines, as `sluice bundle spec` does."""
+    if not (folder / _BUNDLE).is_file():
+        return
+    try:
+        bundle = load_bundle(folder, target=None, variables={}, user=_USER, environment=environment, look_up=None)
+        keys = [
+            each.key for each in bundle.resources if each.kind == "pipelines" and each.spec.as_dict().get("libraries")
+        ]
+    except UserError as error:
+        faults.append(error)
+        return
+    for key in keys:
+        file = None if len(keys) == 1 else f"{key.partition('.')[2]}.pipeline.yml"
+        try:
+            made = local_spec(bundle, key, file)
+        except UserError as error:
+            faults.append(error)
+            continue
+        made.path.write_text(made.text, encoding="utf-8")
+        yield made.path
+
+
+def _spec_of_sources(folder: Path, faults: list[SluiceError]) -> Path:
+    """Write the spec of a folder with modules and notebooks, and return its path.
+
+    Raises:
+        UserError: ADOPTION_NOTHING_FOUND.
+    """
+    modules = [module for module in _readable(sources(folder), faults) if module.reading.declares]
+    if not modules:
+        raise UserError("ADOPTION_NOTHING_FOUND", path=folder)
+    catalog, schema = namespace_of(modules)
+    values: dict[str, Any] = {"name": _NO_NAME.sub("_", folder.resolve().name).strip("_") or "pipeline"}
+    values.update({key: value for key, value in (("catalog", catalog), ("schema", schema)) if value is not None})
+    root = root_of_imports(modules, folder)
+    if root != folder:
+        values["root_path"] = root.relative_to(folder).as_posix()
+    values["libraries"] = [{"file": {"path": module.path.relative_to(folder).as_posix()}} for module in modules]
+    path = folder / SPEC_NAMES[0]
+    path.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return path
+
+
+def _readable(paths: Iterable[Path], faults: list[SluiceError]) -> Iterator[Module]:
+    for path in paths:
+        try:
+            yield read_module(path, {})
+        except UserError as error:
+            faults.append(error)
+
+
+def _adopted(folder: Path, specs: Sequence[Path], written: Sequence[Path], faults: Sequence[SluiceError]) -> Adoption:
+    found, unread = list[Need](), [*faults]
+    for path in specs:
+        spec = load_spec(path)
+        needs, more = pipeline_needs(spec, path.resolve().parent)
+        found += needs
+        unread += more
+    local = folder / LOCAL_NAME
+    known = _content(local)
+    missing = without_known(each_once(found), known or {})
+    text = local_file(missing, lambda need: f"{os.path.relpath(need.location.file, folder)}:{need.location.line}")
+    if known is None and text:
+        local.write_text(text, encoding="utf-8")
+    new = [local] if known is None and text else []
+    return Adoption(
+        folder=folder,
+        specs=tuple(specs),
+        written=(*(path for path in written if path in specs), *new),
+        needs=missing,
+        kept=None if known is None else text,
+        faults=tuple({error.render(): error for error in unread}.values()),
+    )
+
+
+def _content(path: Path) -> dict[str, Any] | None:
+    """The content of a `sluice.local.yml`; None if there is none.
+
+    Raises:
+        UserError: LOCAL_FILE_UNREADABLE, LOCAL_FILE_INVALID_YAML.
+    """
+    return read_yaml(path, YAML).plain() if path.is_file() else None

@@ -1,0 +1,210 @@
+"""What the code of a module declares and needs, read from its syntax tree; nothing of it runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from framework.adoption.needs import Need, NeedKind
+from framework.adoption.paths import prefixes
+from framework.adoption.sql_reader import sql_needs
+from framework.adoption.texts import UNKNOWN, Text, Texts, argument, dotted
+from framework.foundation.locations import SourceLocation
+
+_INTERFACES = frozenset({"dlt", "pyspark.pipelines", "framework.pipelines", "databricks.pipelines"})
+_DATASETS = frozenset({"table", "view", "materialized_view", "temporary_view", "create_table", "create_view"})
+_TARGETS = frozenset({"create_streaming_table", "create_target_table", "create_streaming_live_table", "create_sink"})
+_READERS = frozenset({"read", "read_stream"})
+_WIDGETS = frozenset({"text", "dropdown", "combobox", "multiselect"})
+_TEXTS = (ast.Constant, ast.JoinedStr, ast.BinOp)
+_OF_SPARK = ("spark.", "pipelines.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeReading:
+    """What was read in a module.
+
+    Args:
+        declares: whether it declares datasets or flows.
+        datasets: the names of the datasets that it declares, as written; names that are computed are left out.
+        needs: what it needs, in the order of its lines; a dataset of the pipeline itself may be among the tables.
+        imports: the modules that it imports, each with its line; relative imports are left out.
+    """
+
+    declares: bool
+    datasets: frozenset[str]
+    needs: tuple[Need, ...]
+    imports: tuple[tuple[str, SourceLocation], ...]
+
+
+def read_code(path: Path, code: str, configuration: Mapping[str, str]) -> CodeReading:
+    """Read a module.
+
+    Args:
+        path: its file, for locations.
+        code: its code.
+        configuration: the values of the pipeline's parameters, as far as they are known.
+
+    Raises:
+        SyntaxError: it is no Python.
+    """
+    tree = ast.parse(code, filename=str(path))
+    return _Reader(path, tree, configuration).reading()
+
+
+class _Reader:
+    """Reads the tree of one module."""
+
+    def __init__(self, path: Path, tree: ast.Module, configuration: Mapping[str, str]) -> None:
+        self._path, self._tree, self._configuration = path, tree, configuration
+        self._interfaces = {name for name, module in _aliases(tree) if module in _INTERFACES}
+        self._direct = {name: module for name, module in _aliases(tree) if module.rpartition(".")[0] in _INTERFACES}
+        self._texts = Texts(tree, self._value)
+        self._documents = {id(each) for each in _documentation(tree)}
+
+    def reading(self) -> CodeReading:
+        datasets = {name for node in ast.walk(self._tree) for name in self._declared(node)}
+        needs = [need for node in _in_order(self._tree) for need in self._needs(node)]
+        imports = [
+            (name, SourceLocation(file=str(self._path), line=node.lineno))
+            for node in ast.walk(self._tree)
+            for name in _imported(node)
+        ]
+        return CodeReading(
+            declares=any(self._uses(node) for node in ast.walk(self._tree)),
+            datasets=frozenset(datasets),
+            needs=tuple(needs),
+            imports=tuple(imports),
+        )
+
+    def _declared(self, node: ast.AST) -> Iterator[str]:
+        """Yield the name of the dataset that a function or a call declares."""
+        if isinstance(node, ast.FunctionDef):
+            for decorator in node.decorator_list:
+                call = decorator if isinstance(decorator, ast.Call) else None
+                if self._function(decorator if call is None else call.func) in _DATASETS:
+                    written = call and argument(call, 0, "name")
+                    name = node.name if written is None else self._texts.whole(written)
+                    yield from [] if name is None else [name]
+        elif isinstance(node, ast.Call) and self._function(node.func) in _DATASETS | _TARGETS:
+            name = self._texts.whole(argument(node, 0, "name"))
+            yield from [] if name is None else [name]
+
+    def _uses(self, node: ast.AST) -> bool:
+        """Whether a node is a decorator or a call of the interface of pipelines, or imports all of it."""
+        if isinstance(node, ast.FunctionDef):
+            return any(self._function(each) for each in node.decorator_list)
+        if isinstance(node, ast.ImportFrom):
+            return node.module in _INTERFACES and any(each.name == "*" for each in node.names)
+        return isinstance(node, ast.Call) and self._function(node.func) is not None
+
+    def _function(self, node: ast.expr) -> str | None:
+        """The name of a function of the interface of pipelines; None for any other function."""
+        module, _, name = dotted(node).rpartition(".")
+        if module in self._interfaces:
+            return name
+        return self._direct[name].rpartition(".")[2] if not module and name in self._direct else None
+
+    def _needs(self, node: ast.AST) -> Iterator[Need]:
+        if isinstance(node, ast.Call):
+            yield from self._of_call(node)
+        if (isinstance(node, _TEXTS) or _is_format(node)) and id(node) not in self._documents:
+            text = self._texts.of(node)
+            for prefix in prefixes(text):
+                yield self._need(NeedKind.PATH, prefix, node)
+
+    def _of_call(self, call: ast.Call) -> Iterator[Need]:
+        name, last = dotted(call.func), call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        if name.endswith(("dbutils.secrets.get", "dbutils.secrets.getBytes")):
+            parts = self._texts.whole(argument(call, 0, "scope")), self._texts.whole(argument(call, 1, "key"))
+            if parts[0] and parts[1]:
+                yield self._need(NeedKind.SECRET, "/".join(map(str, parts)), call)
+        elif name.endswith("spark.conf.get") or "dbutils.widgets." in name or name == "getArgument":
+            yield from self._of_parameter(call, last)
+        elif last == "sql" or name == "sql":
+            yield from self._of_sql(call, self._texts.of(argument(call, 0, "sqlQuery", "query")))
+        else:
+            yield from self._of_table(call, last)
+
+    def _of_parameter(self, call: ast.Call, function: str) -> Iterator[Need]:
+        key = self._texts.whole(argument(call, 0, "key", "name"))
+        if not key or key.startswith(_OF_SPARK):
+            return
+        default = self._texts.whole(argument(call, 1, "default", "defaultValue"))
+        if function == "get" or function in _WIDGETS or isinstance(call.func, ast.Name):
+            yield self._need(NeedKind.PARAMETER, key, call, default)
+
+    def _of_sql(self, call: ast.Call, text: Text) -> Iterator[Need]:
+        """Yield what a query names; of one that is not known as a whole, all but its last name."""
+        known = text.start if text.is_whole else text.start.rpartition(" ")[0]
+        for kind, name, place in sql_needs(known):
+            yield self._need(kind, name, call, line=known.count("\n", 0, place))
+
+    def _of_table(self, call: ast.Call, last: str) -> Iterator[Need]:
+        function = self._function(call.func)
+        if function in _READERS or (function is None and last == "table"):
+            table = self._texts.whole(argument(call, 0, "tableName", "name"))
+        elif function in {"apply_changes", "create_auto_cdc_flow"}:
+            table = self._texts.whole(argument(call, 1, "source"))
+        else:
+            return
+        if table and "." in table and not table.upper().startswith("LIVE."):
+            yield self._need(NeedKind.TABLE, table.replace("`", ""), call)
+
+    def _value(self, call: ast.Call, texts: Texts) -> Text | None:
+        """The text of a call that reads a parameter; None for any other call."""
+        name = dotted(call.func)
+        if not (name.endswith(("spark.conf.get", "dbutils.widgets.get")) or name == "getArgument"):
+            return None
+        key = texts.whole(argument(call, 0, "key", "name"))
+        value = self._configuration.get(key or "")
+        return UNKNOWN if value is None else Text(value)
+
+    def _need(self, kind: NeedKind, name: str, node: ast.expr, default: str | None = None, line: int = 0) -> Need:
+        location = SourceLocation(file=str(self._path), line=node.lineno + line)
+        return Need(kind=kind, name=name, location=location, default=default)
+
+
+def _in_order(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes in the order of the code; a text that is a part of another one is left out."""
+    nodes: list[ast.AST] = [tree]
+    while nodes:
+        node = nodes.pop()
+        yield node
+        children = [*ast.iter_child_nodes(node)]
+        if isinstance(node, ast.JoinedStr | ast.BinOp):
+            children = [each for each in children if not isinstance(each, _TEXTS)]
+        if _is_format(node):
+            children = children[1:]
+        nodes.extend(reversed(children))
+
+
+def _is_format(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
+
+
+def _aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the names that imports define, each with the full name of what it is."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                yield (each.asname, each.name) if each.asname else (each.name, each.name)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for each in node.names:
+                yield each.asname or each.name, f"{node.module}.{each.name}"
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (each.name for each in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield node.module
+
+
+def _documentation(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield the texts that stand alone: docstrings, and comments written as texts."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.value

@@ -1,0 +1,20 @@
+"""A table of another catalog that this machine has elsewhere, as a frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework.declare.specs import Pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalTable:
+    """A table that the pipeline does not declare, and where its rows are on this machine.
+
+    Args:
+        name: its full name, as written.
+        options: `format`, `path` or `pipeline`, and options of the reader; a path is absolute.
+    """
+
+    name: str
+    options: Pairs

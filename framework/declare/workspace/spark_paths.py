@@ -1,0 +1,157 @@
+"""Paths in calls of Spark's readers and writers: the spelling in which Spark finds them, and those that are nowhere.
+
+Spark reads a mapped path by its URI (`mapped_files`), so a path without a scheme, such as `/Volumes/x`, gets one in the
+call; Databricks shows the same one. A path of a workspace that no entry of `paths` covers is an error with its line.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from framework.declare.patches import Patch, Patches
+from framework.declare.workspace.path_map import MAPPED, ROOTS, is_below, is_of_workspace
+from framework.declare.workspace.surroundings import Surroundings, found_surroundings
+from framework.foundation.errors import UserError
+from framework.foundation.file_systems import file_system_advice
+from framework.foundation.locations import caller_location
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FORMATS = ("json", "csv", "parquet", "text", "orc", "xml")
+_GLOB = frozenset("*?[{")
+_OF_OPTIONS = ("path", "location", "destination")
+"""How the names of options end whose values are paths."""
+
+
+def spark_paths() -> AbstractContextManager[None]:
+    """Let the readers and writers of a block's own thread find the paths of its workspace."""
+    return _PATCHES.installed()
+
+
+def spelled_path(path: Any) -> Any:
+    """Return the spelling of a path for Spark, or of each path in a list; anything else as it is.
+
+    Raises:
+        UserError: FILE_SYSTEM_MISSING for a path of a workspace that the map does not cover.
+    """
+    around = found_surroundings()
+    if around is None:
+        return path
+    if isinstance(path, list | tuple):
+        return type(path)(spelled_path(each) for each in path)
+    if not isinstance(path, str):
+        return path
+    found = around.paths.spelled(path)
+    if found is not None:
+        return found
+    problem = _problem(around, path)
+    if problem is not None:
+        raise UserError(
+            "FILE_SYSTEM_MISSING", location=caller_location(), path=path, problem=problem,
+            advice=file_system_advice(path),
+        )  # fmt: skip
+    return path
+
+
+def spelled_options(options: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return options with the spelling of those that are mapped paths; the path itself is checked, too."""
+    return {key: _spelled_option(key, value) for key, value in options}
+
+
+def _spelled_option(key: Any, value: Any) -> Any:
+    around = found_surroundings()
+    if around is None or not isinstance(key, str) or not isinstance(value, str):
+        return value
+    lower = key.lower()
+    if lower == "path":
+        return spelled_path(value)
+    return around.paths.spelled(value) or value if lower.endswith(_OF_OPTIONS) else value
+
+
+def _problem(around: Surroundings, path: str) -> str | None:
+    """Why Spark finds nothing at a path, whatever files there are; None if it may."""
+    scheme, separator, _ = path.partition(":/")
+    if not separator or scheme.lower() == "file":
+        plain = path if not separator else "/" + path[len(scheme) + 1 :].lstrip("/")
+        return _of_workspace(plain) if is_of_workspace(path) else None
+    scheme = scheme.lower()
+    if scheme not in around.has_file_system:
+        around.has_file_system[scheme] = _has_file_system(around.spark, scheme)
+    return None if around.has_file_system[scheme] else f"no class for `{scheme}:` is in this session"
+
+
+def _of_workspace(path: str) -> str | None:
+    """Why there is nothing at a path of a workspace; None if this machine has the folder that it begins with."""
+    root = next(root for root in ROOTS if is_below(path, (root,)))
+    part = path[len(root) :].lstrip("/").partition("/")[0]
+    folder = root if not part or _GLOB & set(part) else f"{root}/{part}"
+    if os.path.exists(folder):  # noqa: PTH110 - a path of the machine
+        return None
+    return f"{root} is a folder of a Databricks workspace, and this machine has no {folder}"
+
+
+def _has_file_system(spark: SparkSession, scheme: str) -> bool:
+    """Whether Spark has a file system for paths of a scheme that the map does not cover."""
+    from py4j.protocol import Py4JError
+
+    from framework.foundation.jvm_cache import java_class
+
+    configuration = spark._jsparkSession.sessionState().newHadoopConf()
+    try:
+        found = java_class("org.apache.hadoop.fs.FileSystem").getFileSystemClass(scheme, configuration)
+    except Py4JError:
+        return False
+    return str(found.getName()) != MAPPED or configuration.get(f"fs.sluice.{scheme}.impl") is not None
+
+
+def _patches() -> list[Patch]:
+    from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
+    from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+
+    methods: list[tuple[type, tuple[str, ...]]] = [
+        (DataFrameReader, ("load", *_FORMATS)),
+        (DataStreamReader, _FORMATS),
+        (DataFrameWriter, ("save", *_FORMATS)),
+        (DataStreamWriter, ("start",)),
+    ]
+    found = [Patch(owner, name, _with_paths) for owner, names in methods for name in names if name in owner.__dict__]
+    for owner, _ in methods:
+        found += [Patch(owner, "option", _with_option), Patch(owner, "options", _with_options)]
+    return found
+
+
+_PATCHES = Patches(_patches)
+
+
+def _with_paths(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A method whose first argument is a path; `parquet` takes several."""
+    several = original.__name__ == "parquet" and original.__qualname__.startswith("DataFrameReader")
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        paths = args if several else args[:1]
+        named = {key: spelled_path(value) if key in {"path", "paths"} else value for key, value in kwargs.items()}
+        return original(self, *spelled_path(tuple(paths)), *args[len(paths) :], **named)
+
+    return call
+
+
+def _with_option(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def option(self: Any, key: Any, value: Any) -> Any:
+        return original(self, key, _spelled_option(key, value))
+
+    return option
+
+
+def _with_options(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def options(self: Any, **given: Any) -> Any:
+        return original(self, **spelled_options(given.items()))
+
+    return options

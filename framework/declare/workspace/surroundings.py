@@ -1,0 +1,126 @@
+"""What the running code of a pipeline has around it: its session, its spec, and what `dbutils` remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from framework.declare.specs import Pairs
+from framework.declare.workspace.path_map import PathMap
+from framework.foundation.errors import UserError
+from framework.foundation.locations import caller_location
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RunNotebook = Callable[[str, str, dict[str, object]], None]
+
+
+class SecretsPort(Protocol):
+    """The secrets that code may read; see `framework.declare.workspace.secrets`."""
+
+    def get(self, scope: str, key: str) -> str:
+        """Return a secret."""
+        ...
+
+    def scopes(self) -> list[str]:
+        """Return the names of the scopes."""
+        ...
+
+    def keys(self, scope: str) -> list[str]:
+        """Return the names of the secrets of a scope."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Surroundings:
+    """The surroundings of one pipeline's code.
+
+    Args:
+        spark: the session of the pipeline.
+        root: the folder of the spec; None for a pipeline without one.
+        root_path: the folder that modules import from, relative to `root`; None for `root` alone.
+        paths: the map of paths.
+        secrets: the secrets.
+        parameters: the values of parameters: `--param`, those of the local file, and the configuration.
+        run_notebook: runs a notebook: its path, the file that runs it, and the names that it has.
+        widgets: the parameters that notebooks have defined, with their defaults.
+        task_values: what the code has set with `dbutils.jobs.taskValues.set`.
+        has_file_system: whether Spark has a file system for a scheme, as far as it was asked.
+    """
+
+    spark: SparkSession
+    root: str | None
+    root_path: str | None
+    paths: PathMap
+    secrets: SecretsPort
+    parameters: Pairs
+    run_notebook: RunNotebook
+    widgets: dict[str, str] = field(default_factory=dict)
+    task_values: dict[str, Any] = field(default_factory=dict)
+    has_file_system: dict[str, bool] = field(default_factory=dict)
+
+
+_around: ContextVar[Surroundings | None] = ContextVar("sluice_surroundings", default=None)
+_arguments: ContextVar[dict[str, str]] = ContextVar("sluice_notebook_arguments", default={})  # noqa: B039 - never changed
+_updating: ContextVar[bool] = ContextVar("sluice_updating", default=False)
+
+
+@contextmanager
+def surrounded_by(surroundings: Surroundings) -> Iterator[None]:
+    """Let `dbutils` be that of a pipeline, in the block's own thread."""
+    token = _around.set(surroundings)
+    try:
+        yield
+    finally:
+        _around.reset(token)
+
+
+@contextmanager
+def given_arguments(arguments: dict[str, str]) -> Iterator[None]:
+    """Let parameters have values in the block, in which one notebook runs another one."""
+    token = _arguments.set(arguments)
+    try:
+        yield
+    finally:
+        _arguments.reset(token)
+
+
+@contextmanager
+def updating(*, is_run: bool) -> Iterator[None]:
+    """Allow `dbutils.fs` to write in the block if it loads modules for an update that is run."""
+    token = _updating.set(is_run)
+    try:
+        yield
+    finally:
+        _updating.reset(token)
+
+
+def is_updating() -> bool:
+    """Whether an update loads the modules, or runs."""
+    return _updating.get()
+
+
+def found_surroundings() -> Surroundings | None:
+    """The surroundings of the code that runs in this thread; None if it is not that of a pipeline."""
+    return _around.get()
+
+
+def surroundings() -> Surroundings:
+    """The surroundings of the code that runs in this thread.
+
+    Raises:
+        UserError: DBUTILS_OUTSIDE_OF_PIPELINE.
+    """
+    found = _around.get()
+    if found is None:
+        raise UserError("DBUTILS_OUTSIDE_OF_PIPELINE", location=caller_location())
+    return found
+
+
+def arguments() -> dict[str, str]:
+    """The parameters with which a notebook was called."""
+    return _arguments.get()

@@ -1,0 +1,44 @@
+"""Errors that only Spark's ANSI mode raises, and the settings with which the same code runs, as on older runtimes."""
+
+from __future__ import annotations
+
+SETTINGS = '`runtime: "16.4"` in the pipeline spec, or `spark.sql.ansi.enabled` = `false` in its `spark_conf`'
+"""What makes code for older runtimes run."""
+
+_OF_VALUES = frozenset({
+    "ARITHMETIC_OVERFLOW", "BINARY_ARITHMETIC_OVERFLOW", "CANNOT_PARSE_TIME", "CANNOT_PARSE_TIMESTAMP",
+    "CAST_INVALID_INPUT", "CAST_OVERFLOW", "CAST_OVERFLOW_IN_TABLE_INSERT", "DATETIME_FIELD_OUT_OF_BOUNDS",
+    "DIVIDE_BY_ZERO", "INVALID_ARRAY_INDEX", "INVALID_ARRAY_INDEX_IN_ELEMENT_AT", "INVALID_URL",
+    "NUMERIC_VALUE_OUT_OF_RANGE", "REMAINDER_BY_ZERO",
+})  # fmt: skip
+_OF_TYPES = "DATATYPE_MISMATCH"
+_TEXT = '"STRING"'
+
+
+def hint_of_value(condition: str) -> str:
+    """Return a sentence about the condition of a value that has no result in ANSI mode; empty for another condition.
+
+    Examples:
+        >>> hint_of_value("DIVIDE_BY_ZERO")[:56], hint_of_value("TABLE_OR_VIEW_NOT_FOUND")
+        (' Runtimes of Databricks before 17 have NULL here: set `r', '')
+
+    Args:
+        condition: as Spark names it.
+    """
+    is_known = condition.partition(".")[0] in _OF_VALUES
+    return f" Runtimes of Databricks before 17 have NULL here: set {SETTINGS}." if is_known else ""
+
+
+def advice_on_types(condition: str, text: str) -> str | None:
+    """Return what to do about an expression that takes no strings in ANSI mode; None for another error.
+
+    Args:
+        condition: as Spark names it.
+        text: the text of the error.
+    """
+    if not condition.startswith(_OF_TYPES) or _TEXT not in text:
+        return None
+    return (
+        "Cast the strings in the query. Runtimes of Databricks before 17 do that by themselves, with NULL for a text "
+        f"that is no number: to have it so, set {SETTINGS}."
+    )

@@ -1,0 +1,141 @@
+"""`sluice adopt` writes what a pipeline of somebody else needs to run here, and changes nothing of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+
+from framework.declare.pipeline_spec import load_spec
+
+Sluice = Callable[..., Result]
+
+NOTEBOOK = """\
+# Databricks notebook source
+# MAGIC %pip install nobodys-package==2
+
+# COMMAND ----------
+
+import dlt
+from helpers.sizes import SIZE
+import nobodys_module
+
+# COMMAND ----------
+
+@dlt.table
+def orders():
+    token = dbutils.secrets.get("shop", "token")
+    return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("/Volumes/main/raw/in/orders")
+"""
+SQL = """\
+CREATE OR REFRESH MATERIALIZED VIEW totals AS
+SELECT o.*, tools.f.mask(name) FROM prod.sales.orders o JOIN samples.taxi.trips USING (id) WHERE day = '${day}';
+"""
+ENTRIES = {
+    "paths": {"/Volumes/main/raw/in/": "data/main/raw/in/"},
+    "tables": {"samples.taxi.trips": {"format": "csv", "path": "data/tables/samples.taxi.trips.csv", "header": True}},
+    "functions": {"tools.f.mask": "stubs.mask"},
+    "secrets": {"shop": {"token": {"env": "SLUICE_SECRET_SHOP_TOKEN"}}},
+    "parameters": {"day": ""},
+}
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """An empty folder."""
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A stranger's folder without a spec: two files of a pipeline, a module that they import, and others."""
+    files = {
+        "app/transformations/bronze.py": NOTEBOOK,
+        "app/transformations/gold.sql": SQL,
+        "app/helpers/sizes.py": "SIZE = 3\n",
+        "app/models/other.sql": "SELECT 1;\n",
+        "tests/test_it.py": "import dlt\n\n@dlt.table\ndef not_ours(): ...\n",
+    }
+    for name, text in files.items():
+        (tmp_path / "strange" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "strange" / name).write_text(text, "utf-8")
+    return tmp_path / "strange"
+
+
+def test_a_folder_without_a_spec_gets_one_and_the_entries_to_fill_in(sluice: Sluice, project: Path) -> None:
+    """The catalog and schema are those by which the code names its own datasets; no file of theirs is changed."""
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    result = sluice("adopt", str(project))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert yaml.safe_load((project / "pipeline.yml").read_text("utf-8")) == {
+        "name": "strange",
+        "catalog": "prod",
+        "schema": "sales",
+        "root_path": "app",
+        "libraries": [
+            {"file": {"path": "app/transformations/bronze.py"}},
+            {"file": {"path": "app/transformations/gold.sql"}},
+        ],
+    }
+    assert yaml.safe_load((project / "sluice.local.yml").read_text("utf-8")) == ENTRIES
+    assert "lacks: nobodys-package==2 nobodys_module" in result.stdout
+    assert {path: path.read_bytes() for path in before} == before
+    spec = load_spec(project / "pipeline.yml")
+    assert (spec.workspace.parameters, spec.workspace.functions) == ((("day", ""),), (("tools.f.mask", "stubs.mask"),))
+
+
+def test_files_that_exist_stay_and_the_missing_entries_are_printed(sluice: Sluice, project: Path) -> None:
+    """A second call has nothing to say; after a new need it prints the entry."""
+    sluice("adopt", str(project))
+    spec, local = project / "pipeline.yml", project / "sluice.local.yml"
+    before = spec.read_bytes(), local.read_bytes()
+    assert "Add these entries" not in sluice("adopt", str(project)).stdout
+    module = project / "app/transformations/bronze.py"
+    module.write_text(NOTEBOOK.replace('("shop", "token")', '("shop", "other")'), "utf-8")
+    printed = sluice("adopt", str(project)).stdout
+    assert "Add these entries" in printed
+    assert "other: {env: SLUICE_SECRET_SHOP_OTHER}  # app/transformations/bronze.py:14" in printed
+    assert (spec.read_bytes(), local.read_bytes()) == before
+
+
+def test_the_spec_of_a_bundles_pipeline_is_made_of_the_bundle(sluice: Sluice, theirs: Path) -> None:
+    """Its values are parameters; a file of the bundle that is named as a spec is not taken for one."""
+    (theirs / "resources").mkdir()
+    (theirs / "databricks.yml").write_text(
+        "bundle: {name: b}\ninclude: [resources/*.yml]\ntargets: {dev: {default: true}}\n", "utf-8"
+    )
+    resource = "resources: {pipelines: {etl: {name: etl, catalog: c, configuration: {env: dev}, libraries: [%s]}}}\n"
+    (theirs / "resources" / "pipeline.yml").write_text(resource % "{file: {path: ../m.py}}", "utf-8")
+    code = (
+        'import dlt\n@dlt.table\ndef a(): return spark.read.json("s3://" + spark.conf.get("env") + spark.conf.get("x"))'
+    )
+    (theirs / "m.py").write_text(code, "utf-8")
+    assert sluice("adopt", str(theirs)).exit_code == 0
+    spec = load_spec(theirs / "pipeline.yml")
+    assert (spec.catalog, [each.pattern for each in spec.libraries]) == ("c", ["m.py"])
+    assert yaml.safe_load((theirs / "sluice.local.yml").read_text("utf-8")) == {
+        "paths": {"s3://": "data/s3/"},
+        "parameters": {"x": ""},
+    }
+
+
+def test_a_folder_without_a_pipeline_is_refused(sluice: Sluice, theirs: Path) -> None:
+    """Nothing is written."""
+    (theirs / "a.py").write_text("print(1)\n", "utf-8")
+    (theirs / "b.py").write_text("print 1\n", "utf-8")
+    assert sluice("adopt", str(theirs)).stderr.startswith("[ADOPTION_NOTHING_FOUND]")
+    assert sluice("adopt", str(theirs / "none")).stderr.startswith("[ADOPTION_FOLDER_MISSING]")
+    assert sorted(path.name for path in theirs.iterdir()) == ["a.py", "b.py"]
+
+
+def test_a_file_that_is_no_python_is_told_and_hides_no_other(sluice: Sluice, project: Path) -> None:
+    """What it needs is not known."""
+    (project / "app/transformations/broken.py").write_text("import dlt\ndef (:\n", "utf-8")
+    result = sluice("adopt", str(project))
+    assert "[ADOPTION_MODULE_UNREADABLE]" in result.stderr
+    assert yaml.safe_load((project / "sluice.local.yml").read_text("utf-8")) == ENTRIES
