@@ -70,6 +70,7 @@ class _Reader:
         imports = [
             (name, SourceLocation(file=str(self._path), line=node.lineno))
             for node in ast.walk(self._tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
             for name in _imported(node)
         ]
         return CodeReading(
@@ -110,7 +111,7 @@ class _Reader:
     def _needs(self, node: ast.AST) -> Iterator[Need]:
         if isinstance(node, ast.Call):
             yield from self._of_call(node)
-        if (isinstance(node, _TEXTS) or _is_format(node)) and id(node) not in self._documents:
+        if isinstance(node, ast.expr) and _is_text(node) and id(node) not in self._documents:
             text = self._texts.of(node)
             for prefix in prefixes(text):
                 yield self._need(NeedKind.PATH, prefix, node)
@@ -181,6 +182,10 @@ def _in_order(tree: ast.Module) -> Iterator[ast.AST]:
         nodes.extend(reversed(children))
 
 
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, _TEXTS) or _is_format(node)
+
+
 def _is_format(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
 
@@ -196,10 +201,10 @@ def _aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield each.asname or each.name, f"{node.module}.{each.name}"
 
 
-def _imported(node: ast.AST) -> Iterator[str]:
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (each.name for each in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+    elif node.module and not node.level:
         yield node.module
 
 

@@ -23,7 +23,7 @@ from framework.foundation.nearest import nearest_name
 _COMMANDS = {
     "demo": "Run two pipelines without preparation: real flights, and a database at work.",
     "init": "Create a new pipeline project that runs.",
-    "adopt": "Prepare a pipeline that was written for Databricks to run here.",
+    "adopt": "Prepare a pipeline that was written for Databricks to run on this machine.",
     "validate": "Check definitions, graph and schemas; write nothing.",
     "plan": "Print the steps of an update and their reasons; write nothing.",
     "run": "Update the datasets of the pipeline.",

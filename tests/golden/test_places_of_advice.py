@@ -40,6 +40,7 @@ FLOWS = frozenset({Place.AUTO_CDC, Place.SNAPSHOT, Place.APPEND, Place.INGESTION
 OF_USERS = FLOWS - {Place.INGESTION}
 # The first part of the path that fits decides. A continuous update raises the same as a triggered one.
 PLACES = {
+    "adoption/": {Place.COMMAND},
     "cdc/analysis/": {Place.AUTO_CDC, Place.SNAPSHOT},
     "cdc/events/": {Place.AUTO_CDC, Place.SNAPSHOT, Place.INGESTION},
     "cdc/snapshot_diff.py": {Place.SNAPSHOT},

@@ -210,14 +210,14 @@ def test_names_in_another_case_may_be_left_out(spark: SparkSession) -> None:
     assert [] == faults(spark, left_out, f"{DDL}, NAME STRING, `a.b` STRING")
 
 
-def test_a_declared_column_that_computes_its_values_is_refused_and_not_null_is_kept(spark: SparkSession) -> None:
-    """AUTO CDC writes all columns of a row; Delta checks NOT NULL."""
+def test_identity_columns_and_defaults_of_a_target_are_refused_and_not_null_is_kept(spark: SparkSession) -> None:
+    """A MERGE gives no numbers and no defaults; Delta checks NOT NULL."""
     inputs = [flow(SPEC, spark.createDataFrame([], DDL.replace("op STRING", "n INT, op STRING")))]
     strict = DDL.replace("op STRING", "n INT").replace("name STRING", "name STRING NOT NULL")
     schema = spark.createDataFrame([], strict).schema
     kept = plan_target(name("target"), inputs, declared_schema=schema).table_schema
     assert {"name"} == {field.name for field in kept.fields if not field.nullable}
-    for key in ("GENERATION_EXPRESSION", "delta.generationExpression", "delta.identity.start", "CURRENT_DEFAULT"):
+    for key in ("delta.identity.start", "CURRENT_DEFAULT"):
         schema["n"].metadata = {key: "1"}
         with pytest.raises(UserError) as raised:
             plan_target(name("target"), inputs, declared_schema=schema)
