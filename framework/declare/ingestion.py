@@ -9,14 +9,14 @@ from typing import Any
 
 from framework.declare.call import Call, declaration
 from framework.declare.registry import active_registry
-from framework.declare.specs import IngestedObject, IngestionSpec, TableConfiguration
+from framework.declare.specs import AutoFullRefreshPolicy, IngestedObject, IngestionSpec, TableConfiguration
 from framework.foundation.nearest import nearest_name
 
 SCD_TYPES = {"SCD_TYPE_1": 1, "SCD_TYPE_2": 2}
 REFUSED_SCD_TYPES = ("APPEND_ONLY",)
 """Words of Lakeflow Connect that have no exact meaning here, each with a condition of its own."""
 COLUMN_LISTS = ("primary_keys", "include_columns", "exclude_columns")
-CONFIGURATION = ("scd_type", *COLUMN_LISTS, "sequence_by", "row_filter")
+CONFIGURATION = ("scd_type", *COLUMN_LISTS, "sequence_by", "row_filter", "auto_full_refresh_policy")
 """The words of a table_configuration: those of the ingestion spec of a bundle, which a test compares."""
 LOCAL_CONFIGURATION = ("text_columns",)
 """Words of a table_configuration that only this call has."""
@@ -51,7 +51,9 @@ def ingest_database(
             destination_schema, destination_table, and of `{"schema": {…}}` with source_schema, destination_catalog,
             destination_schema, and lists of patterns include and exclude; each may have a table_configuration.
         table_configuration: for all tables: scd_type (SCD_TYPE_1 or SCD_TYPE_2), primary_keys, include_columns,
-            exclude_columns, row_filter (a condition in Spark SQL), text_columns.
+            exclude_columns, row_filter (a condition in Spark SQL), text_columns, auto_full_refresh_policy (a dict of
+            enabled and min_interval_hours, which is 24 without it): an update reads a table again by itself if its
+            columns changed at the source in a way that a copy can't follow, at most once in so many hours.
         options: options of the sources `postgres_snapshot` and `postgres_changes`.
 
     Raises:
@@ -132,6 +134,7 @@ def _configuration(call: Call, argument: str, value: object, common: TableConfig
         common,
         scd_type=_scd_type(call, f"{argument}.scd_type", fields.get("scd_type"), common.scd_type),
         row_filter=call.optional_text(f"{argument}.row_filter", fields.get("row_filter")) or common.row_filter,
+        auto_full_refresh_policy=_policy(call, f"{argument}.auto_full_refresh_policy", fields, common),
         **own,
     )
 
@@ -142,6 +145,23 @@ def _scd_type(call: Call, argument: str, value: object, common: int) -> int:
     if value is not None and value not in SCD_TYPES:
         call.wrong_value(argument, value, " or ".join(SCD_TYPES))
     return common if value is None else SCD_TYPES[str(value)]
+
+
+def _policy(
+    call: Call, argument: str, configuration: Mapping[str, Any], common: TableConfiguration
+) -> AutoFullRefreshPolicy:
+    value = configuration.get("auto_full_refresh_policy")
+    if value is None:
+        return common.auto_full_refresh_policy
+    fields = _fields(call, argument, value, ("enabled", "min_interval_hours"))
+    enabled, hours = fields.get("enabled"), fields.get("min_interval_hours", 24)
+    if not isinstance(enabled, bool):
+        call.wrong_type(f"{argument}.enabled", enabled, "a bool")
+    if isinstance(hours, bool) or not isinstance(hours, int):
+        call.wrong_type(f"{argument}.min_interval_hours", hours, "an int")
+    if hours < 0:
+        call.wrong_value(f"{argument}.min_interval_hours", hours, "a number of hours from 0")
+    return AutoFullRefreshPolicy(enabled=enabled, min_interval_hours=hours)
 
 
 def _texts(call: Call, argument: str, value: object) -> tuple[str, ...]:

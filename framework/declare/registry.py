@@ -84,6 +84,7 @@ class Registry:
         isolated: datasets whose faults fail their own flows only, and not the pipeline.
         rebuilt: datasets that their next update rebuilds, because their rows were made in another way.
         replaced: datasets all of whose rows their next update reads again for this reason, those of `rebuilt` or not.
+        refreshed: datasets of `replaced` whose policy asks for it, with what is told of them.
         lacking: what datasets do not have although their flows run, such as rows of tables that inherit from a source.
         faults: the gathered faults of declarations.
         configuration: keys of the pipeline's configuration that modules set.
@@ -115,6 +116,7 @@ class Registry:
     isolated: set[QualifiedName] = field(default_factory=set)
     rebuilt: set[QualifiedName] = field(default_factory=set)
     replaced: set[QualifiedName] = field(default_factory=set)
+    refreshed: dict[QualifiedName, SluiceError] = field(default_factory=dict)
     lacking: dict[QualifiedName, SluiceError] = field(default_factory=dict)
     gathers_faults: bool = False
     is_incomplete: bool = False

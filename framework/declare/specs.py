@@ -138,6 +138,19 @@ class FlowSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AutoFullRefreshPolicy:
+    """When an update reads a table again by itself because its columns changed at the source.
+
+    Args:
+        enabled: whether it does so; otherwise the table is held.
+        min_interval_hours: the least time since the table was last read as a whole, in hours.
+    """
+
+    enabled: bool
+    min_interval_hours: int = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableConfiguration:
     """How a source table is copied.
 
@@ -148,6 +161,8 @@ class TableConfiguration:
         exclude_columns: columns that are not copied.
         row_filter: a condition in Spark SQL; only rows that meet it are in the copy.
         text_columns: columns that are copied as the database's text.
+        auto_full_refresh_policy: whether a change of its columns makes an update read all its rows again. It decides
+            no row, so it is not a part of the text by which two declarations are compared.
     """
 
     scd_type: int = 1
@@ -156,6 +171,7 @@ class TableConfiguration:
     exclude_columns: tuple[str, ...] = ()
     row_filter: str | None = None
     text_columns: tuple[str, ...] = ()
+    auto_full_refresh_policy: AutoFullRefreshPolicy = field(default=AutoFullRefreshPolicy(enabled=False), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +233,7 @@ class IngestedTable:
         membership: what identifies its membership of the publication; 0 if it is no member.
         partitions: its partitions, as text of the dialect; empty if it has none.
         named_partitions: its partitions when rows of them came or went, up to which an error names these; else empty.
+        is_refreshed: whether its policy makes the next update read all its rows again.
         definition: how rows are made now; None for a table that can't be copied now, and in a stored state.
     """
 
@@ -230,6 +247,7 @@ class IngestedTable:
     membership: int = field(default=0, compare=False)
     partitions: str = field(default="", compare=False)
     named_partitions: str = field(default="", compare=False)
+    is_refreshed: bool = field(default=False, compare=False)
     definition: CopyDefinition | None = None
 
     @property

@@ -154,7 +154,8 @@ class Resolution:
             flow for name, flow in resolved.flows.items() if name not in self.registry.generated
         )
         warnings = (*partition_warnings(graph, self.spark), *option_warnings(graph), *sequences)
-        return replace(graph, warnings=(*self.registry.notes, *warnings, *graph.lacking.values()))
+        told = (*graph.lacking.values(), *self.registry.refreshed.values())
+        return replace(graph, warnings=(*self.registry.notes, *warnings, *told))
 
     def _has_unread(self) -> bool:
         """Whether a flow may read more than is known. The queries of ingestions read nothing of the pipeline."""

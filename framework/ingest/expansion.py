@@ -24,24 +24,19 @@ from framework.declare.specs import (
 from framework.foundation.call_sites import without_call_sites
 from framework.foundation.errors import OperationError, SluiceError, SourceError, UserError
 from framework.ingest.confirmation import (
-    awaits_rebuild,
     has_changes,
-    has_rows,
-    is_pending,
-    is_rebuild_open,
     snapshot_filter,
 )
 from framework.ingest.copies import Copy, CopyFinder, FailedCopy, KnownTable
 from framework.ingest.datasets import IngestionDatasets, known_tables_of
-from framework.ingest.declared import reads_altered
-from framework.ingest.drift import drift_error, is_replaceable
-from framework.ingest.known_tables import first_position, known_table, recorded_copy, recorded_reader
+from framework.ingest.known_tables import first_position, known_table, recorded_reader
 from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
 from framework.ingest.objects import SCHEMA_MISSING, target_of
+from framework.ingest.outdated_copies import OutdatedCopies
 from framework.ingest.payloads import free_name, generation_sql, payload_options, quoted_column
 from framework.ingest.relations import log_relations
 from framework.ingest.row_filters import fault_of_filter
-from framework.ingest.state import GatewayState, GatewayStore, Mode, TableState
+from framework.ingest.state import GatewayState, GatewayStore, TableState
 from framework.ingest.status import lost_operations, read_from_other_slot
 from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
 from framework.sources.databases.tables import REPLACED, UNREADABLE, TableName, quote_identifier
@@ -125,6 +120,9 @@ class _Expansion:
     def add(self) -> None:
         """Add the table of changes, and the copies with their flows."""
         state = GatewayStore(self.storage).read(self.spec.name)
+        outdated = OutdatedCopies(
+            registry=self.registry, storage=self.storage, spec=self.spec, is_refreshed=self.is_refreshed
+        )
         finder = CopyFinder(
             spec=self.spec,
             catalog=self.registry.catalog,
@@ -132,7 +130,7 @@ class _Expansion:
             known=self._known,
             listed=lambda each: known_tables_of(state, each),
             refuse_filter=self._refuse_filter,
-            refuse_drift=lambda copy: self._refuse_drift(copy, state),
+            refuse_drift=lambda copy: outdated.check(copy, state),
         )
         found = finder.find(self.folder)
         other = "" if state is None else self.other_reader(state.storage)
@@ -225,6 +223,7 @@ class _Expansion:
                     relation=each.relation if isinstance(each, Copy) else 0,
                     membership=each.membership if isinstance(each, Copy) else 0,
                     partitions=each.partitions if isinstance(each, Copy) else "",
+                    is_refreshed=each.target in self.registry.refreshed,
                     named_partitions=each.named_partitions if isinstance(each, FailedCopy) else "",
                     definition=each.definition if isinstance(each, Copy) else None,
                 )
@@ -234,40 +233,6 @@ class _Expansion:
 
     def _known(self, table: TableName, target: QualifiedName) -> KnownTable | None:
         return known_table(self.storage, self.spec.name, changes_name(self.spec, self.registry), table, target)
-
-    def _refuse_drift(self, copy: Copy, state: GatewayState | None) -> None:
-        """Refuse a copy that has rows of another definition, unless they are all read again."""
-        target, storage = copy.target, self.storage
-        before = recorded_copy(storage, state, self.spec.name, target)
-        if before is None:
-            return
-        error = drift_error(before.definition, copy.definition)
-        is_outdated = error is not None and (has_rows(storage, target) or self._has_changes_only(copy))
-        is_unfinished = before.rebuild > 0 and is_rebuild_open(storage, before)
-        if not is_outdated and not is_unfinished:
-            if error is not None and not self._is_skipped(copy):
-                # It has no rows, but staged changes of before are passed over, and its table has the columns of before.
-                self.registry.replaced.add(target)
-                if not is_replaceable(before.definition, copy.definition):
-                    self.registry.rebuilt.add(target)
-            return
-        known = None if state is None else state.table(str(copy.table))
-        is_read_again = known is not None and reads_altered(known, before.definition, copy.definition)
-        if is_read_again or is_pending(storage, self.spec.name, str(copy.table)):
-            self.registry.replaced.add(target)
-            if is_unfinished or not is_replaceable(before.definition, copy.definition):
-                self.registry.rebuilt.add(target)
-        elif error is not None and is_outdated and not self.is_refreshed(target):
-            raise error
-        elif awaits_rebuild(storage, before):
-            self.registry.rebuilt.add(target)
-
-    def _has_changes_only(self, copy: Copy) -> bool:
-        """Whether a copy without a snapshot gets changes that may be staged."""
-        return self._is_skipped(copy) and has_changes(self.storage, changes_name(self.spec, self.registry))
-
-    def _is_skipped(self, copy: Copy) -> bool:
-        return GatewayStore(self.storage).request(self.spec.name, str(copy.table)).mode is Mode.SKIPPED
 
     def _refuse_filter(self, table: TableName, schema: str, text: str) -> None:
         cause = fault_of_filter(self.spark, schema, text)

@@ -31,6 +31,7 @@ from framework.ingest.connections import gateway_connection, table_names
 from framework.ingest.copy_state import CopyState, new_copy
 from framework.ingest.declared import forget_moved, record_undeclared, refreshed, staged_for_copies
 from framework.ingest.drift import is_replaceable
+from framework.ingest.refresh_policy import ask_under_policy
 from framework.ingest.state import (
     GatewayState,
     GatewayStore,
@@ -131,6 +132,7 @@ class _Beginning:
         self._ask_again(state)  # an update may have been killed before it did so
         state = self._with_new_slot(state, self._store.request(self._gateway.name))
         self._ask_for_missed(state)
+        ask_under_policy(self._gateway, state, self._store)
         requests = self._store.table_requests(self._gateway.name)
         for table in state.tables:
             request = _open_request(table, requests.get(table.table.source, Request()))

@@ -32,8 +32,12 @@ def main(listed: pathlib.Path) -> None:
         points = {point: partial(shutil.copytree, folder, copy) for copy, point in job.copies.items()}
         if job.point is not None:
             points[job.point] = lambda: None
-        if not freeze_at(points, partial(_act, pipeline, job)):
-            sys.stderr.write(f"The update of {job.spec} ended without passing {', '.join(map(str, points))}.\n")
+        reasons = list[str]()
+        if not freeze_at(points, partial(_act, pipeline, job, reasons)):
+            causes = "\n".join(reasons)
+            sys.stderr.write(
+                f"The update of {job.spec} ended without passing {', '.join(map(str, points))}.\n{causes}\n"
+            )
             sys.stderr.flush()
             os._exit(1)  # the threads of the other updates would keep the process alive
     die()
@@ -45,9 +49,10 @@ def _job(row: Mapping[str, Any]) -> CrashJob:
     return CrashJob(**{**row, "point": point, "copies": copies})
 
 
-def _act(pipeline: Pipeline, job: CrashJob) -> None:
+def _act(pipeline: Pipeline, job: CrashJob, reasons: list[str]) -> None:
     if job.rewind_to is None:
-        pipeline.run(**job.arguments)
+        result = pipeline.run(**job.arguments)
+        reasons += [f"{flow.flow}: {flow.state} {flow.reason}" for flow in result.flows]
     else:
         pipeline.rewinds.rewind(pipeline.rewinds.plan(job.rewind_to))
 

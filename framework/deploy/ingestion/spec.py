@@ -18,6 +18,7 @@ from framework.foundation.nearest import nearest_hint
 
 SCD_TYPES = ("SCD_TYPE_1", "SCD_TYPE_2", "APPEND_ONLY")
 _DAY = 86_400
+_YEAR_HOURS = 366 * 24
 # The bounds that gateways accept for the interval of progress events, and the service's default.
 _PROGRESS_SECONDS = (30, 3600)
 _PROGRESS_DEFAULT = 300
@@ -53,6 +54,7 @@ class Table:
     include_columns: tuple[str, ...]
     exclude_columns: tuple[str, ...]
     row_filter: str | None
+    auto_full_refresh_policy: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,12 +177,21 @@ def _table(key: str, node: Node) -> Table:
         include_columns=fields.texts("include_columns"),
         exclude_columns=fields.texts("exclude_columns"),
         row_filter=fields.text("row_filter", default="") or None,
+        auto_full_refresh_policy=_policy(fields.below("auto_full_refresh_policy", optional=True)),
     )
     fields.refuse_others()
     if table.include_columns and table.exclude_columns:
         location = node.value["exclude_columns"].location
         raise UserError("BUNDLE_SPEC_COLUMNS", location=location, table=key)
     return table
+
+
+def _policy(fields: SpecFields) -> dict[str, Any]:
+    """Read when a table is read again by itself; empty if the spec does not say it."""
+    enabled = fields.flag("enabled", default=False)
+    hours = fields.number("min_interval_hours", 0, _YEAR_HOURS, default=24)
+    fields.refuse_others()
+    return {"enabled": True, "min_interval_hours": hours} if enabled else {}
 
 
 def _schedule(key: str, node: Node, known: tuple[str, ...]) -> Schedule:

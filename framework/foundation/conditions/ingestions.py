@@ -90,6 +90,11 @@ CONDITIONS: dict[str, Condition] = {
         "log would be wrong.",
         f"{_RESYNC} If columns are gone or have other types, the copy is built anew, and a history begins there.",
     ),
+    "INGESTION_COLUMNS_REFRESHED": Condition(
+        "The columns of the table {table} changed at the source: {change}. An update reads all its rows again, as its "
+        "`auto_full_refresh_policy` says.",
+        "No action is needed.",
+    ),
     "INGESTION_COLUMNS_NEWER": Condition(
         "A change of the table {table} is of other columns than its copy: they changed after the update had begun, or "
         "for a while between two updates.",

@@ -136,7 +136,7 @@ class Definitions:
             return replace(self, registry=known)
         registry = replace(
             known, datasets=[*known.datasets], flows=[*known.flows], queries={**known.queries}, faults=[*known.faults],
-            gateways=[], unlisted=[], generated={}, rebuilt=set(), replaced=set(),
+            gateways=[], unlisted=[], generated={}, rebuilt=set(), replaced=set(), refreshed={}, lacking={},
         )  # fmt: skip
         try:
             root = Path(self.spec.root or ".")

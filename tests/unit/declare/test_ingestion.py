@@ -15,7 +15,7 @@ from framework.declare.ingestion import (
     ingest_database,
 )
 from framework.declare.registry import Registry, registering
-from framework.declare.specs import TableConfiguration
+from framework.declare.specs import AutoFullRefreshPolicy, TableConfiguration
 from framework.deploy.ingestion import spec as bundle
 from framework.foundation.errors import UserError
 
@@ -41,16 +41,24 @@ def test_the_call_and_the_ingestion_spec_of_a_bundle_share_their_words() -> None
 
 def test_the_configuration_of_a_table_adds_to_the_common_one() -> None:
     """Its words override those of the call; one list of columns replaces the other."""
-    own = {"include_columns": ["a"], "row_filter": "a > 1"}
+    own = {"include_columns": ["a"], "row_filter": "a > 1", "auto_full_refresh_policy": {"enabled": False}}
     registry = declared(
         {"table": {**TABLE, "table_configuration": own}},
         {"schema": {"source_schema": "sales", "include": ["order_*"], "destination_catalog": "c"}},
-        table_configuration={"scd_type": "SCD_TYPE_2", "exclude_columns": ["b"]},
+        table_configuration={
+            "scd_type": "SCD_TYPE_2",
+            "exclude_columns": ["b"],
+            "auto_full_refresh_policy": {"enabled": True, "min_interval_hours": 3},
+        },
     )
     (spec,) = registry.ingestions
     first, second = spec.objects
     assert first.configuration == TableConfiguration(scd_type=2, include_columns=("a",), row_filter="a > 1")
-    assert second.configuration == TableConfiguration(scd_type=2, exclude_columns=("b",))
+    assert second.configuration == TableConfiguration(
+        scd_type=2,
+        exclude_columns=("b",),
+        auto_full_refresh_policy=AutoFullRefreshPolicy(enabled=True, min_interval_hours=3),
+    )
     assert (second.source_table, second.include, second.destination_catalog) == (None, ("order_*",), "c")
 
 
@@ -71,6 +79,18 @@ def test_the_configuration_of_a_table_adds_to_the_common_one() -> None:
         ([{"table": TABLE}], {"table_configuration": {"scd_type": "SCD_TYPE_3"}}, "INVALID_ARGUMENT.VALUE", "scd_type"),
         ([{"table": TABLE}], {"table_configuration": {"scd_type": "APPEND_ONLY"}}, "INGESTION_APPEND_ONLY", "scd_type"),
         ([{"table": TABLE}], {"table_configuration": {"sequence_by": ["a"]}}, "INGESTION_SEQUENCE_BY", "table_conf"),
+        (
+            [{"table": {**TABLE, "table_configuration": {"auto_full_refresh_policy": {"min_interval_hours": 1}}}}],
+            {},
+            "INVALID_ARGUMENT.TYPE",
+            "auto_full_refresh_policy.enabled",
+        ),
+        (
+            [{"table": TABLE}],
+            {"table_configuration": {"auto_full_refresh_policy": {"enabled": True, "min_interval_hours": -1}}},
+            "INVALID_ARGUMENT.VALUE",
+            "min_interval_hours",
+        ),
         (
             [{"table": TABLE}],
             {"table_configuration": {"include_columns": ["a"], "exclude_columns": ["b"]}},

@@ -95,6 +95,27 @@ def test_this_repositorys_rendered_files_are_those_of_its_specs() -> None:
     assert {file.path.as_posix(): file.state for file in rendered_files(ROOT)} == {"bundles/rendered/sales.yml": "same"}
 
 
+POLICIES = {
+    "enabled: true": {"enabled": True, "min_interval_hours": 24},
+    "enabled: true, min_interval_hours: 0": {"enabled": True, "min_interval_hours": 0},
+    "enabled: false": None,
+}
+
+
+@pytest.mark.parametrize(("policy", "rendered"), POLICIES.items(), ids=POLICIES)
+def test_the_policy_of_a_table_is_that_of_its_ingestion(bundle: Path, policy: str, rendered: object) -> None:
+    """This repository's template hands it on with its default; a table without one has no entry."""
+    orders = f"primary_keys: [id], auto_full_refresh_policy: {{{policy}}}"
+    write(
+        bundle,
+        spec=SPEC.replace("primary_keys: [id]", orders),
+        template=(ROOT / "bundles/templates/ingestion.yml.j2").read_text("utf-8"),
+    )
+    resources = yaml.safe_load(render(bundle))["targets"]["ingestion"]["resources"]["pipelines"]
+    (table,) = next(each["ingestion_definition"]["objects"] for key, each in resources.items() if "gateway" not in key)
+    assert table["table"]["table_configuration"].get("auto_full_refresh_policy") == rendered
+
+
 FAULTY_SPECS = {
     "too often": ("gateway: {progress_event_frequency_seconds: 29}", "BUNDLE_FIELD_RANGE", 9, "from 30 to 3600"),
     "too seldom": ("gateway: {progress_event_frequency_seconds: 3601}", "BUNDLE_FIELD_RANGE", 9, "from 30 to 3600"),
@@ -122,6 +143,10 @@ REPLACED = {
     "an SCD type that is unknown": ("primary_keys: [id]", "scd_type: SCD2", "BUNDLE_FIELD_RANGE", 4),
     "columns both in and out": ("primary_keys: [id]", "include_columns: [a], exclude_columns: [b]",
                                 "BUNDLE_SPEC_COLUMNS", 4),
+    "an unknown word of a policy": ("primary_keys: [id]", "auto_full_refresh_policy: {hours: 2}",
+                                    "BUNDLE_UNKNOWN_KEY", 4),
+    "a policy of less than no hours": ("primary_keys: [id]", "auto_full_refresh_policy: {min_interval_hours: -1}",
+                                       "BUNDLE_FIELD_RANGE", 4),
     "two tables of one name": ("  orders:", "  a.orders: {}\n  orders:", "BUNDLE_SPEC_TABLE_TWICE", 5),
     "no tables": ("  orders: {primary_keys: [id]}\n", "", "BUNDLE_FIELD_MISSING", 1),
     "no connection": ("connection: c, ", "", "BUNDLE_FIELD_MISSING", 2),
