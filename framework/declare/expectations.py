@@ -11,6 +11,7 @@ from framework.declare.expressions import row_expression
 from framework.declare.queries import Declared, check_query, declared_of, marked
 from framework.declare.registry import QueryFunction, active_registry
 from framework.declare.specs import DatasetSpec, ExpectationSpec, ViolationAction
+from framework.declare.sql.tokens import Token, tokens
 from framework.foundation.errors import GraphErrors, UserError
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def expect(name: str, inv: str | Column) -> Decorator:
 
     Args:
         name: the expectation's name in the event log.
-        inv: a boolean SQL expression or a Column; a row fails if it is false or NULL.
+        inv: a boolean SQL expression or a Column; a row fails if it is false or NULL. `UNIQUE (a, b)` fails rows whose
+            values of these expressions another row of the table has, unless one of them is NULL.
     """
     return _expecting(Call.of("expect"), {name: inv}, ViolationAction.WARN)
 
@@ -118,7 +120,11 @@ def _specs(call: Call, argument: str, conditions: object, action: ViolationActio
             expression = row_expression(call, f"condition of {name}", condition)
             found.append(
                 ExpectationSpec(
-                    name=call.text("name", name), condition=expression, action=action, location=call.location
+                    name=call.text("name", name),
+                    condition=expression,
+                    action=action,
+                    location=call.location,
+                    unique=_unique_keys(expression),
                 )
             )
         except UserError as error:
@@ -126,6 +132,40 @@ def _specs(call: Call, argument: str, conditions: object, action: ViolationActio
     if faults:
         raise faults[0] if len(faults) == 1 else GraphErrors(faults)
     return tuple(found)
+
+
+def _unique_keys(condition: str) -> tuple[str, ...] | None:
+    """Return the expressions of `UNIQUE (…)`, also within parentheses; None for any other condition.
+
+    Examples:
+        >>> _unique_keys("(unique(id, lower(`e mail`)))")
+        ('id', 'lower(`e mail`)')
+        >>> _unique_keys("is_unique(id)")
+    """
+    found = [*tokens(condition)]
+    while found and found[0].is_symbol("(") and _closing(found, 0) == len(found) - 1:
+        found = found[1:-1]
+    if len(found) < 3 or not found[0].is_word("UNIQUE") or not found[1].is_symbol("("):
+        return None
+    if _closing(found, 1) != len(found) - 1:
+        return None
+    keys, depth, start = list[str](), 0, found[1].end
+    for token in found[2:]:
+        if depth == 0 and token.text in {",", ")"}:
+            keys.append(condition[start : token.start].strip())
+            start = token.end
+        depth += token.is_symbol("(") - token.is_symbol(")")
+    return tuple(key for key in keys if key)
+
+
+def _closing(found: list[Token], opening: int) -> int:
+    """Return the place of the parenthesis that closes the one at a place."""
+    depth = 0
+    for place in range(opening, len(found)):
+        depth += found[place].is_symbol("(") - found[place].is_symbol(")")
+        if depth == 0:
+            return place
+    return -1
 
 
 def _joined(first: tuple[ExpectationSpec, ...], second: tuple[ExpectationSpec, ...]) -> tuple[ExpectationSpec, ...]:

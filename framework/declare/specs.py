@@ -51,12 +51,22 @@ class ViolationAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectationSpec:
-    """A named condition that each row should meet; NULL counts as not met."""
+    """A named condition that each row should meet; NULL counts as not met.
+
+    Args:
+        unique: for `UNIQUE (…)`, which compares rows with each other, the expressions that no two rows may share.
+    """
 
     name: str
     condition: str
     action: ViolationAction
+    unique: tuple[str, ...] | None = None
     location: SourceLocation | None = None
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """What is computed of each row, as SQL."""
+        return (self.condition,) if self.unique is None else self.unique
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

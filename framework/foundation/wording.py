@@ -62,6 +62,19 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def bytes_text(number: int) -> str:
+    """Return a size as text.
+
+    Examples:
+        >>> bytes_text(999), bytes_text(1_234), bytes_text(2_345_678), bytes_text(5_000_000_000)
+        ('999 bytes', '1.2 KB', '2.3 MB', '5.0 GB')
+    """
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number} bytes"
+
+
 def without_internal_names(text: str) -> str:
     """A text of Spark about one of our queries, with the record of a file in place of the column that has it.
 

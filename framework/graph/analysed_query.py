@@ -106,7 +106,7 @@ class AnalysedQuery:
         expectations = [each for spec, _ in checked for each in spec.expectations]
         try:
             conditions = [
-                frame.select(*(sql.expr(each.condition) for each in spec.expectations))
+                frame.select(*(sql.expr(text) for each in spec.expectations for text in each.expressions))
                 for spec, frame in checked
                 if spec.expectations
             ]

@@ -327,7 +327,7 @@ class Resolution:
         """Whether all expectations are valid; faults are gathered, so that the schema is still checked."""
         try:
             with self._settings.applied(flow.settings):
-                check_expectations(spec, flow.frame)
+                check_expectations(spec, flow.flow.spec, flow.frame)
         except GraphErrors as error:
             self._gather(error, spec)
             return False

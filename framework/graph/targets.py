@@ -260,8 +260,8 @@ def _column_names(data_type: DataType) -> Iterator[str]:
             yield from _column_names(getattr(data_type, part))
 
 
-def check_expectations(spec: DatasetSpec, frame: DataFrame) -> None:
-    """Check that each expectation is a boolean expression over the columns of the query.
+def check_expectations(spec: DatasetSpec, flow: FlowSpec, frame: DataFrame) -> None:
+    """Check that each expectation is a boolean expression over the columns of the query, or keys of appended rows.
 
     Raises:
         GraphErrors: one EXPECTATION_INVALID per invalid expectation, at its location.
@@ -275,14 +275,36 @@ def check_expectations(spec: DatasetSpec, frame: DataFrame) -> None:
             cause=cause,
         )
         for expectation in spec.expectations
-        if (cause := _invalid(expectation, frame))
+        if (cause := _no_unique_keys(expectation, spec, flow, frame) or _invalid(expectation, frame))
     ]
     if errors:
         raise GraphErrors(errors)
 
 
+def _no_unique_keys(expectation: ExpectationSpec, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame) -> str:
+    """The reason why rows can't be compared with those of a table; empty if they can, or need not be."""
+    if expectation.unique is None:
+        return ""
+    if spec.kind is DatasetKind.TEMPORARY_VIEW:
+        return "UNIQUE compares the rows of a table, and a temporary view has none: declare it for the table."
+    if flow.cdc is not None or flow.from_snapshots:
+        return (
+            "UNIQUE is not checked for changes: AUTO CDC has one row for each of its keys. Check other columns in a "
+            "materialized view of the table."
+        )
+    if not expectation.unique:
+        return "UNIQUE has no column in its parentheses."
+    try:
+        frame.select(*(sql.expr(key) for key in expectation.unique)).distinct()
+    except SPARK_ERRORS as error:
+        return first_words(error)
+    return ""
+
+
 def _invalid(expectation: ExpectationSpec, frame: DataFrame) -> str:
     """The reason why an expectation is invalid; empty if it is valid."""
+    if expectation.unique is not None:
+        return ""
     try:
         found = frame.select(sql.expr(expectation.condition)).schema.fields[0].dataType.simpleString()
     except SPARK_ERRORS as error:

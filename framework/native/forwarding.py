@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
-from framework.native.interface import COMPOSED, INTERFACE, LOCAL_ONLY, VIEW_PARAMETERS
+from framework.native.interface import COMPOSED, INTERFACE, LOCAL_ONLY, VIEW_PARAMETERS, compares_rows
 from framework.native.native_call import NativeCall, find_native
 from framework.native.translation import dataset_name, translated, view_name
 
@@ -46,6 +46,9 @@ def forward(function: str, given: Mapping[str, Any], location: SourceLocation | 
     """
     if function in LOCAL_ONLY:
         raise UserError("NATIVE_FUNCTION_LOCAL", location=location, function=function)
+    for condition in _texts(given):
+        if compares_rows(function, condition):
+            raise UserError("NATIVE_ARGUMENT_MISSING", location=location, function=function, argument=condition)
     if function.startswith("expect"):
         return _expectation(NativeCall(function=function, keywords={}, positional=_values(given), location=location))
     if function in _DECORATORS:
@@ -62,6 +65,12 @@ def forward(function: str, given: Mapping[str, Any], location: SourceLocation | 
         return _read(function, dataset_name(given["name"]), location)
     NativeCall(function=function, keywords=translated(function, given), location=location).make()
     return None
+
+
+def _texts(given: Mapping[str, Any]) -> Iterator[object]:
+    """Yield the values of arguments, those in dictionaries too."""
+    for value in given.values():
+        yield from value.values() if isinstance(value, Mapping) else (value,)
 
 
 def _values(given: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ as of November 2026; `tests/unit/native/test_interface.py` compares them with bo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -39,6 +40,8 @@ _TABLE = (
 )  # fmt: skip
 _HISTORY = ("track_history_column_list", "track_history_except_column_list")
 _EXPECTATION = NativeFunction(required=("name", "inv"), decorator=True)
+_UNIQUE = re.compile(r"[\s(]*UNIQUE\s*\(.*\)[\s)]*", re.IGNORECASE | re.DOTALL)
+_WITH_CONDITIONS = frozenset({"create_streaming_table", "create_streaming_live_table", "create_target_table"})
 _EXPECTATIONS = NativeFunction(required=("expectations",), decorator=True)
 
 INTERFACE: Mapping[str, NativeFunction] = MappingProxyType(
@@ -115,6 +118,12 @@ VIEW_PARAMETERS = ("spark_conf", "comment")
 def native_parameter(name: str) -> str:
     """The newer name of a parameter that has two."""
     return _NEWER_PARAMETERS.get(name, name)
+
+
+def compares_rows(function: str, condition: object) -> bool:
+    """Whether a text in a call is the condition of an expectation that only Sluice checks: `UNIQUE (…)`."""
+    has_conditions = function.startswith("expect") or function in _WITH_CONDITIONS
+    return has_conditions and isinstance(condition, str) and _UNIQUE.fullmatch(condition) is not None
 
 
 def is_said(function: str, name: str, value: object) -> bool:

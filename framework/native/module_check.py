@@ -13,7 +13,15 @@ from pathlib import Path
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 from framework.foundation.notebooks import SUFFIX, python_of
-from framework.native.interface import COMPOSED, INTERFACE, LOCAL_ONLY, OLDER_FUNCTIONS, is_said, native_parameter
+from framework.native.interface import (
+    COMPOSED,
+    INTERFACE,
+    LOCAL_ONLY,
+    OLDER_FUNCTIONS,
+    compares_rows,
+    is_said,
+    native_parameter,
+)
 
 _OURS = "framework.pipelines"
 _NATIVE = ("pyspark.pipelines", "dlt")
@@ -124,6 +132,11 @@ def _argument_faults(call: ast.Call, function: str, file: str, *, ours: bool) ->
     known = INTERFACE.get(_SYNONYMS.get(function, function))
     if known is None:
         return
+    for node in ast.walk(call):
+        if isinstance(node, ast.Constant) and compares_rows(function, node.value):
+            yield UserError(
+                "NATIVE_ARGUMENT_MISSING", location=_location_of(file, node), function=function, argument=node.value
+            )
     for keyword in call.keywords:
         if keyword.arg is None or not _is_said(function, keyword, ours=ours):
             continue

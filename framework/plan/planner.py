@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from framework.declare.specs import DatasetKind, FlowSpec
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.names import QualifiedName
+from framework.foundation.wording import bytes_text, counted
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.foretelling import foretell, foretell_rebuild
 from framework.plan.request import UpdateRequest
@@ -370,8 +371,9 @@ class _Planning:
 
     def _run(self, dataset: GraphDataset, flow: GraphFlow, generation: int, *, reason: str, check: bool) -> RunFlow:
         return RunFlow(
-            flow=flow.spec.name, dataset=dataset.name, generation=generation, after=self._after(flow), reason=reason,
-            check=check, trigger=self._trigger(flow),
+            flow=flow.spec.name, dataset=dataset.name, generation=generation, after=self._after(flow),
+            reason=f"{reason}{_compared(dataset, self.state.table(dataset.name))}", check=check,
+            trigger=self._trigger(flow),
         )  # fmt: skip
 
     def _trigger(self, flow: GraphFlow) -> Trigger:
@@ -389,6 +391,19 @@ def _declared_kind(dataset: GraphDataset) -> TableKind:
     if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
         return TableKind.MATERIALIZED_VIEW
     return TableKind.STREAMING_TABLE if dataset.cdc is None else TableKind.AUTO_CDC_TARGET
+
+
+def _compared(dataset: GraphDataset, table: TableState) -> str:
+    """Return what the unique expectations of a table cost in each batch, as a clause; empty without one."""
+    unique = [each.condition for each in dataset.spec.expectations if each.unique is not None]
+    if not unique or not table.exists:
+        return ""
+    size = (
+        f" in {counted(table.files, 'file')} ({bytes_text(table.size_bytes)})"
+        if table.files and table.size_bytes
+        else ""
+    )
+    return f"; each batch is compared with the rows of the table{size}: {', '.join(unique)}"
 
 
 def _beside_former(dataset: GraphDataset, state: FlowState) -> str:

@@ -126,6 +126,8 @@ class TableState:
         last_rebuild: the highest number ever assigned to a rebuild; 0 for none.
         keeps_history: whether the unpublished rebuild gets the rows back that the sources no longer have.
         left_columns: columns that its definition does not have, as those that users added.
+        files: the number of its files; None if that is not known without a look at all of its log.
+        size_bytes: the size of its files; None as before.
     """
 
     exists: bool = False
@@ -138,6 +140,8 @@ class TableState:
     definition: str | None = None
     computed_from: str | None = None
     append_only: bool = False
+    files: int | None = None
+    size_bytes: int | None = None
     rebuilding: int | None = None
     last_rebuild: int = 0
     keeps_history: bool = False

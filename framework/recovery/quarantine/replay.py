@@ -34,6 +34,7 @@ from framework.foundation.names import string_literal
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.recovery.quarantine.fitting import Fitting
 from framework.run.flows.expectations import reasons
+from framework.run.flows.repeated_rows import row_ones, unique_ones, with_repeated
 from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.append_once import append_once
 from framework.run.quarantine.faults import checked_rows, faults_of
@@ -166,10 +167,15 @@ class _Work:
         rows = rows.select(ID, lost.alias(LOST), *values)
         source = rows.drop(ID, LOST)
         faults = {TYPE_CHANGED: F.col(LOST), **faults_of(source, self.flow.spec, self.dataset)}
-        found = reasons(
-            self.dataset.spec.expectations, _STAYING, held=checked_rows(self.flow.spec), faults=faults
-        )  # fmt: skip
-        return rows.select(ID, found.alias(REASONS))
+        expectations, held = self.dataset.spec.expectations, checked_rows(self.flow.spec)
+        found = reasons(row_ones(expectations), _STAYING, held=held, faults=faults)
+        decided = rows.withColumn(REASONS, found)
+        if unique := unique_ones(expectations):
+            table = self.session.read.format("delta").load(self.store.path(self.dataset.spec))
+            decided = with_repeated(decided, unique, is_checked=F.size(REASONS) == 0, table=table)
+            repeated = reasons(unique, _STAYING, faults={})
+            decided = decided.withColumn(REASONS, F.concat(REASONS, repeated))
+        return decided.select(ID, REASONS)
 
     def _write(self, decided: DataFrame, columns: StructType) -> None:
         """Claim the rows that pass, write them to the target, and mark them."""

@@ -14,6 +14,7 @@ from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome, observing
 from framework.run.flows.quarantined_batches import QuarantinedBatches, forget_open_batch
+from framework.run.flows.unique_batches import UniqueBatches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,7 +31,7 @@ def run_batch_flow(run: FlowRun) -> FlowOutcome:
         forget_open_batch(run)
     frame = moved(query.frame, session)
     commits = run.committed_rows()
-    outcome = FlowOutcome()
+    outcome, unique = FlowOutcome(), UniqueBatches(run)
     with observing(session) as observed:
         if run.quarantines:
             outcome = _quarantined(run, frame)
@@ -38,9 +39,11 @@ def run_batch_flow(run: FlowRun) -> FlowOutcome:
             outcome = FlowOutcome.of_cdc(
                 run.writer_of(run.dataset.cdc).apply(frame, 0, observed=bool(query.expectations))
             )
+        elif unique:
+            outcome = unique.append(frame, run.application_id, run.step.generation, is_stream=False)
         else:
             _append(run, frame)
-    if commits is not None and not run.quarantines:
+    if commits is not None and not run.quarantines and not unique:
         outcome = FlowOutcome(written=commits.take(application=run.application_id))
     outcome = outcome.plus(FlowOutcome(quality=counted(observed, query.expectations)))
     run.on_outcome(outcome, None)

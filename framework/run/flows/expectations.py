@@ -11,6 +11,7 @@ from pyspark.sql import functions as sql
 from framework.cdc.model.columns import column
 from framework.declare.specs import ExpectationSpec, ViolationAction
 from framework.foundation.names import QualifiedName
+from framework.run.flows.repeated_rows import REPEATED
 from framework.run.quarantine.table import FILE, REASONS
 
 VIOLATION_MARK = "EXPECTATION_VIOLATION:"
@@ -123,6 +124,11 @@ def reasons(
     return sql.array_compact(sql.array(*found).cast("array<string>"))
 
 
+def passing(expectations: Sequence[ExpectationSpec]) -> Column:
+    """Return whether a row meets all dropping expectations that concern one row."""
+    return _all(_met(spec, "true") for spec in expectations if _is(spec, ViolationAction.DROP) and spec.unique is None)
+
+
 def counted(
     observed: Mapping[str, Mapping[str, int]], specs: Mapping[QualifiedName, Sequence[ExpectationSpec]]
 ) -> QualityCounts:
@@ -153,6 +159,8 @@ def counted(
 
 
 def _met(spec: ExpectationSpec, held: str) -> Column:
+    if spec.unique is not None:
+        return ~sql.array_contains(REPEATED, spec.name)
     return ~sql.expr(held) | sql.coalesce(sql.expr(spec.condition), sql.lit(False))  # noqa: FBT003 - a literal column
 
 
@@ -176,7 +184,7 @@ def _failing(frame: DataFrame, expectations: Sequence[ExpectationSpec], met: Map
     """Fail the query at a row that violates a `fail` expectation."""
     for spec in expectations:
         if _is(spec, ViolationAction.FAIL):
-            frame = frame.where(sql.when(met[spec.name], sql.lit(True)).otherwise(_raise(spec, frame)))  # noqa: FBT003 - a literal column
+            frame = frame.where(sql.when(met[spec.name], sql.lit(True)).otherwise(violation(spec, frame)))  # noqa: FBT003 - a literal column
     return frame
 
 
@@ -191,9 +199,9 @@ def _all(conditions: Iterable[Column]) -> Column:
     return result
 
 
-def _raise(spec: ExpectationSpec, frame: DataFrame) -> Column:
+def violation(spec: ExpectationSpec, frame: DataFrame) -> Column:
     """Return an expression that fails the query with the expectation's name and the row."""
-    shown = [column(name) for name in frame.columns if name not in {REASONS, FILE}]
+    shown = [column(name) for name in frame.columns if name not in {REASONS, FILE, REPEATED}]
     row = sql.to_json(sql.struct(*shown)) if shown else sql.lit("{}")
     message = sql.concat(sql.lit(f"{VIOLATION_MARK}{spec.name}:"), row)
     return sql.raise_error(message).cast("boolean")

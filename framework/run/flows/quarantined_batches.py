@@ -30,6 +30,7 @@ from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.unique_batches import UniqueBatches
 from framework.run.quarantine.append_once import append_once, has_taken
 from framework.run.quarantine.open_events import OpenEvents
 from framework.run.quarantine.position import batch_position
@@ -90,6 +91,7 @@ class QuarantinedBatches:
         self._run = run
         self._table = run.table
         self._open = OpenEvents()
+        self._unique = UniqueBatches(run)
         self._last: int | None = None  # the last batch that may have quarantined rows of an earlier attempt
 
     def close(self) -> None:
@@ -118,17 +120,18 @@ class QuarantinedBatches:
         transaction = self._run.application_id
         if self._has(events, transaction, number):
             return FlowOutcome(written=0)
-        with self._split(events, number, transaction, is_stream=is_stream) as (valid, _, quarantined):
-            return FlowOutcome.of_cdc(write(valid, number)).plus(FlowOutcome(quarantined=quarantined))
+        with self._split(events, number, transaction, is_stream=is_stream) as (valid, counts):
+            return FlowOutcome.of_cdc(write(valid, number)).plus(replace(counts, written=None))
 
     def _append(self, rows: DataFrame, number: int, transaction: str, *, is_stream: bool = True) -> FlowOutcome:
-        if self._has(rows, transaction, number):
-            return FlowOutcome(written=0)
-        with self._split(rows, number, transaction, is_stream=is_stream) as (valid, count, quarantined):
-            if count:
-                append_once(valid, self._table, transaction, number)
-                failpoint("quarantine.after_target")
-            return FlowOutcome(written=count, quarantined=quarantined)
+        with self._unique.exclusive():
+            if self._has(rows, transaction, number):
+                return FlowOutcome(written=0)
+            with self._split(rows, number, transaction, is_stream=is_stream) as (valid, counts):
+                if counts.written:
+                    append_once(valid, self._table, transaction, number)
+                    failpoint("quarantine.after_target")
+                return counts
 
     def _has(self, rows: DataFrame, transaction: str, number: int) -> bool:
         """Return whether the target has a batch; such a batch is skipped."""
@@ -143,11 +146,14 @@ class QuarantinedBatches:
     @contextmanager
     def _split(
         self, rows: DataFrame, number: int, transaction: str, *, is_stream: bool
-    ) -> Iterator[tuple[DataFrame, int, int]]:
-        """Quarantine the faulty rows; yield the others, their number, and the number of quarantined rows."""
+    ) -> Iterator[tuple[DataFrame, FlowOutcome]]:
+        """Quarantine the faulty rows; yield the others, with their number and that of the quarantined rows."""
         is_faulty = F.size(column(REASONS)) > 0
         # Computed once: a second evaluation would read the source again, and could decide a row in another way.
-        with computed_once(rows, at_once=not is_stream) as kept:
+        with (
+            computed_once(rows, at_once=not is_stream) as computed,
+            self._unique.with_reasons(computed) as (kept, quality),
+        ):
             counts = kept.agg(F.count_if(~is_faulty).alias("valid"), F.count_if(is_faulty).alias("faulty")).first()
             assert counts is not None  # an aggregate without groups has one row
             table = QuarantineTable(storage=self._run.storage, session=rows.sparkSession)
@@ -163,4 +169,7 @@ class QuarantinedBatches:
                     faulty = self._open.without(faulty, origin, table, self._states)
                 table.write_batch(faulty, origin, count=counts["faulty"], is_new=number > last)
                 failpoint("quarantine.after_rows")
-            yield kept.where(~is_faulty).drop(REASONS, FILE), counts["valid"], counts["faulty"]
+            yield (
+                kept.where(~is_faulty).drop(REASONS, FILE),
+                FlowOutcome(written=counts["valid"], quarantined=counts["faulty"], quality=quality),
+            )

@@ -27,7 +27,8 @@ from framework.graph.interception import not_reading, reading, starting
 from framework.graph.relations import named
 from framework.graph.settings import SessionSettings
 from framework.graph.tables import KnownTables, missing_table
-from framework.run.flows.expectations import guarded, marked
+from framework.run.flows.expectations import guarded, marked, passing
+from framework.run.flows.repeated_rows import REPEATED, row_ones, unique_ones, with_repeated
 from framework.run.quarantine.faults import checked_rows, faults_of
 from framework.run.quarantine.source_file import with_file
 from framework.run.quarantine.table import OWN_COLUMNS
@@ -103,7 +104,7 @@ class TableQueries:
             if target is not None and target.kind is not DatasetKind.TEMPORARY_VIEW:
                 frame = _marked(frame, flow, target) if quarantines else _guarded(frame, flow, target)
                 frame = _with_defaults(frame, target)
-                reads.expectations[target.name] = target.spec.expectations
+                reads.expectations[target.name] = _of_queries(target)
         return FlowQuery(frame=frame, expectations=dict(reads.expectations))
 
     def _check_columns(self, spec: FlowSpec, frame: DataFrame) -> None:
@@ -169,7 +170,18 @@ def _types(schema: StructType) -> dict[str, str]:
 
 
 def _guarded(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame:
-    return guarded(frame, target.name, target.spec.expectations, held=checked_rows(flow))
+    expectations = _of_queries(target)
+    unique = unique_ones(expectations)
+    if unique:
+        frame = with_repeated(frame, unique, is_checked=passing(expectations))
+    frame = guarded(frame, target.name, expectations, held=checked_rows(flow))
+    return frame.drop(REPEATED) if unique else frame
+
+
+def _of_queries(target: GraphDataset) -> tuple[ExpectationSpec, ...]:
+    """Return the expectations that a query checks; a streaming table compares the rows of each batch with its own."""
+    expectations = target.spec.expectations
+    return expectations if target.kind is DatasetKind.MATERIALIZED_VIEW else row_ones(expectations)
 
 
 def _with_defaults(frame: DataFrame, target: GraphDataset) -> DataFrame:
@@ -188,7 +200,7 @@ def _marked(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame
         if name.lower() in OWN_COLUMNS:
             raise UserError("QUARANTINE_COLUMN_RESERVED", location=flow.location, flow=flow.name, column=name)
     faults = faults_of(frame, flow, target)
-    return marked(with_file(frame), target.name, target.spec.expectations, held=checked_rows(flow), faults=faults)
+    return marked(with_file(frame), target.name, _of_queries(target), held=checked_rows(flow), faults=faults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -182,6 +182,8 @@ class StateReader:
             last_rebuild=last_number(rebuild, manifests),
             keeps_history=rebuild is not None and rebuild.is_building and rebuild.backup is not None,
             left_columns=left_columns(dataset, tip),
+            files=None if tip is None else tip.files,
+            size_bytes=None if tip is None else tip.size_bytes,
         )
 
     def _sink_state(self, dataset: GraphDataset) -> TableState:

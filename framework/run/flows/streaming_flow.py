@@ -30,6 +30,7 @@ from framework.run.flows.staged_leftovers import StagedLeftovers
 from framework.run.flows.staged_snapshot import StagedSnapshot
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import POLL_SECONDS, BatchFunction, Progress, StreamTarget, run_stream
+from framework.run.flows.unique_batches import UniqueBatches
 from framework.run.tables.appended_files import SINK_OPTIONS, TableAppend, can_append
 from framework.sources.cloud_files.relation import bound
 from framework.sources.cloud_files.source import check_columns
@@ -58,7 +59,7 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
         forget_open_batch(run)
     if run.dataset.kind is DatasetKind.SINK and run.dataset.widens:
         check_sink_types(session, run.dataset, query.frame.schema)
-    staged = None if run.quarantines else StagedSnapshot.of(run, query, session)
+    staged = None if run.quarantines or UniqueBatches(run) else StagedSnapshot.of(run, query, session)
     batches = _Batches(run=run, query=query, session=session, staged=staged)
     batches.begin()
     try:
@@ -96,8 +97,9 @@ def _bound(run: FlowRun, query: FlowQuery, session: SparkSession, faults: list[B
 
 def _target(run: FlowRun, query: FlowQuery, session: SparkSession, batches: _Batches) -> StreamTarget:
     dataset = run.dataset
-    if run.quarantines:
-        return to_same_table(run, _quarantining(run, batches))
+    if run.quarantines or (unique := UniqueBatches(run)):
+        write = _quarantining(run, batches) if run.quarantines else partial(_append_unique, unique, batches)
+        return to_same_table(run, write)
     if dataset.cdc is not None:
         writer = run.writer_of(dataset.cdc)
         return to_same_table(run, lambda frame, number: batches.applied(writer.apply(frame, number), number))
@@ -123,6 +125,12 @@ def _append(run: FlowRun, batches: _Batches, rows: DataFrame, number: int) -> No
         failpoint("appends.after_commit")
     elif run.is_stateful:
         compute(rows)
+
+
+def _append_unique(unique: UniqueBatches, batches: _Batches, rows: DataFrame, number: int) -> None:
+    query_id = batches.query_id()
+    assert query_id is not None  # the checkpoint has it before the first batch
+    batches.written(unique.append(rows, query_id, number, is_stream=True), number)
 
 
 def _quarantining(run: FlowRun, batches: _Batches) -> BatchFunction:
@@ -157,13 +165,14 @@ class _Batches:
         # A staged snapshot cleans by itself, as soon as its first batch is committed.
         self._leftovers = None if staged is not None else StagedLeftovers(run, session, query)
         commits = run.committed_rows()
-        self._commits = None if run.quarantines else commits
+        counts_itself = run.quarantines or bool(UniqueBatches(run))
+        self._commits = None if counts_itself else commits
         self._compaction = (
             _Compaction(session, run.path, run.context.stop) if commits is not None and _is_managed(run) else None
         )
         self._query_id: str | None = None
         # An append commits each batch, the other batch functions none without rows.
-        self._commits_all = run.dataset.cdc is None and not run.quarantines
+        self._commits_all = run.dataset.cdc is None and not counts_itself
         self._committed: int | None = None
         self._has_confirmed = False
         self.quarantined: QuarantinedBatches | None = None

@@ -36,6 +36,8 @@ class LogTip:
             epoch milliseconds; empty if the newest checksum file does not have them.
         comment: its comment; None if it has none.
         created: when it was created, in epoch milliseconds; 0 if that is unknown.
+        files: the number of its files; None if the newest checksum file does not have it.
+        size_bytes: the size of its files; None if the newest checksum file does not have it.
     """
 
     version: int
@@ -46,6 +48,8 @@ class LogTip:
     transactions: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
     comment: str | None = field(default=None, repr=False, compare=False)
     created: int = field(default=0, repr=False, compare=False)
+    files: int | None = field(default=None, repr=False, compare=False)
+    size_bytes: int | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_append_only(self) -> bool:
@@ -91,7 +95,10 @@ def read_tip(storage: Storage, table_path: str) -> LogTip | None:
     if checksum is None:
         tip = tip_of(version, _read_metadata(storage, table_path, files))
         return replace(tip, transactions=_recent_transactions(storage, table_path, files))
-    return replace(tip_of(version, checksum["metadata"]), transactions=_transactions(checksum))
+    return replace(
+        tip_of(version, checksum["metadata"]), transactions=_transactions(checksum), files=checksum.get("numFiles"),
+        size_bytes=checksum.get("tableSizeBytes"),
+    )  # fmt: skip
 
 
 def tip_of(version: int, metadata: Mapping[str, Any]) -> LogTip:

@@ -108,7 +108,7 @@ SELECT 1; CREATE STREAMING TABLE t;
 CREATE MATERIALIZED VIEW v (
   CONSTRAINT a EXPECT (x > 0),
 
-  CONSTRAINT b EXPECT (y > 0) ON VIOLATION DROP ROW)
+  CONSTRAINT b EXPECT (UNIQUE (y, `z z`)) ON VIOLATION DROP ROW)
 AS /* here */
   SELECT 1
 """
@@ -117,6 +117,7 @@ AS /* here */
     assert lines == {"s": 3, "t": 5, "v": 7}
     assert [each.location and each.location.line for each in registry.flows] == [4, 7]
     assert [each.location and each.location.line for each in registry.datasets[2].expectations] == [8, 10]
+    assert [each.unique for each in registry.datasets[2].expectations] == [None, ("y", "`z z`")]
     assert {each.location and each.location.file for each in registry.datasets} == {str(tmp_path / "a.sql")}
 
 

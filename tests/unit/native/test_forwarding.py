@@ -196,6 +196,12 @@ def test_what_has_no_native_form_is_an_error_at_its_line(file: Path) -> None:
         {"function": "create_streaming_table", "argument": "private"},
     )
     assert str(found.location) == f"{file}:2"
+    for text in (
+        "dp.create_streaming_table('t', expect_all={'one': 'UNIQUE (id)'})",
+        "@dp.expect('one', 'UNIQUE (id)')",
+    ):
+        found = fault(file, text if text.startswith("dp") else f"{text}\n@dp.table\ndef t(): ...")
+        assert (found.condition, found.fields["argument"]) == ("NATIVE_ARGUMENT_MISSING", "UNIQUE (id)")
     without = {name: function for name, function in INTERFACE.items() if name != "on_event_hook"}
     found = fault(file, "\n@dp.on_event_hook\ndef hook(event): ...", without)
     assert (found.condition, found.fields) == (

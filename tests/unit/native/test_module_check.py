@@ -30,6 +30,13 @@ CASES = {
     "from framework.pipelines import create_streaming_table as make\nmake('t', private=True)": [
         "m.py:2 NATIVE_ARGUMENT_MISSING"
     ],
+    OURS + "@dp.expect_all({'a': 'id > 0', 'b':\n    '(unique (id))'})\n@dp.table\ndef t(): ...": [
+        "m.py:3 NATIVE_ARGUMENT_MISSING"
+    ],
+    "import dlt\ndlt.create_streaming_table('t', expect_all_or_drop={'one': 'UNIQUE(a, b)'})": [
+        "m.py:2 NATIVE_ARGUMENT_MISSING"
+    ],
+    "import dlt\n@dlt.table(comment='UNIQUE (id)')\n@dlt.expect('one', 'is_unique(id)')\ndef t(): ...": [],
     # The native spellings, which are not translated there.
     "from pyspark import pipelines as dp\n@dp.snapshot_flow('t', ['id'])\ndef f(): ...": [
         "m.py:2 NATIVE_FUNCTION_OURS"
