@@ -147,7 +147,7 @@ def _is_folder_of(name: str, folder: Path) -> bool:
 
 def _is_known(need: Need, spec: PipelineSpec, own: set[str]) -> bool:
     if need.kind is NeedKind.TABLE:
-        return PLACEHOLDER in need.name or _full(need.name, spec) in own
+        return PLACEHOLDER in need.name or "" in need.name.split(".") or _full(need.name, spec) in own
     return need.kind is NeedKind.PARAMETER and need.name in dict(spec.configuration)
 
 

@@ -52,13 +52,15 @@ def short_name(user: str) -> str:
     return re.sub(r"[\W_]+", "_", user.partition("@")[0].lower()).strip("_")
 
 
-def with_context(tree: Node, *, target: str, user: str | None, git: GitState) -> Node:
-    """Return the tree with `bundle.target`, `bundle.git`, the current user and the default paths."""
+def with_context(tree: Node, *, target: str, user: str | None, git: GitState, host: str | None = None) -> Node:
+    """Return the tree with `bundle.target`, `bundle.git`, the workspace, the current user and the default paths."""
     bundle = tree.get("bundle") or as_node({}, tree.location)
     workspace = tree.get("workspace") or as_node({}, tree.location)
     own = dict(workspace.entries("workspace"))
     if user is not None:
         own["current_user"] = as_node(_user_fields(user), workspace.location)
+    if host and workspace.get("host") is None:
+        own["host"] = as_node(host, workspace.location)
     for key, default in _PATHS:
         if workspace.get(key) is None:
             own[key] = as_node(default, workspace.location)

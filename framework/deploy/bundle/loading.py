@@ -58,7 +58,7 @@ def load_bundle(
         target: name of the target; None for the default target.
         variables: values of variables, as of `--var`.
         user: name of the current user; None if no user is signed in.
-        environment: environment with `BUNDLE_VAR_name`.
+        environment: environment with `BUNDLE_VAR_name`, and with DATABRICKS_HOST for a bundle that names no workspace.
         look_up: lookup of variables in a workspace; None offline.
 
     Raises:
@@ -67,7 +67,8 @@ def load_bundle(
     files = read_files(root)
     whole = files.tree
     name = choose_target(whole, target)
-    tree = with_context(merge_target(whole, name), target=name, user=user, git=read_git_state(root))
+    host = (environment or {}).get("DATABRICKS_HOST")
+    tree = with_context(merge_target(whole, name), target=name, user=user, git=read_git_state(root), host=host)
     check_defined(tree)
     values = set_variables(tree, root=root, target=name, given=variables or {}, environment=environment or {})
     interpolation = Interpolation(tree, values, look_up)
