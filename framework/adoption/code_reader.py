@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,8 @@ _CUSTOMARY = frozenset({"dlt", "dp"})
 _READERS = frozenset({"read", "read_stream"})
 _WIDGETS = frozenset({"text", "dropdown", "combobox", "multiselect"})
 _TEXTS = (ast.Constant, ast.JoinedStr, ast.BinOp)
-_OF_SPARK = ("spark.", "pipelines.")
+_OF_ENGINE = re.compile(r"spark\.|pipelines\.(?!parameters\.)")
+"""What settings begin with that the engine has; the user's own may begin with `pipelines.parameters.`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +154,7 @@ class _Reader:
 
     def _of_parameter(self, call: ast.Call, function: str) -> Iterator[Need]:
         key = self._texts.whole(argument(call, 0, "key", "name"))
-        if not key or key.startswith(_OF_SPARK):
+        if not key or _OF_ENGINE.match(key):
             return
         default = self._texts.whole(argument(call, 1, "default", "defaultValue"))
         if function == "get" or function in _WIDGETS or isinstance(call.func, ast.Name):

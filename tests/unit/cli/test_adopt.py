@@ -178,7 +178,7 @@ def test_files_that_declare_the_same_datasets_are_several_pipelines(sluice: Slui
 
 def test_each_bundle_below_a_folder_gets_the_specs_of_its_pipelines(sluice: Sluice, theirs: Path) -> None:
     """What only a workspace knows has a name in its place, with a note; files of no bundle are a pipeline, too."""
-    values = "name: etl, catalog: '${var.lake}', configuration: {at: '${workspace.host}'}"
+    values = "name: etl, catalog: '${var.lake}', configuration: {at: '${workspace.host}/${workspace.current_user.id}'}"
     resource = f"resources: {{pipelines: {{etl: {{{values}, libraries: [{{file: {{path: m.py}}}}]}}}}}}\n"
     bundle = "bundle: {name: b}\nvariables: {lake: {}}\ntargets: {prod: {}, dev: {}}\n" + resource
     for name, text in {"a/databricks.yml": bundle, "a/m.py": ONE, "x.sql": OTHER}.items():
@@ -190,7 +190,7 @@ def test_each_bundle_below_a_folder_gets_the_specs_of_its_pipelines(sluice: Slui
     assert "[ADOPTION_VARIABLES_NAMED]" in result.stderr
     assert _spec_files(theirs) == {"a/pipeline.yml": ["m.py"], "pipeline.yml": ["x.sql"]}
     spec = load_spec(theirs / "a/pipeline.yml")
-    assert (spec.catalog, spec.configuration) == ("lake", (("at", "https://workspace.example.com"),))
+    assert (spec.catalog, spec.configuration) == ("lake", (("at", "https://workspace.example.com/0"),))
 
 
 def test_a_bundle_that_can_not_be_read_is_told_if_it_is_all(sluice: Sluice, theirs: Path) -> None:
