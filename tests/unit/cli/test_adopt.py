@@ -211,3 +211,32 @@ def test_a_file_that_declares_with_a_module_that_it_does_not_import_is_told(slui
     assert stderr.count("[ADOPTION_INTERFACE_NOT_IMPORTED]") == 1
     assert f"at {theirs / 'bare.py'}:1" in stderr
     assert _spec_files(theirs) == {"pipeline.yml": ["ours.py", "run.py"]}
+
+
+FACTORY = """\
+import dlt
+
+class Maker:
+    def make(self, name):
+        @dlt.table(name=name)
+        def made(): return spark.range(1)
+"""
+
+
+def test_a_module_that_declares_for_others_is_no_file_of_the_pipeline(sluice: Sluice, theirs: Path) -> None:
+    """Those that call it are, however they import it; one that nobody imports may be called by a file elsewhere."""
+    files = {
+        "app/lib/__init__.py": "from lib.maker import Maker\n",
+        "app/lib/maker.py": FACTORY,
+        "app/lib/other.py": FACTORY,
+        "app/run/one.py": "from lib.maker import Maker\nMaker().make('a')\n",
+        "app/run/two.py": "from lib import maker\nfor each in 'bc':\n    maker.Maker().make(each)\n",
+        "app/run/own.py": FACTORY + "Maker().make('d')\n",
+    }
+    for name, text in files.items():
+        (theirs / name).parent.mkdir(parents=True, exist_ok=True)
+        (theirs / name).write_text(text, "utf-8")
+    assert sluice("adopt", str(theirs)).exit_code == 0
+    named = ["app/lib/other.py", "app/run/one.py", "app/run/own.py", "app/run/two.py"]
+    assert _spec_files(theirs) == {"pipeline.yml": named}
+    assert load_spec(theirs / "pipeline.yml").root_path == "app"
