@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,19 +12,19 @@ from typing import Any
 
 import yaml
 
+from framework.adoption.bundles import BUNDLE, specs_of_bundle
+from framework.adoption.factories import without_factories
+from framework.adoption.groups import declared_twice, groups_of
 from framework.adoption.local_file import local_file, without_known
 from framework.adoption.needs import Need, each_once
 from framework.adoption.project import Module, namespace_of, pipeline_needs, read_module, root_of_imports, sources
 from framework.declare.pipeline_spec import SPEC_NAMES, load_spec
 from framework.declare.workspace.local_file import LOCAL_NAME, YAML
-from framework.deploy.bundle.loading import load_bundle
-from framework.deploy.bundle.local_spec import local_spec
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.yaml_documents import read_yaml
 
-_BUNDLE = "databricks.yml"
-_USER = "somebody@example.com"
-"""The user of a bundle that is read and not deployed."""
+_ONE_OF_SEVERAL = ".pipeline.yml"
+"""The end of the name of a spec that is not alone in its folder."""
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -59,22 +60,30 @@ def adopt(folder: Path, *, environment: Mapping[str, str]) -> tuple[Adoption, ..
         environment: the variables of the process, which may have those of a bundle.
 
     Raises:
-        UserError: ADOPTION_FOLDER_MISSING, ADOPTION_NOTHING_FOUND, and those of an invalid spec.
+        UserError: ADOPTION_FOLDER_MISSING, ADOPTION_NOTHING_FOUND, those of an invalid spec, and those of a bundle
+            that can't be read and is all that there is.
     """
     if not folder.is_dir():
         raise UserError("ADOPTION_FOLDER_MISSING", path=folder)
     written, faults = list[Path](), list[SluiceError]()
     specs = _specs(folder)
     if not specs:
-        specs = written = [*_specs_of_bundle(folder, environment, faults)] or [_spec_of_sources(folder, faults)]
+        specs = written = [*_new_specs(folder, environment, faults)]
+    if not specs:
+        raise next((each for each in faults if not each.condition.startswith("ADOPTION_")), _nothing(folder))
     by_folder: dict[Path, list[Path]] = {}
     for spec in specs:
         by_folder.setdefault(spec.parent, []).append(spec)
-    return tuple(_adopted(each, found, written, faults) for each, found in by_folder.items())
+    first = next(iter(by_folder))
+    return tuple(_adopted(each, found, written, faults if each == first else []) for each, found in by_folder.items())
+
+
+def _nothing(folder: Path) -> UserError:
+    return UserError("ADOPTION_NOTHING_FOUND", path=folder)
 
 
 def _specs(folder: Path) -> list[Path]:
-    found = (path for name in SPEC_NAMES for path in folder.rglob(name))
+    found = (path for name in (*SPEC_NAMES, f"*{_ONE_OF_SEVERAL}") for path in folder.rglob(name))
     return sorted(path for path in found if not _is_hidden(path.relative_to(folder)) and not _is_of_bundle(path))
 
 
@@ -90,56 +99,54 @@ def _is_of_bundle(path: Path) -> bool:
         return False
 
 
-def _specs_of_bundle(folder: Path, environment: Mapping[str, str], faults: list[SluiceError]) -> Iterator[Path]:
-    """Write and yield the specs of a bundle's pipelines, as `sluice bundle spec` does."""
-    if not (folder / _BUNDLE).is_file():
-        return
-    try:
-        bundle = load_bundle(folder, target=None, variables={}, user=_USER, environment=environment, look_up=None)
-        keys = [
-            each.key for each in bundle.resources if each.kind == "pipelines" and each.spec.as_dict().get("libraries")
-        ]
-    except UserError as error:
-        faults.append(error)
-        return
-    for key in keys:
-        file = None if len(keys) == 1 else f"{key.partition('.')[2]}.pipeline.yml"
-        try:
-            made = local_spec(bundle, key, file)
-        except UserError as error:
-            faults.append(error)
-            continue
-        made.path.write_text(made.text, encoding="utf-8")
-        yield made.path
+def _new_specs(folder: Path, environment: Mapping[str, str], faults: list[SluiceError]) -> Iterator[Path]:
+    """Write and yield the specs of the bundles in and below a folder, and of the modules that are in none of them."""
+    bundles = list[Path]()
+    for path in sorted(folder.rglob(BUNDLE)):
+        if not _is_hidden(path.relative_to(folder)):
+            made = [*specs_of_bundle(path.parent, environment, faults)]
+            bundles += [path.parent] if made else []
+            yield from made
+    paths = [path for path in sources(folder) if not any(path.is_relative_to(bundle) for bundle in bundles)]
+    modules = without_factories(_readable(paths, faults), folder)
+    if twice := declared_twice(modules):
+        count = len({path for paths in twice.values() for path in paths})
+        names = ", ".join([*twice][:5]) + (", …" if len(twice) > 5 else "")
+        faults.append(UserError("ADOPTION_SEVERAL_PIPELINES", count=count, names=names))
+    groups = [*groups_of(modules, folder)] if modules else []
+    stems = Counter((place.parent, place.stem) for place, _ in groups)
+    for place, group in groups:
+        yield _spec_of_modules(place, group, place.stem if stems[place.parent, place.stem] == 1 else place.name)
 
 
-def _spec_of_sources(folder: Path, faults: list[SluiceError]) -> Path:
-    """Write the spec of a folder with modules and notebooks, and return its path.
-
-    Raises:
-        UserError: ADOPTION_NOTHING_FOUND.
-    """
-    modules = [module for module in _readable(sources(folder), faults) if module.reading.declares]
-    if not modules:
-        raise UserError("ADOPTION_NOTHING_FOUND", path=folder)
+def _spec_of_modules(place: Path, modules: Sequence[Module], name: str) -> Path:
+    """Write the spec of a pipeline beside its file, or in its folder, and return its path."""
+    folder = place if place.is_dir() else place.parent
     catalog, schema = namespace_of(modules)
-    values: dict[str, Any] = {"name": _NO_NAME.sub("_", folder.resolve().name).strip("_") or "pipeline"}
+    name = folder.resolve().name if place.is_dir() else name
+    values: dict[str, Any] = {"name": _NO_NAME.sub("_", name).strip("_") or "pipeline"}
     values.update({key: value for key, value in (("catalog", catalog), ("schema", schema)) if value is not None})
     root = root_of_imports(modules, folder)
     if root != folder:
         values["root_path"] = root.relative_to(folder).as_posix()
     values["libraries"] = [{"file": {"path": module.path.relative_to(folder).as_posix()}} for module in modules]
-    path = folder / SPEC_NAMES[0]
+    path = folder / (SPEC_NAMES[0] if place.is_dir() else f"{values['name']}{_ONE_OF_SEVERAL}")
     path.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
     return path
 
 
 def _readable(paths: Iterable[Path], faults: list[SluiceError]) -> Iterator[Module]:
+    """Yield the modules; those that can't be read, or would fail, are among the faults."""
     for path in paths:
         try:
-            yield read_module(path, {})
+            module = read_module(path, {})
         except UserError as error:
             faults.append(error)
+            continue
+        where = module.reading.not_imported
+        if where is not None and not module.reading.declares:
+            faults.append(UserError("ADOPTION_INTERFACE_NOT_IMPORTED", location=where, path=path))
+        yield module
 
 
 def _adopted(folder: Path, specs: Sequence[Path], written: Sequence[Path], faults: Sequence[SluiceError]) -> Adoption:

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -74,8 +74,10 @@ def read_module(path: Path, configuration: Mapping[str, str]) -> Module:
         raise UserError("ADOPTION_MODULE_UNREADABLE", location=where, path=path, cause=str(error)) from None
     parameters = [Need(kind=NeedKind.PARAMETER, name=key, location=location) for key in asked]
     needs = (*reading.needs, *parameters, *_asked_packages(faults))
-    reading = CodeReading(declares=reading.declares, datasets=reading.datasets, needs=needs, imports=reading.imports)
-    return Module(path=path, reading=reading, runs=tuple(_RUN.findall(text)))
+    runs = tuple(_RUN.findall(text))
+    if runs and reading.not_imported is not None:  # a notebook that it runs imports the interface for it
+        reading = replace(reading, declares=True, not_imported=None)
+    return Module(path=path, reading=replace(reading, needs=needs), runs=runs)
 
 
 def sources(folder: Path) -> list[Path]:
@@ -140,6 +142,13 @@ def root_of_imports(modules: Iterable[Module], folder: Path) -> Path:
     return counted.most_common(1)[0][0] if counted else folder
 
 
+def imported_files(module: Module, folder: Path) -> Iterator[Path]:
+    """Yield the files that a module imports from its folder or from one between it and `folder`."""
+    parents = [each for each in module.path.parents if each.is_relative_to(folder)]
+    for name, _ in module.reading.imports:
+        yield from _file_of(name, parents)
+
+
 def _is_folder_of(name: str, folder: Path) -> bool:
     """Whether a folder has a package of this name, without `__init__.py`."""
     return name.partition(".")[0] not in _OURS and (folder / Path(*name.split("."))).is_dir()
@@ -147,7 +156,7 @@ def _is_folder_of(name: str, folder: Path) -> bool:
 
 def _is_known(need: Need, spec: PipelineSpec, own: set[str]) -> bool:
     if need.kind is NeedKind.TABLE:
-        return PLACEHOLDER in need.name or _full(need.name, spec) in own
+        return PLACEHOLDER in need.name or "" in need.name.split(".") or _full(need.name, spec) in own
     return need.kind is NeedKind.PARAMETER and need.name in dict(spec.configuration)
 
 

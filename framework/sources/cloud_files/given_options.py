@@ -121,6 +121,9 @@ class _Given:
         others = [other for other in other_formats(key) if other != kind]
         if key == "mergeschema":
             self._without_effect[self._spelled[key]] = f"the columns of all {kind} files are merged without it"
+        elif key in self._known:  # Auto Loader checks names with its prefix only
+            self._without_effect[self._spelled[key]] = f"its name is `cloudFiles.{self._known[key]}`"
+            del self._reader[key]
         elif others:
             why = f"it is an option of {' and '.join(others)}, and the format is {kind}"
             self._without_effect[self._spelled[key]] = why
