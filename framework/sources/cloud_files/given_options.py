@@ -124,6 +124,10 @@ class _Given:
         elif others:
             why = f"it is an option of {' and '.join(others)}, and the format is {kind}"
             self._without_effect[self._spelled[key]] = why
+        elif key in self._known:
+            why = f"Auto Loader reads it as `cloudFiles.{self._known[key]}` only"
+            self._without_effect[self._spelled[key]] = why
+            del self._reader[key]
         else:
             self._unknown(key, hint_of_plain(self._spelled[key], kind))
 
