@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,8 @@ def adopt(folder: Path, *, environment: Mapping[str, str]) -> tuple[Adoption, ..
         environment: the variables of the process, which may have those of a bundle.
 
     Raises:
-        UserError: ADOPTION_FOLDER_MISSING, ADOPTION_NOTHING_FOUND, and those of an invalid spec.
+        UserError: ADOPTION_FOLDER_MISSING, ADOPTION_NOTHING_FOUND, those of an invalid spec, and those of a bundle
+            that can't be read and is all that there is.
     """
     if not folder.is_dir():
         raise UserError("ADOPTION_FOLDER_MISSING", path=folder)
@@ -67,12 +69,16 @@ def adopt(folder: Path, *, environment: Mapping[str, str]) -> tuple[Adoption, ..
     if not specs:
         specs = written = [*_new_specs(folder, environment, faults)]
     if not specs:
-        raise UserError("ADOPTION_NOTHING_FOUND", path=folder)
+        raise next((each for each in faults if not each.condition.startswith("ADOPTION_")), _nothing(folder))
     by_folder: dict[Path, list[Path]] = {}
     for spec in specs:
         by_folder.setdefault(spec.parent, []).append(spec)
     first = next(iter(by_folder))
     return tuple(_adopted(each, found, written, faults if each == first else []) for each, found in by_folder.items())
+
+
+def _nothing(folder: Path) -> UserError:
+    return UserError("ADOPTION_NOTHING_FOUND", path=folder)
 
 
 def _specs(folder: Path) -> list[Path]:
@@ -101,20 +107,22 @@ def _new_specs(folder: Path, environment: Mapping[str, str], faults: list[Sluice
             bundles += [path.parent] if made else []
             yield from made
     paths = [path for path in sources(folder) if not any(path.is_relative_to(bundle) for bundle in bundles)]
-    modules = [module for module in _readable(paths, faults) if module.reading.declares]
+    modules = [*_declaring(paths, faults)]
     if twice := declared_twice(modules):
         count = len({path for paths in twice.values() for path in paths})
         names = ", ".join([*twice][:5]) + (", …" if len(twice) > 5 else "")
         faults.append(UserError("ADOPTION_SEVERAL_PIPELINES", count=count, names=names))
-    for place, group in groups_of(modules, folder) if modules else ():
-        yield _spec_of_modules(place, group)
+    groups = [*groups_of(modules, folder)] if modules else []
+    stems = Counter((place.parent, place.stem) for place, _ in groups)
+    for place, group in groups:
+        yield _spec_of_modules(place, group, place.stem if stems[place.parent, place.stem] == 1 else place.name)
 
 
-def _spec_of_modules(place: Path, modules: Sequence[Module]) -> Path:
+def _spec_of_modules(place: Path, modules: Sequence[Module], name: str) -> Path:
     """Write the spec of a pipeline beside its file, or in its folder, and return its path."""
     folder = place if place.is_dir() else place.parent
     catalog, schema = namespace_of(modules)
-    name = folder.resolve().name if place.is_dir() else place.stem
+    name = folder.resolve().name if place.is_dir() else name
     values: dict[str, Any] = {"name": _NO_NAME.sub("_", name).strip("_") or "pipeline"}
     values.update({key: value for key, value in (("catalog", catalog), ("schema", schema)) if value is not None})
     root = root_of_imports(modules, folder)
@@ -126,12 +134,19 @@ def _spec_of_modules(place: Path, modules: Sequence[Module]) -> Path:
     return path
 
 
-def _readable(paths: Iterable[Path], faults: list[SluiceError]) -> Iterator[Module]:
+def _declaring(paths: Iterable[Path], faults: list[SluiceError]) -> Iterator[Module]:
+    """Yield the modules that declare something; those that can't be read, or would fail, are among the faults."""
     for path in paths:
         try:
-            yield read_module(path, {})
+            module = read_module(path, {})
         except UserError as error:
             faults.append(error)
+            continue
+        where = module.reading.not_imported
+        if module.reading.declares:
+            yield module
+        elif where is not None:
+            faults.append(UserError("ADOPTION_INTERFACE_NOT_IMPORTED", location=where, path=path))
 
 
 def _adopted(folder: Path, specs: Sequence[Path], written: Sequence[Path], faults: Sequence[SluiceError]) -> Adoption:

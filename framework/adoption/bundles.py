@@ -16,7 +16,7 @@ BUNDLE = "databricks.yml"
 _USER = "somebody@example.com"
 """The user of a bundle that is read and not deployed."""
 
-_HOST = {"DATABRICKS_HOST": "https://workspace.example.com"}
+_HOST = "https://workspace.example.com"
 """The workspace of a bundle that names none."""
 
 _WITHOUT_VALUE = frozenset({"BUNDLE_VARIABLE_WITHOUT_VALUE", "BUNDLE_LOOKUP_OFFLINE"})
@@ -62,7 +62,7 @@ def _loaded(root: Path, environment: Mapping[str, str], faults: list[SluiceError
     while True:
         try:
             bundle = load_bundle(
-                root, target=target, variables=variables, user=_USER, environment={**_HOST, **environment}
+                root, target=target, variables=variables, user=_USER, environment=environment, host=_HOST
             )
         except UserError as error:
             name = str(error.fields.get("name"))

@@ -16,6 +16,11 @@ from framework.foundation.locations import SourceLocation
 _INTERFACES = frozenset({"dlt", "pyspark.pipelines", "framework.pipelines", "databricks.pipelines"})
 _DATASETS = frozenset({"table", "view", "materialized_view", "temporary_view", "create_table", "create_view"})
 _TARGETS = frozenset({"create_streaming_table", "create_target_table", "create_streaming_live_table", "create_sink"})
+_FLOWS = frozenset({"append_flow", "apply_changes", "apply_changes_from_snapshot"})
+_CDC_FLOWS = frozenset({"create_auto_cdc_flow", "create_auto_cdc_from_snapshot_flow"})
+_DECLARING = _DATASETS | _TARGETS | _FLOWS | _CDC_FLOWS
+_CUSTOMARY = frozenset({"dlt", "dp"})
+"""The names that nearly all code gives the interface of pipelines."""
 _READERS = frozenset({"read", "read_stream"})
 _WIDGETS = frozenset({"text", "dropdown", "combobox", "multiselect"})
 _TEXTS = (ast.Constant, ast.JoinedStr, ast.BinOp)
@@ -31,12 +36,14 @@ class CodeReading:
         datasets: the names of the datasets that it declares, as written; names that are computed are left out.
         needs: what it needs, in the order of its lines; a dataset of the pipeline itself may be among the tables.
         imports: the modules that it imports, each with its line; relative imports are left out.
+        not_imported: where it declares something with `dlt` or `dp` and has no such name; None if it does not.
     """
 
     declares: bool
     datasets: frozenset[str]
     needs: tuple[Need, ...]
     imports: tuple[tuple[str, SourceLocation], ...]
+    not_imported: SourceLocation | None = None
 
 
 def read_code(path: Path, code: str, configuration: Mapping[str, str]) -> CodeReading:
@@ -78,7 +85,21 @@ class _Reader:
             datasets=frozenset(datasets),
             needs=tuple(needs),
             imports=tuple(imports),
+            not_imported=self._not_imported(),
         )
+
+    def _not_imported(self) -> SourceLocation | None:
+        """The first declaration by an interface that the module has no name for; None if another file may give it."""
+        names = {name for name, _ in _aliases(self._tree)} | {*_bound(self._tree)}
+        if "*" in names:
+            return None
+        lines = [
+            node.lineno
+            for node in ast.walk(self._tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            if node.attr in _DECLARING and node.value.id in _CUSTOMARY - names
+        ]
+        return SourceLocation(file=str(self._path), line=min(lines)) if lines else None
 
     def _declared(self, node: ast.AST) -> Iterator[str]:
         """Yield the name of the dataset that a function or a call declares."""
@@ -199,6 +220,15 @@ def _aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for each in node.names:
                 yield each.asname or each.name, f"{node.module}.{each.name}"
+
+
+def _bound(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a module assigns, and those of the parameters of its functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -74,8 +74,10 @@ def read_module(path: Path, configuration: Mapping[str, str]) -> Module:
         raise UserError("ADOPTION_MODULE_UNREADABLE", location=where, path=path, cause=str(error)) from None
     parameters = [Need(kind=NeedKind.PARAMETER, name=key, location=location) for key in asked]
     needs = (*reading.needs, *parameters, *_asked_packages(faults))
-    reading = CodeReading(declares=reading.declares, datasets=reading.datasets, needs=needs, imports=reading.imports)
-    return Module(path=path, reading=reading, runs=tuple(_RUN.findall(text)))
+    runs = tuple(_RUN.findall(text))
+    if runs and reading.not_imported is not None:  # a notebook that it runs imports the interface for it
+        reading = replace(reading, declares=True, not_imported=None)
+    return Module(path=path, reading=replace(reading, needs=needs), runs=runs)
 
 
 def sources(folder: Path) -> list[Path]:

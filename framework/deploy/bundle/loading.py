@@ -50,6 +50,7 @@ def load_bundle(
     user: str | None = None,
     environment: Mapping[str, str] | None = None,
     look_up: LookUp | None = None,
+    host: str | None = None,
 ) -> Bundle:
     """Load one target of the bundle in a folder, with all values resolved except ids that the workspace assigns.
 
@@ -58,8 +59,9 @@ def load_bundle(
         target: name of the target; None for the default target.
         variables: values of variables, as of `--var`.
         user: name of the current user; None if no user is signed in.
-        environment: environment with `BUNDLE_VAR_name`, and with DATABRICKS_HOST for a bundle that names no workspace.
+        environment: environment with `BUNDLE_VAR_name`.
         look_up: lookup of variables in a workspace; None offline.
+        host: the workspace of a bundle that names none.
 
     Raises:
         UserError: the first fault, with file, line and column.
@@ -67,7 +69,6 @@ def load_bundle(
     files = read_files(root)
     whole = files.tree
     name = choose_target(whole, target)
-    host = (environment or {}).get("DATABRICKS_HOST")
     tree = with_context(merge_target(whole, name), target=name, user=user, git=read_git_state(root), host=host)
     check_defined(tree)
     values = set_variables(tree, root=root, target=name, given=variables or {}, environment=environment or {})

@@ -58,6 +58,11 @@ CONDITIONS: dict[str, Condition] = {
         "SQL file that declares a dataset.",
         "Name the folder that has them.",
     ),
+    "ADOPTION_INTERFACE_NOT_IMPORTED": Condition(
+        "{path} declares datasets with a module that it does not import, so that it would fail. No spec names it.",
+        "Write `import dlt` or `from pyspark import pipelines as dp` in it, and add it to `libraries`, if the pipeline "
+        "needs it.",
+    ),
     "ADOPTION_MODULE_UNREADABLE": Condition(
         "{path} is not valid Python: {cause}.",
         "Look through it yourself: no entry was made for what it needs. `sluice validate` reports it if the pipeline "
@@ -70,12 +75,12 @@ CONDITIONS: dict[str, Condition] = {
     "ADOPTION_VARIABLES_NAMED": Condition(
         "{path} has variables that only a workspace or a command gives a value: {names}. The written specs have the "
         "names of these variables in place of their values.",
-        "Names of catalogs and schemas can stay so here. Change other values in the written specs, or delete the specs, "
-        "set BUNDLE_VAR_<name> and run `sluice adopt` again.",
+        "Names of catalogs and schemas can stay so here. Change other values in the written specs, or delete them, set "
+        "BUNDLE_VAR_<name> and run `sluice adopt` again.",
     ),
     "ADOPTION_SEVERAL_PIPELINES": Condition(
-        "{count} files declare the same datasets ({names}), so that they are not of one pipeline: each folder, and each "
-        "file of a folder whose files do so, got a spec of its own.",
+        "{count} files declare the same datasets ({names}), so that they are not of one pipeline: each folder, and "
+        "each file of a folder whose files do so, got a spec of its own.",
         "Where one pipeline has files of several of these specs, list them in one spec and delete the others.",
     ),
     "CHECKPOINT_FLOW_NOT_FOUND": Condition(

@@ -36,7 +36,14 @@ SELECT o.*, tools.f.mask(name) FROM prod.sales.orders o JOIN samples.taxi.trips 
 """
 ENTRIES = {
     "paths": {"/Volumes/main/raw/in/": "data/main/raw/in/"},
-    "tables": {"samples.taxi.trips": {"format": "csv", "path": "data/tables/samples.taxi.trips.csv", "header": True}},
+    "tables": {
+        "samples.taxi.trips": {
+            "format": "csv",
+            "path": "data/tables/samples.taxi.trips/",
+            "header": True,
+            "inferSchema": True,
+        }
+    },
     "functions": {"tools.f.mask": "stubs.mask"},
     "secrets": {"shop": {"token": {"env": "SLUICE_SECRET_SHOP_TOKEN"}}},
     "parameters": {"day": ""},
@@ -139,3 +146,68 @@ def test_a_file_that_is_no_python_is_told_and_hides_no_other(sluice: Sluice, pro
     result = sluice("adopt", str(project))
     assert "[ADOPTION_MODULE_UNREADABLE]" in result.stderr
     assert yaml.safe_load((project / "sluice.local.yml").read_text("utf-8")) == ENTRIES
+
+
+ONE = "from pyspark import pipelines as dp\n\n@dp.table\ndef sales(): return spark.range(1)\n"
+OTHER = "CREATE OR REFRESH MATERIALIZED VIEW sales AS SELECT 1;\n"
+
+
+def _spec_files(folder: Path) -> dict[str, list[str]]:
+    """The specs below a folder, each with the files of its pipeline."""
+    specs = sorted(folder.rglob("*pipeline.yml"))
+    return {spec.relative_to(folder).as_posix(): [each.pattern for each in load_spec(spec).libraries] for spec in specs}
+
+
+def test_files_that_declare_the_same_datasets_are_several_pipelines(sluice: Sluice, theirs: Path) -> None:
+    """Folders tell them apart, or else files; files of one name are told apart by their endings."""
+    rest = OTHER.replace("sales", "costs")
+    for name, text in {"a/x.py": ONE, "a/y.sql": rest, "b/x.sql": OTHER, "b/x.py": ONE, "b/y.py": ONE}.items():
+        (theirs / name).parent.mkdir(exist_ok=True)
+        (theirs / name).write_text(text, "utf-8")
+    result = sluice("adopt", str(theirs))
+    assert result.stderr.startswith("[ADOPTION_SEVERAL_PIPELINES] 4 files declare the same datasets (sales)")
+    assert _spec_files(theirs) == {
+        "a/pipeline.yml": ["x.py", "y.sql"],
+        "b/x_py.pipeline.yml": ["x.py"],
+        "b/x_sql.pipeline.yml": ["x.sql"],
+        "b/y.pipeline.yml": ["y.py"],
+    }
+    again = sluice("adopt", str(theirs))
+    assert (again.exit_code, again.stderr, "Wrote" in again.stdout) == (0, "", False)
+
+
+def test_each_bundle_below_a_folder_gets_the_specs_of_its_pipelines(sluice: Sluice, theirs: Path) -> None:
+    """What only a workspace knows has a name in its place, with a note; files of no bundle are a pipeline, too."""
+    values = "name: etl, catalog: '${var.lake}', configuration: {at: '${workspace.host}'}"
+    resource = f"resources: {{pipelines: {{etl: {{{values}, libraries: [{{file: {{path: m.py}}}}]}}}}}}\n"
+    bundle = "bundle: {name: b}\nvariables: {lake: {}}\ntargets: {prod: {}, dev: {}}\n" + resource
+    for name, text in {"a/databricks.yml": bundle, "a/m.py": ONE, "x.sql": OTHER}.items():
+        (theirs / name).parent.mkdir(exist_ok=True)
+        (theirs / name).write_text(text, "utf-8")
+    result = sluice("adopt", str(theirs))
+    assert "[ADOPTION_TARGET_CHOSEN]" in result.stderr
+    assert "read for 'dev'" in result.stderr
+    assert "[ADOPTION_VARIABLES_NAMED]" in result.stderr
+    assert _spec_files(theirs) == {"a/pipeline.yml": ["m.py"], "pipeline.yml": ["x.sql"]}
+    spec = load_spec(theirs / "a/pipeline.yml")
+    assert (spec.catalog, spec.configuration) == ("lake", (("at", "https://workspace.example.com"),))
+
+
+def test_a_bundle_that_can_not_be_read_is_told_if_it_is_all(sluice: Sluice, theirs: Path) -> None:
+    """Its own error is of more use than that there is nothing."""
+    (theirs / "databricks.yml").write_text("bundle: {name: b}\ntargets: {dev: {mode: none}}\n", "utf-8")
+    assert sluice("adopt", str(theirs)).stderr.startswith("[BUNDLE_")
+
+
+def test_a_file_that_declares_with_a_module_that_it_does_not_import_is_told(sluice: Sluice, theirs: Path) -> None:
+    """It would fail, so that no spec has it; a parameter, or a notebook that it runs, may be the module."""
+    bare = "@dlt.table\ndef a(): ...\n"
+    run = f"# Databricks notebook source\n# MAGIC %run ./setup\n\n# COMMAND ----------\n{bare}"
+    function = "def make(dlt):\n    dlt.create_streaming_table('t')\n"
+    for name, text in {"ours.py": ONE, "bare.py": bare, "run.py": run, "function.py": function}.items():
+        (theirs / name).write_text(text, "utf-8")
+    (theirs / "setup.py").write_text("import dlt\n", "utf-8")
+    stderr = sluice("adopt", str(theirs)).stderr
+    assert stderr.count("[ADOPTION_INTERFACE_NOT_IMPORTED]") == 1
+    assert f"at {theirs / 'bare.py'}:1" in stderr
+    assert _spec_files(theirs) == {"pipeline.yml": ["ours.py", "run.py"]}
