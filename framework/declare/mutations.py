@@ -22,6 +22,8 @@ from framework.foundation.locations import caller_location
 
 PIPELINE_KEYS = "pipelines."
 """How the keys of a pipeline's configuration begin that say how it runs."""
+_FILE_SYSTEM_KEYS = "fs."
+"""How the keys of file systems begin, such as the account keys of a storage: they change no row."""
 
 
 class _Guard(IntEnum):
@@ -102,7 +104,7 @@ def _guarded_call(refusal: _Refusal, original: Callable[..., Any]) -> Callable[.
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         if _guard.get() >= refusal.guard and not (refusal.method == "pivot" and _names_values(args, kwargs)):
-            if refusal.method == "set" and _sets_pipeline_key(args, kwargs):
+            if refusal.method == "set" and (_sets_file_system_key(args, kwargs) or _sets_pipeline_key(args, kwargs)):
                 return original(*args, **kwargs)
             functions = functions_of(args[0]) if refusal.condition.endswith(".REGISTER_UDF") else None
             if functions is not None:
@@ -119,13 +121,23 @@ def _names_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return len(args) > 2 or kwargs.get("values") is not None
 
 
+def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any]:
+    """The key and the value of a call of `spark.conf.set`."""
+    given = dict(zip(("key", "value"), args[1:], strict=False)) | kwargs
+    return str(given.get("key")), given.get("value")
+
+
+def _sets_file_system_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether code sets the access to a storage, which is the same for all flows: it may, as on Databricks."""
+    return _given(args, kwargs)[0].startswith(_FILE_SYSTEM_KEYS)
+
+
 def _sets_pipeline_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a module sets a key of the pipeline's configuration, which is kept for the update.
 
     Only the engine reads these keys, so no query depends on them. A query function is called again and again.
     """
-    given = dict(zip(("key", "value"), args[1:], strict=False)) | kwargs
-    key, value = str(given.get("key")), given.get("value")
+    key, value = _given(args, kwargs)
     if _guard.get() is not _Guard.MUTATIONS or not key.startswith(PIPELINE_KEYS) or not is_registering():
         return False
     active_registry().configuration[key] = str(value).lower() if isinstance(value, bool) else str(value)

@@ -20,6 +20,8 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from framework.declare.displays import without_displays
+from framework.declare.main_blocks import with_main_blocks
+from framework.declare.notebook_cells import cells_of
 from framework.declare.notebook_source import python_source
 from framework.declare.pipeline_modules import PipelineLoader, PipelineModule
 from framework.declare.registered_functions import RegisteredFunctions, accepting
@@ -68,7 +70,7 @@ class Neighbours:
         self.surroundings = Surroundings(
             spark=spark, root=spec.root, root_path=spec.root_path, paths=spec.workspace.paths,
             secrets=Secrets(sources=spec.workspace.secrets, folder=spec.root), parameters=spec.configuration,
-            run_notebook=lambda name, file, names: _Loader("", file, self).run_notebook(name, file, names),
+            run_notebook=self._run_notebook,
         )  # fmt: skip
         self.made: dict[str, ModuleType] = {}
         self.failed: dict[str, BaseException] = {}
@@ -79,6 +81,9 @@ class Neighbours:
         self._before: set[str] = set()
         self._depth = 0
         importlib.invalidate_caches()  # to find files that were just written
+
+    def _run_notebook(self, name: str, file: str, namespace: dict[str, object]) -> None:
+        _Loader("", file, self, is_main=True).run_notebook(name, file, namespace)
 
     @contextmanager
     def importable(self) -> Iterator[None]:
@@ -124,7 +129,7 @@ class Neighbours:
         """Run a file as the module `name`, unless it has been imported already; relative imports are to its package."""
         if str(path) in self.made:
             return
-        spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path), self))
+        spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path), self, is_main=True))
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -188,9 +193,10 @@ class Neighbours:
 class _Loader(PipelineLoader):
     """Loads a module from a file of a pipeline: once, with `spark` as a global, and without a bytecode cache."""
 
-    def __init__(self, name: str, path: str, neighbours: Neighbours) -> None:
+    def __init__(self, name: str, path: str, neighbours: Neighbours, *, is_main: bool = False) -> None:
         super().__init__(name, path)
         self.neighbours = neighbours
+        self._is_main = is_main
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """The module that was already loaded from the file, else an empty one."""
@@ -242,6 +248,9 @@ class _Loader(PipelineLoader):
     def _code_of(self, path: Path, content: bytes) -> CodeType:
         source = python_source(path, content, self._value_of)
         tree = ast.parse(source, str(path))
+        if self._is_main:
+            is_notebook = cells_of(path, content.decode(errors="replace")) is not None
+            tree = with_main_blocks(tree, is_notebook=is_notebook)
         return self.source_to_code(without_displays(tree, str(path)), str(path))
 
     def _value_of(self, key: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,13 @@ from framework.declare.registry import SnapshotFunction, active_registry
 from framework.declare.specs import AutoCdcSpec, FlowSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 
 @declaration
 def create_auto_cdc_from_snapshot_flow(
     target: str,
-    source: str | SnapshotFunction,
+    source: str | SnapshotFunction | tuple[DataFrame, Any],
     keys: list[str] | list[Column] | tuple[str | Column, ...],
     stored_as_scd_type: int | str | None = None,
     *,
@@ -34,7 +35,7 @@ def create_auto_cdc_from_snapshot_flow(
         target: a streaming table, declared with `create_streaming_table`.
         source: a dataset or table with the current snapshot; or a function of the latest applied version
             (None at first) that returns the next snapshot as `(DataFrame, version)`, or None if there is no
-            further one. The function is called until it returns None.
+            further one. The function is called until it returns None. Or one snapshot, as `(DataFrame, version)`.
         keys: the columns that identify a row, by name.
         stored_as_scd_type: 1 (the default) keeps the latest row of a key, 2 its history; `"1"` and `"2"` too.
         track_history_column_list: SCD type 2 begins a new row when one of these changes.
@@ -67,14 +68,23 @@ def create_auto_cdc_from_snapshot_flow(
     )
     registry = active_registry()
     registry.flows.append(flow)
-    if callable(source):
+    if isinstance(source, tuple):
+        registry.snapshot_functions[flow.name] = functools.partial(_given_once, source)
+    elif callable(source):
         registry.snapshot_functions[flow.name] = source
 
 
-def _source_name(call: Call, source: str | Callable[..., Any] | None) -> str | None:
-    """The source's name, or None when it is a function of one argument."""
+def _given_once(snapshot: tuple[DataFrame, Any], latest: Any) -> tuple[DataFrame, Any] | None:
+    """The snapshot, unless its version or a later one has been applied."""
+    return snapshot if latest is None or snapshot[1] > latest else None
+
+
+def _source_name(call: Call, source: str | Callable[..., Any] | tuple[Any, ...] | None) -> str | None:
+    """The source's name, or None when it is a function of one argument or a snapshot."""
     if source is None:
         raise call.fault("AUTOCDC_MISSING_SOURCE")
+    if isinstance(source, tuple) and len(source) == len(("frame", "version")):
+        return None
     if isinstance(source, str):
         return call.text("source", source)
     if not callable(source):

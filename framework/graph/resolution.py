@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType, TimestampType
 
+from framework.cdc.spark.execution import active_session
 from framework.declare.queries import display_name
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
@@ -24,6 +25,7 @@ from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import plain_path
 from framework.graph.analysed_query import AnalysedQuery
+from framework.graph.analysis import Analysis
 from framework.graph.calls import (
     SPARK_ERRORS,
     UpstreamInvalidError,
@@ -36,6 +38,7 @@ from framework.graph.delta_sinks import delta_sinks, place_sinks
 from framework.graph.feed_sequences import sequence_warnings
 from framework.graph.gathered_faults import GatheredFaults
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read, flow_settings, views_read
+from framework.graph.grouped_streams import may_be_a_view
 from framework.graph.interception import reading
 from framework.graph.kept_analyses import KeptAnalysis
 from framework.graph.kinds import check_view_read, dataset_kind, query_type_error
@@ -55,19 +58,6 @@ from framework.sources.cloud_files.schemas import SchemaStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Analysis:
-    """The analysis of one flow's query, and the reads that it has made so far.
-
-    Args:
-        is_final: whether the settings of all views that the query reads are in use.
-    """
-
-    flow: FlowSpec
-    is_final: bool = False
-    reads: list[Read] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,8 +83,10 @@ class Resolution:
     ignore_stored: Callable[[QualifiedName], bool] = lambda _name: False
     _path: list[QualifiedName] = field(default_factory=list)
     _faulty: set[QualifiedName] = field(default_factory=set)
-    _analyses: list[_Analysis] = field(default_factory=list)
+    _analyses: list[Analysis] = field(default_factory=list)
     _reads: dict[QualifiedName, list[Read]] = field(default_factory=dict)
+    _grouped: set[QualifiedName] = field(default_factory=set)
+    _notes: list[UserError] = field(default_factory=list)
     _resolved: Resolved = field(init=False)
     _faults: GatheredFaults = field(init=False)
     _folders: Mapping[str, QualifiedName] = field(init=False)
@@ -133,7 +125,8 @@ class Resolution:
         self._faults.add(*(error for error in broken if not spoilt & names_in(error)))
         # A dataset that breaks a rule gets no kind and no schema; its queries are still analysed.
         self._faulty.update(spoilt, (name for error in broken for name in names_in(error)))
-        with reading(self), deep_recursion():
+        # Spark makes expressions, such as casts, with the settings of the thread's session.
+        with reading(self), active_session(self.spark), deep_recursion():
             for spec in self.registry.datasets:
                 self._dataset(spec.name)
             for flow in self.registry.flows:
@@ -155,7 +148,7 @@ class Resolution:
         )
         warnings = (*partition_warnings(graph, self.spark), *option_warnings(graph), *sequences)
         told = (*graph.lacking.values(), *self.registry.refreshed.values())
-        return replace(graph, warnings=(*self.registry.notes, *warnings, *told))
+        return replace(graph, warnings=(*self.registry.notes, *self._notes, *warnings, *told))
 
     def _has_unread(self) -> bool:
         """Whether a flow may read more than is known. The queries of ingestions read nothing of the pipeline."""
@@ -164,6 +157,7 @@ class Resolution:
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
         """Return a DataFrame without rows for a dataset, or an external table; record the read as an edge."""
+        streaming = streaming and not self._reads_rows()
         dataset = None if "/" in name else self._full_name(name)
         if dataset is not None and dataset in self._resolved.specs:
             return self._read_dataset(name, dataset, options, streaming=streaming)
@@ -217,15 +211,17 @@ class Resolution:
         view = self._resolved.view(name)
         if view is None:
             raise UpstreamInvalidError(str(name))
-        check_view_read(name, self.spark, view_streams=view.flow.streaming, read_streams=read.streaming)
-        reads = (read, *view.flow.reads)
+        reads_rows = self._reads_rows()
+        if not reads_rows:
+            check_view_read(name, self.spark, view_streams=view.flow.streaming, read_streams=read.streaming)
+        reads = (read, *(replace(each, streaming=each.streaming and not reads_rows) for each in view.flow.reads))
         is_again = any(self._resolved.is_view(each.dataset) and self._has_read(each.dataset) for each in reads)
         for each in reads:
             self._record(each)
         present = self._settings.present
         # Each read has columns of its own. The view's query has the reader's settings; if they are not known yet, the
         # reader is analysed again.
-        if not is_again and (present == view.settings or not self._knows(present)):
+        if not (is_again or reads_rows) and (present == view.settings or not self._knows(present)):
             return named(view.frame, name)
         spec = view.flow.spec
         return named(call_query(self._query(spec), spec.name, spec.location), name)
@@ -236,6 +232,9 @@ class Resolution:
     def _record(self, read: Read) -> None:
         if self._analyses and read not in self._analyses[-1].reads:
             self._analyses[-1].reads.append(read)
+
+    def _reads_rows(self) -> bool:
+        return bool(self._analyses) and self._analyses[-1].reads_rows
 
     def _knows(self, settings: Mapping[str, str]) -> bool:
         """Whether the settings in use are those of all views that the query reads."""
@@ -308,7 +307,7 @@ class Resolution:
     def _typed(self, spec: DatasetSpec, resolved: list[ResolvedFlow]) -> GraphDataset | None:
         """The dataset with its kind and schema; None if a query is of the wrong kind or an expectation is invalid."""
         flows = [flow.flow for flow in resolved]
-        kind = dataset_kind(spec, flows)
+        kind = DatasetKind.MATERIALIZED_VIEW if spec.name in self._grouped else dataset_kind(spec, flows)
         stored = self._stored_schema(spec.name)
         dataset = GraphDataset(spec=spec, kind=kind, widens=may_widen(spec, flows, self._resolved.datasets))
         errors = [error for flow in flows if (error := query_type_error(dataset, flow))]
@@ -345,10 +344,10 @@ class Resolution:
         if spec.name in self._resolved.flows:
             return self._resolved.flows[spec.name]
         self._resolved.flows[spec.name] = None
-        self._analyses.append(_Analysis(flow=spec))
+        self._analyses.append(Analysis(flow=spec))
         try:
             is_handed_out = spec.name in self.registry.snapshot_functions
-            flow = self._handing_out(spec) if is_handed_out else self._analysed(dataset, spec)
+            flow = self._handing_out(spec) if is_handed_out else self._stream_or_view(dataset, spec)
             self._resolved.flows[spec.name] = flow
         except UpstreamUnreadError as error:
             self._faults.wait(spec.target, error.names)
@@ -359,6 +358,25 @@ class Resolution:
         finally:
             self._reads[spec.name] = self._analyses.pop().reads
         return self._resolved.flows[spec.name]
+
+    def _stream_or_view(self, dataset: DatasetSpec, spec: FlowSpec) -> ResolvedFlow:
+        """The analysed flow; of a stream that is grouped without a watermark, the query of a view of its rows."""
+        try:
+            return self._analysed(dataset, spec)
+        except UserError as error:
+            before = self._analyses[-1]
+            is_only = len(self._resolved.into.get(dataset.name, ())) == 1
+            if not (is_only and may_be_a_view(error, dataset, spec, before.reads)):
+                raise
+            self._analyses[-1] = Analysis(flow=spec, reads_rows=True)
+            flow = self._analysed(dataset, spec)
+            if flow.flow.streaming:  # it reads a source that is no table
+                self._analyses[-1] = before
+                raise
+            self._grouped.add(dataset.name)
+            note = UserError("STREAM_GROUPED_AS_VIEW", location=spec.location, flow=spec.name, dataset=dataset.name)
+            self._notes.append(note)
+            return flow
 
     def _analysed(self, dataset: DatasetSpec, spec: FlowSpec) -> ResolvedFlow:
         """The flow, analysed with its settings; those of views are known only when it has read the views."""
@@ -372,7 +390,7 @@ class Resolution:
             if self._flow_settings() == settings:
                 return resolved
         settings = self._flow_settings()
-        self._analyses[-1] = _Analysis(flow=spec, is_final=True)
+        self._analyses[-1] = replace(self._analyses[-1], is_final=True, reads=[])
         return self._analysed_with(settings, dataset, spec)
 
     def _analysed_with(self, settings: Mapping[str, str], dataset: DatasetSpec, spec: FlowSpec) -> ResolvedFlow:

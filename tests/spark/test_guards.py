@@ -53,6 +53,16 @@ ACTIONS: list[Deed] = [
 
 
 @pytest.mark.parametrize("guard", [guarded_module, guarded_query])
+def test_code_may_set_the_access_to_a_storage(spark: SparkSession, guard: Guard) -> None:
+    """It is the same for all flows, and Spark's file systems read it from the session."""
+    key = "fs.azure.account.key.landing.dfs.core.windows.net"
+    with guard():
+        spark.conf.set(key, "secret")
+    assert spark.conf.get(key) == "secret"
+    spark.conf.unset(key)
+
+
+@pytest.mark.parametrize("guard", [guarded_module, guarded_query])
 @pytest.mark.parametrize(("kind", "deed"), MUTATIONS)
 def test_session_mutations_are_refused_with_the_line(spark: SparkSession, guard: Guard, kind: str, deed: Deed) -> None:
     """In modules and in query functions."""

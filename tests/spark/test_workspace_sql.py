@@ -27,6 +27,11 @@ CREATE STREAMING TABLE landed AS SELECT id, name FROM STREAM read_files('{folder
 CREATE STREAMING TABLE once AS SELECT DISTINCT id FROM STREAM landed;
 CREATE STREAMING TABLE united AS
 SELECT * FROM (SELECT id, name FROM STREAM landed UNION SELECT id, upper(name) FROM STREAM landed) WHERE id < 3;
+CREATE STREAMING TABLE counted AS SELECT id, count(*) AS n FROM STREAM landed GROUP BY id ORDER BY n;
+CREATE TEMPORARY VIEW named AS SELECT upper(name) AS name FROM STREAM landed WHERE name < 'z';
+CREATE STREAMING TABLE total (CONSTRAINT some EXPECT (n > 1)) AS
+SELECT max(name) AS last, count(*) AS n FROM STREAM named;
+CREATE MATERIALIZED VIEW casts AS SELECT CAST('' AS FLOAT) AS f, CAST('2.5' AS INT) AS i, '2.5' > 0 AS more;
 SELECT * FROM once;
 """
 
@@ -49,17 +54,24 @@ def test_functions_of_a_catalog_and_distinct_streams_have_their_rows(spark: Spar
     folder.mkdir()
     (tmp_path / "a.sql").write_text(MODULE.replace("{folder}", str(folder)), encoding="utf-8")
     made = Pipeline(
-        name="workspace", modules=[tmp_path / "a.sql"], storage=tmp_path / "storage", spark=spark, development=True
-    )
+        name="workspace", modules=[tmp_path / "a.sql"], storage=tmp_path / "storage", spark=spark, development=True,
+        spark_conf={"spark.sql.ansi.enabled": "false"},
+    )  # fmt: skip
     land(folder, "1.json", (1, "a"), (1, "a"), (2, "b"))
     assert made.run().state is UpdateState.COMPLETED
     assert rows(made, spark, "prices") == [(2.5, 1.0, 4.0, 2)]
+    assert rows(made, spark, "casts") == [(None, 2, True)]
     assert rows(made, spark, "once") == [(1,), (2,)]
+    assert rows(made, spark, "counted") == [(1, 2), (2, 1)]
+    assert rows(made, spark, "total") == [("B", 3)]
     land(folder, "2.json", (2, "b"), (2, "c"), (3, "d"))
     assert made.run().state is UpdateState.COMPLETED
     assert rows(made, spark, "once") == [(1,), (2,), (3,)]
+    assert rows(made, spark, "counted") == [(1, 2), (2, 3), (3, 1)]
+    assert rows(made, spark, "total") == [("D", 6)]
     assert rows(made, spark, "united") == [(1, "A"), (1, "a"), (2, "B"), (2, "C"), (2, "b"), (2, "c")]
-    assert [each.condition for each in made.validate().warnings] == ["STATEMENT_PASSED_OVER"]
+    conditions = [each.condition for each in made.validate().warnings]
+    assert conditions == ["STATEMENT_PASSED_OVER", "STREAM_GROUPED_AS_VIEW", "STREAM_GROUPED_AS_VIEW"]
 
 
 PYTHON = """from framework import pipelines as dp

@@ -125,6 +125,11 @@ CONDITIONS: dict[str, Condition] = {
         "Use a materialized view: read with `spark.read`, and it has the same rows. Or add `withWatermark` and group "
         "by a window of its time: each group is appended when it is complete.",
     ),
+    "STREAM_GROUPED_AS_VIEW": Condition(
+        "Flow {flow} groups a stream without a watermark, so that {dataset} is a materialized view: each update "
+        "computes its rows from all rows of the tables that it reads.",
+        "You may leave it as it is, or read with `spark.read`, which is the same.",
+    ),
     "STREAMING_QUERY_NOT_SUPPORTED": Condition(
         "Spark can't run the query of flow {flow} as a stream: {cause}",
         "Correct the query, or use a materialized view.",

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from framework.cdc.delta.table_version import read_small_table
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.cdc.spark.execution import active_session
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
 from framework.foundation.computed_columns import DEFAULT, has_default
@@ -98,7 +99,15 @@ class TableQueries:
         target = self.graph.dataset(flow.target)
         is_view = target is not None and target.kind is DatasetKind.MATERIALIZED_VIEW
         reads = _Reads(queries=self, starts=starts or {}, first=first, now=is_view)
-        with self._lock, SessionSettings(self.spark).applied(settings), reading(reads), starting(reads.start_of):
+        # Spark makes expressions, such as casts, with the settings of the thread's session.
+        session = active_session(self.spark)
+        with (
+            self._lock,
+            session,
+            SessionSettings(self.spark).applied(settings),
+            reading(reads),
+            starting(reads.start_of),
+        ):
             frame = call_query(self._function(flow, reads), flow.name, flow.location)
             self._check_columns(flow, frame)
             if target is not None and target.kind is not DatasetKind.TEMPORARY_VIEW:
@@ -150,7 +159,7 @@ class TableQueries:
 
     def sql(self, query: str, more: Mapping[str, Callable[[], DataFrame]]) -> DataFrame:
         """Return the rows of a SQL query over the datasets and `more` named tables."""
-        with self._lock, reading(_Reads(queries=self, more=more)):
+        with self._lock, active_session(self.spark), reading(_Reads(queries=self, more=more)):
             return self.spark.sql(query)
 
     def _function(self, flow: FlowSpec, reads: _Reads) -> Callable[[], DataFrame]:
@@ -210,6 +219,7 @@ class _Reads:
     Args:
         first: the first read of Delta tables; None if nothing is streamed.
         now: whether the query runs at once, and once: a batch join of a stream reads a table again in each batch.
+            The query of a view has no stream: one that groups it reads the rows of its tables (ADR 74).
     """
 
     queries: TableQueries
@@ -224,6 +234,7 @@ class _Reads:
         special = self.more.get(name.strip("`").lower())
         if special is not None:
             return special()
+        streaming = streaming and not self.now
         dataset = self._dataset(name)
         if dataset is None:
             options = self._started(name, options) if streaming else options

@@ -166,6 +166,14 @@ def test_snapshots_come_from_a_name_or_a_function(registry: Registry) -> None:
     assert registry.snapshot_functions == {name("f"): next_snapshot}
 
 
+def test_a_snapshot_with_its_version_is_applied_once(registry: Registry) -> None:
+    """The former `snapshot_and_version` takes the pair itself; a later update brings a later version."""
+    frame: Any = "rows"
+    dp.apply_changes_from_snapshot(target="t", snapshot_and_version=(frame, 5), keys=["id"])  # type: ignore[call-arg]
+    given = registry.snapshot_functions[name("t")]
+    assert [given(latest) for latest in (None, 4, 5, 6)] == [("rows", 5), ("rows", 5), None, None]
+
+
 def rows_between(first: object, last: object) -> Any:
     """A function of two arguments, which no snapshot source is."""
     return first, last

@@ -439,3 +439,33 @@ def test_modules_import_from_root_path_and_relatively_in_their_package(tmp_path:
     assert sorted(tables(registry)) == ["a", "b", "c"]
     assert "settings" not in sys.modules
     assert not any(name.startswith("tool") for name in sys.modules)
+
+
+MAIN = """{first}
+import {dlt} as dp
+
+dp.table(name="{name}")(lambda: 1)
+if __name__ == "__main__":
+    dp.table(name="{name}_main")(lambda: 1)
+    import other
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "dlt", "names"),
+    [
+        ("", "dlt", ["named", "named_main", "imported"]),
+        ("# Databricks notebook source", "framework.pipelines", ["named", "named_main", "imported"]),
+        ("", "framework.pipelines", ["named"]),
+    ],
+)
+def test_files_for_databricks_are_the_main_module_and_their_imports_are_not(
+    project: Project, first: str, dlt: str, names: list[str]
+) -> None:
+    """A module of Sluice's own has the block for itself as a script."""
+    files = {path: MAIN.format(first=first, dlt=dlt, name=name) for path, name in _NAMED}
+    registry = project.write(files).load()
+    assert [dataset.name.table for dataset in registry.datasets] == names
+
+
+_NAMED = (("transformations/a.py", "named"), ("other.py", "imported"))
