@@ -92,7 +92,7 @@ def compare_backups(
 
 
 def _recorded(storage: Storage, backup: Backup, compared: Backup) -> bool:
-    """Record the comparison of a backup, unless it has changed; one that an update has now is compared after the next."""
+    """Record the comparison of a backup, unless that has changed; if an update runs now, it is compared after it."""
     store = BackupStore(storage)
     try:
         with update_lock(storage, str(uuid.uuid4())):

@@ -24,7 +24,7 @@ from framework.session.server.client import held_by_server
 LOCK_FILE = "update.lock"
 LEASE_FOLDER = "update.lease"
 _JVM_END_SECONDS, _POLL_SECONDS = 30.0, 0.05
-_LOOK_SECONDS, _LOOK_POLL_SECONDS = 0.3, 0.01
+_LOOK_SECONDS, _LOOK_POLL_SECONDS = 1.0, 0.01
 _FREE_WITH_PROCESS = "The lock is released when its process ends."
 
 
@@ -122,7 +122,7 @@ def _locked_file(storage: LocalStorage, holder: LockHolder, clock: Clock) -> Ite
     storage.check_writable()
     path = pathlib.Path(storage.path(LOCK_FILE))
     with _opened(path) as file:
-        if not _is_taken(file, clock):
+        if not _took(file, clock):
             text = storage.read_text(LOCK_FILE) or ""
             raise _already_running(text, str(path), _FREE_WITH_PROCESS)
         _wait_for_jvm_of(storage.read_text(LOCK_FILE) or "", holder, str(path), clock)
@@ -136,10 +136,11 @@ def _locked_file(storage: LocalStorage, holder: LockHolder, clock: Clock) -> Ite
                     _rewrite(path, "")
 
 
-def _is_taken(file: IO[str], clock: Clock) -> bool:
-    """Take the lock, and return whether it is this process's; wait a little, for others only look at it.
+def _took(file: IO[str], clock: Clock) -> bool:
+    """Take the lock, and return whether it is this process's; wait a moment for those who only look at it.
 
-    `check_unlocked` of another process holds it for a moment, too: `sluice lag` must not make an update fail.
+    `check_unlocked` of another process holds it, too, because `flock` has no other way to ask: for microseconds, but
+    on a busy machine that process may get no CPU meanwhile. `sluice lag` must not make an update fail.
     """
     deadline = clock.monotonic() + _LOOK_SECONDS
     while True:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 
 from framework.foundation.errors import OperationError
@@ -217,14 +218,14 @@ def test_a_renewal_that_fails_slowly_counts_by_its_time(storage: LocalStorage) -
 
 
 class BrokenStorage(LocalStorage):
-    """A storage that fails in a way of which nobody knows."""
+    """A storage that fails with an error of its client's, as one does whose Java has ended."""
 
     is_broken = False
 
     def list_names(self, path: str) -> list[str]:
         """Fail, once it is broken."""
         if self.is_broken:
-            raise SystemExit
+            raise Py4JNetworkError
         return super().list_names(path)
 
 
@@ -235,6 +236,7 @@ def test_a_lease_that_nobody_renews_any_more_is_lost(storage: LocalStorage) -> N
     lease = take(broken, 1, on_lost=lost)
     broken.is_broken = True
     assert lost.wait(30)
+    broken.is_broken = False
     assert lease.release() is False
 
 
