@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from framework.checkpoints.backups import Backup, BackupComparison, BackupStore
 from framework.checkpoints.rebuilds import RebuildStore
-from framework.foundation.errors import UserError
+from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import TableAddress
 from framework.record.drafts import user_action
 from framework.recovery.request import ComparisonRequest
 from framework.run.update.checkpoint_actions import changing, user_name
+from framework.run.update.lock import update_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +60,9 @@ def compare_backups(
     """Compare the backups of finished full refreshes with the refreshed tables, and record the results.
 
     A backup is compared once. A crash before the record is safe: the comparison changes nothing, and the next call
-    compares the backup with the table as it is then.
+    compares the backup with the table as it is then. A comparison holds no lock, because it takes long; so its result
+    is recorded under the lock, and only for a backup that is still the compared one. Else a backup that was dropped
+    meanwhile would be there again, without its table, or one with the same number would count as published.
 
     Args:
         storage: the pipeline's storage.
@@ -71,11 +78,32 @@ def compare_backups(
         is_finished = backup.published_version is not None and backup.comparison is None
         if is_finished and dataset is not None and dataset.is_table:
             path = store.table(backup.dataset, backup.number)
-            result = compare(ComparisonRequest(first=str(backup.dataset), second=TableAddress(path=path).sql, limit=0))
+            request = ComparisonRequest(first=str(backup.dataset), second=TableAddress(path=path).sql, limit=0)
+            try:
+                result = compare(request)
+            except (SluiceError, PySparkException, Py4JError):
+                if store.read(backup.dataset, backup.number) == backup:
+                    raise
+                continue  # its table was dropped while it was read
             compared = replace(backup, comparison=_comparison(result))
-            store.write(compared)
-            found.append(compared)
+            if _recorded(storage, backup, compared):
+                found.append(compared)
     return tuple(found)
+
+
+def _recorded(storage: Storage, backup: Backup, compared: Backup) -> bool:
+    """Record the comparison of a backup, unless that has changed; if an update runs now, it is compared after it."""
+    store = BackupStore(storage)
+    try:
+        with update_lock(storage, str(uuid.uuid4())):
+            is_same = store.read(backup.dataset, backup.number) == backup
+            if is_same:
+                store.write(compared)
+            return is_same
+    except OperationError as error:
+        if error.condition != "UPDATE_ALREADY_RUNNING":
+            raise
+        return False
 
 
 def drop_backups(storage: Storage, pipeline: str, selection: BackupSelection) -> tuple[Backup, ...]:

@@ -2,7 +2,8 @@
 
 PySpark logs each exception that has a query context as one line of JSON with the whole Java stack, six
 kilobytes for a mistyped column. It logs when it creates the exception, before any code can catch it. Py4J logs
-a traceback if the JVM ends during a call.
+a traceback if the JVM ends during a call. By `logging.exception` it gives the root logger a handler, which from then on
+prints what Py4J's own loggers say too, such as the traceback of each batch that the end of the JVM interrupts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+_PY4J_LOGGERS = ("py4j.clientserver", "py4j.java_gateway")
 
 
 _PY4J = "java_gateway"
@@ -54,7 +56,8 @@ def silence_query_log() -> None:
     """Drop PySpark's logs of errors for the rest of the process."""
     from pyspark.logger import PySparkLogger
 
-    for logger in (logging.getLogger(), *map(PySparkLogger.getLogger, _LOGGERS)):
+    loggers = (logging.getLogger(), *map(logging.getLogger, _PY4J_LOGGERS), *map(PySparkLogger.getLogger, _LOGGERS))
+    for logger in loggers:
         if _silence not in logger.filters:
             logger.addFilter(_silence)
     _silence.count(1)

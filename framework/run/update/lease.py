@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.storage_port import Storage
@@ -41,15 +42,22 @@ class Lease:
         folder: the lease's folder.
         terms: the times of expiry and renewal.
         on_lost: called once, from the renewing thread, when the lease is lost.
+        clock: measures how long no renewal has succeeded.
     """
 
     def __init__(
-        self, storage: Storage, folder: str, terms: LeaseTerms, on_lost: Callable[[], None] | None = None
+        self,
+        storage: Storage,
+        folder: str,
+        terms: LeaseTerms,
+        on_lost: Callable[[], None] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.folder = folder
         self.terms = terms
         self._storage = storage
         self._on_lost = on_lost
+        self._clock = clock or SystemClock()
         self._token = uuid.uuid4().hex
         self._number = 0
         self._holder: Mapping[str, Any] = {}
@@ -90,22 +98,27 @@ class Lease:
         return True
 
     def _renew_until_stopped(self) -> None:
-        """Renew the lease; give up if another process took over, or if renewals failed for too long."""
-        failed_seconds = 0.0
-        while not self._stopping.wait(self.terms.renew_seconds):
-            try:
-                if not self._is_ours():
-                    break
-                self._storage.write_text(self._file(self._number), self._content())
-                failed_seconds = 0.0
-            except OperationError:
-                failed_seconds += self.terms.renew_seconds
-                if failed_seconds >= self.terms.lasts_seconds:
-                    break
-        if not self._stopping.is_set():
-            self._lost.set()
-            if self._on_lost is not None:
-                self._on_lost()
+        """Renew the lease; give up if another process took over, or if it would soon be old enough for that.
+
+        What counts is the time since the last renewal: one that fails may have waited for minutes before.
+        """
+        patience, renewed = self.terms.lasts_seconds - self.terms.renew_seconds, self._clock.monotonic()
+        try:
+            while not self._stopping.wait(self.terms.renew_seconds):
+                begun = self._clock.monotonic()
+                try:
+                    if not self._is_ours():
+                        break
+                    self._storage.write_text(self._file(self._number), self._content())
+                    renewed = begun
+                except OperationError:
+                    if self._clock.monotonic() - renewed >= patience:
+                        break
+        finally:  # also after an error that nobody foresaw: nobody renews the lease any more
+            if not self._stopping.is_set():
+                self._lost.set()
+                if self._on_lost is not None:
+                    self._on_lost()
 
     def _is_ours(self) -> bool:
         """Whether the newest file is ours, by number and content, because on S3 two processes can create one file."""

@@ -64,15 +64,18 @@ def test_pyspark_does_not_log_what_sluice_reports_itself(name: str, swap: pytest
 
 
 def test_py4j_does_not_log_that_the_jvm_has_ended(swap: pytest.MonkeyPatch) -> None:
-    """It logs to the root logger: only its own records are dropped there, and only inside the block."""
-    root, written = logging.getLogger(), StringIO()
+    """It logs to the root logger, which then prints what its own loggers say: all of it is dropped inside the block."""
+    root, own, written = logging.getLogger(), logging.getLogger("py4j.clientserver"), StringIO()
+    swap.setattr(own, "filters", [])
     swap.setattr(query_log, "_silence", query_log._Silence())
     swap.setattr(root, "filters", [])
     swap.setattr(root, "handlers", [logging.StreamHandler(written)])
     lost = logging.LogRecord("root", logging.ERROR, "py4j/java_gateway.py", 1059, "lost", None, None)
     with query_log.quiet_query_log():
         root.handle(lost)
+        own.error("a batch that it interrupted")
         root.error("of the user")
     assert written.getvalue() == "of the user\n"
     root.handle(lost)
-    assert written.getvalue() == "of the user\nlost\n"
+    own.error("later")
+    assert written.getvalue() == "of the user\nlost\nlater\n"

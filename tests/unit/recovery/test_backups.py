@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from framework.checkpoints.backups import Backup, BackupComparison, BackupStore
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
-from framework.foundation.errors import UserError
+from framework.foundation.errors import OperationError, UserError
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
-from framework.recovery.backups import BackupSelection, drop_backups, list_backups
+from framework.recovery.backups import BackupSelection, compare_backups, drop_backups, list_backups
+from framework.recovery.comparison import Comparison
+from framework.recovery.request import ComparisonRequest
 from framework.run.update.kept_history import KeptHistory
+from framework.run.update.lock import update_lock
 from framework.views.backups import backup_text, backups_json, backups_table
+from tests.support.fake_pipeline import EQUAL
 from tests.support.rewind_world import ADDED, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NAME = QualifiedName.parse("größe", catalog="main", schema="shop")
 BACKUP = Backup(
@@ -93,6 +102,56 @@ def test_drop_deletes_the_chosen_backups_unless_a_rebuild_needs_one(storage: Loc
     RebuildStore(storage).write(NAME, Rebuild(number=4, backup=2, published=True))
     assert [each.number for each in drop_backups(storage, "shop", BackupSelection(dataset=NAME))] == [2]
     assert list_backups(storage) == ()
+
+
+def test_a_comparison_is_recorded_only_for_the_backup_that_was_compared(tmp_path: Path) -> None:
+    """One that was dropped stays so, a new one with its number stays as it is, and a running update fails nothing."""
+    world = World(tmp_path, "größe")
+    store, published = BackupStore(world.storage), replace(BACKUP, put_back=30, published_version=9)
+    result = replace(EQUAL, first=replace(EQUAL.first, version=9))
+
+    def recorded(meanwhile: Callable[[], object]) -> tuple[tuple[Backup, ...], tuple[Backup, ...]]:
+        """What a comparison returns, and which backups there are after it."""
+        store.write(published)
+
+        def compare(request: ComparisonRequest) -> Comparison:
+            assert (request.first, request.limit) == (str(NAME), 0)
+            meanwhile()
+            return result
+
+        return compare_backups(world.storage, world.graph, compare), store.list_all()
+
+    def dropped() -> None:
+        drop_backups(world.storage, "shop", BackupSelection(dataset=NAME))
+
+    def dropped_while_read() -> None:
+        dropped()
+        raise OperationError("STORAGE_NOT_WRITABLE", path="größe", problem="gone")
+
+    assert recorded(dropped) == ((), ())
+    assert recorded(dropped_while_read) == ((), ())
+    assert recorded(lambda: store.write(BACKUP)) == ((), (BACKUP,))
+    with ExitStack() as stack:
+        running = update_lock(world.storage, "running")
+        assert recorded(lambda: stack.enter_context(running)) == ((), (published,))
+    (compared,), kept = recorded(lambda: None)
+    assert kept == (compared,)
+    assert compared.comparison is not None
+    assert compared.comparison.table_version == 9
+
+
+def test_a_backup_that_can_not_be_compared_is_an_error(tmp_path: Path) -> None:
+    """Unless the backup is gone: the error of a comparison is the user's to know, and the backup is compared again."""
+    world = World(tmp_path, "größe")
+    published = replace(BACKUP, published_version=9)
+    BackupStore(world.storage).write(published)
+
+    def fails(request: ComparisonRequest) -> Comparison:
+        raise OperationError("STORAGE_NOT_WRITABLE", path=request.first, problem="full")
+
+    with pytest.raises(OperationError, match="STORAGE_NOT_WRITABLE"):
+        compare_backups(world.storage, world.graph, fails)
+    assert BackupStore(world.storage).list_all() == (published,)
 
 
 def test_what_is_said_of_a_backup(storage: LocalStorage) -> None:

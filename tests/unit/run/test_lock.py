@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 
 from framework.foundation.errors import OperationError
@@ -187,6 +188,88 @@ def test_a_lease_whose_storage_is_gone_is_lost(storage: LocalStorage) -> None:
     storage.write_text("lease", "a file in the way")
     assert lost.wait(30)
     assert lease.release() is False
+
+
+class SlowStorage(LocalStorage):
+    """A storage whose writes fail after 50 seconds, once it is out of reach."""
+
+    def __init__(self, root: str, clock: ManualClock) -> None:
+        super().__init__(root)
+        self.is_reached, self.failures, self._clock = True, 0, clock
+
+    def write_text(self, path: str, text: str) -> None:
+        """Wait and fail, unless the storage is reached."""
+        if not self.is_reached:
+            self.failures += 1
+            self._clock.sleep(50)
+            raise OperationError("STORAGE_NOT_WRITABLE", path=path, problem="timeout")
+        super().write_text(path, text)
+
+
+def test_a_renewal_that_fails_slowly_counts_by_its_time(storage: LocalStorage) -> None:
+    """A holder gives up before another process may take the lease, however few renewals it had time for."""
+    lost, clock = threading.Event(), ManualClock()
+    slow = SlowStorage(storage.root, clock)
+    lease = Lease(slow, "lease", LeaseTerms(lasts_seconds=60, renew_seconds=0.02), lost.set, clock)
+    assert lease.acquire({"pid": 1}) is None
+    slow.is_reached = False
+    assert lost.wait(30)
+    assert (slow.failures, lease.release()) == (2, False)
+
+
+class BrokenStorage(LocalStorage):
+    """A storage that fails with an error of its client's, as one does whose Java has ended."""
+
+    is_broken = False
+
+    def list_names(self, path: str) -> list[str]:
+        """Fail, once it is broken."""
+        if self.is_broken:
+            raise Py4JNetworkError
+        return super().list_names(path)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_lease_that_nobody_renews_any_more_is_lost(storage: LocalStorage) -> None:
+    """Whatever ends the thread that renews a lease, its holder must stop."""
+    lost, broken = threading.Event(), BrokenStorage(storage.root)
+    lease = take(broken, 1, on_lost=lost)
+    broken.is_broken = True
+    assert lost.wait(30)
+    broken.is_broken = False
+    assert lease.release() is False
+
+
+LOOKER = """
+import sys
+from framework.foundation.errors import OperationError
+from framework.foundation.storage import LocalStorage
+from framework.run.update.lock import check_unlocked
+
+storage = LocalStorage(sys.argv[1])
+print("looks", flush=True)
+while True:
+    try:
+        check_unlocked(storage)
+    except OperationError:
+        pass
+"""
+
+
+def test_who_looks_at_the_lock_keeps_no_update_out(storage: LocalStorage) -> None:
+    """`sluice lag`, again and again beside updates: each of them gets the lock."""
+    with update_lock(storage, "u-1"):
+        pass
+    with subprocess.Popen([sys.executable, "-c", LOOKER, storage.root], stdout=subprocess.PIPE, text=True) as looker:
+        assert looker.stdout is not None
+        looker.stdout.readline()
+        try:
+            for number in range(400):
+                with update_lock(storage, f"u-{number}"):
+                    pass
+        finally:
+            looker.kill()
+    assert storage.read_text(LOCK_FILE) == ""
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])
