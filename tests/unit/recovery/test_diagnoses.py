@@ -92,6 +92,8 @@ ROWS = {
     "SESSION_LIBRARY_MISSING": ("SESSION_UNFIT", ""),
     "STORAGE_CONNECTOR_FAILED": ("SESSION_UNFIT", ""),
     "PYTHON_OF_TASKS_UNFIT": ("SESSION_UNFIT", ""),
+    "CATALOG_SILENT": ("CATALOG_SILENT", ""),
+    "CATALOG_ENTRY_LEFT": ("CATALOG_SILENT", ""),
     "java.io.EOFException": ("RESOURCES_EXHAUSTED", ""),
     "java.io.IOException: No space left on device": ("RESOURCES_EXHAUSTED", ""),
     "CAST_INVALID_INPUT": ("ROW_NOT_USABLE", "22018"),
