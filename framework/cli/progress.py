@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Protocol, Self, TextIO
@@ -57,8 +56,8 @@ def open_progress(stream: TextIO, *, title: str, clock: Clock, each_idle: bool =
 class PlainProgress:
     """Progress in lines: one for each state change of the update and its flows, and periodic ones of running flows.
 
-    Flows that have done nothing and are idle are held back until something else is said of the update, or for ten
-    seconds: many that are idle for the same reason are one line.
+    The lines of flows that were idle all along are held back until the state of the update changes, or for ten seconds:
+    many that are idle for the same reason are one line.
     """
 
     def __init__(self, stream: TextIO, *, title: str, clock: Clock, each_idle: bool = False) -> None:
@@ -67,7 +66,7 @@ class PlainProgress:
         self._clock = clock
         self._tracker = FlowBoardTracker()
         self._each_idle = each_idle
-        self._idle: dict[str, list[str]] = {}
+        self._idle: dict[str, FlowProgress] = {}
         self._idle_since = 0.0
         self._printed: dict[str, tuple[str, float]] = {}
         self._warned: set[str] = set()
@@ -98,37 +97,40 @@ class PlainProgress:
                     self._warned.add(event.message)
                     self.say(event.message)
             elif progress is not None:
-                is_new = progress.flow not in self._printed
-                if not self._is_due(progress):
-                    return
-                if progress.state == _IDLE and is_new and not self._each_idle:
-                    self._hold(progress)
-                else:
-                    self._say(progress)
+                self._flow(progress)
 
     def say(self, text: str) -> None:
         """Print a line with the time of day."""
         click.echo(f"{self._clock.now().astimezone():%H:%M:%S}  {printable(text)}", file=self._stream, color=False)
 
+    def _flow(self, progress: FlowProgress) -> None:
+        """Print or hold back the line of a flow, if it is due."""
+        state, _ = self._printed.get(progress.flow, (_IDLE, 0.0))
+        if not self._is_due(progress):
+            return
+        if progress.state == state == _IDLE and not self._each_idle:
+            if not self._idle:
+                self._idle_since = self._clock.monotonic()
+            self._idle[progress.flow] = progress
+        else:
+            self._idle.pop(progress.flow, None)  # it is idle no longer
+            self._say(progress)
+
     def _say(self, progress: FlowProgress) -> None:
         self.say(f"{self._tracker.board.title(progress)}: {_progress_text(progress, self._clock.now())}")
 
-    def _hold(self, progress: FlowProgress) -> None:
-        """Keep the line of a flow that had nothing to do."""
-        if not self._idle:
-            self._idle_since = self._clock.monotonic()
-        self._idle.setdefault(progress.reason, []).append(progress.flow)
-
     def _say_idle(self) -> None:
-        """Print the flows that had nothing to do, many with one reason in one line."""
+        """Print the flows whose lines were held back, many with one reason in one line."""
         held, self._idle = self._idle, {}
-        known = {progress.flow: progress for progress in self._tracker.board.flows} if held else {}
-        for reason, flows in held.items():
+        of_reason: dict[str, list[FlowProgress]] = {}
+        for progress in held.values():
+            of_reason.setdefault(progress.reason, []).append(progress)
+        for reason, flows in of_reason.items():
             if len(flows) > _MOST_NAMED:
                 self.say(f"{counted(len(flows), 'flow')}: {_IDLE}{f' ({reason})' if reason else ''}")
-                continue
-            for flow in flows:
-                self._say(replace(known[flow], state=_IDLE, reason=reason))
+            else:
+                for progress in flows:
+                    self._say(progress)
 
     def _is_due(self, progress: FlowProgress) -> bool:
         """Return whether the flow's state is new, or its last line is old enough."""

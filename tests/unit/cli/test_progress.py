@@ -75,13 +75,21 @@ def test_many_idle_flows_are_one_line_for_each_reason(update: Update) -> None:
 
 
 def test_idle_flows_of_a_continuous_update_are_told_within_seconds(update: Update) -> None:
-    """Nothing else may be said of the update for weeks."""
+    """Nothing else may be said of the update for weeks. One that works meanwhile is not told as idle."""
     stream = io.StringIO()
     with PlainProgress(stream, title="shop", clock=update.clock) as progress:
         progress(update.flow("first", "IDLE"))
-        update.clock.sleep(10)
+        progress(update.flow("second", "IDLE"))
         progress(update.flow("second", "RUNNING"))
-        assert [line[10:] for line in stream.getvalue().splitlines()] == ["first: IDLE", "second: RUNNING"]
+        update.clock.sleep(10)
+        progress(update.flow("third", "RUNNING"))
+        lines = ["second: RUNNING", "first: IDLE", "third: RUNNING"]
+        assert [line[10:] for line in stream.getvalue().splitlines()] == lines
+        for _ in range(2):
+            update.clock.sleep(60)  # an idle flow reports its state once a minute
+            for flow in ("first", "fourth", "fifth", "sixth"):
+                progress(update.flow(flow, "IDLE"))
+    assert [line[10:] for line in stream.getvalue().splitlines()] == [*lines, *["4 flows: IDLE"] * 2]
 
 
 def draw(progress: LiveProgress) -> list[str]:
