@@ -132,11 +132,9 @@ class SluiceGroup(LazyGroup):
             code = error.exit_code
         except KeyboardInterrupt as interrupt:
             code = exit_code(interrupt)
-        except OSError as error:
-            if error.errno != errno.EPIPE:
-                raise
-            code = 1
-            _write_to_nowhere()  # the reader of standard output has closed it
+        except OSError as error:  # of the text of `--help` or `--version`; commands report their own
+            code = 1 if error.errno == errno.EPIPE else _report_failed_call(error)
+            _write_to_nowhere()  # else Python would try again at its end
         else:
             code = ended if isinstance(ended, int) else 0
         try:
@@ -146,6 +144,17 @@ class SluiceGroup(LazyGroup):
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def _report_failed_call(error: OSError) -> int:
+    """Print an error of the operating system as commands do, and return its exit code."""
+    from framework.cli.command import styled
+    from framework.cli.output import say
+    from framework.foundation.errors import OperationError
+
+    found = OperationError("SYSTEM_CALL_FAILED", cause=error)
+    say(styled(found.render()))
+    return found.exit_code
 
 
 def _write_to_nowhere() -> None:

@@ -43,7 +43,7 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
     if deployed is None or deployed.id is None:
         raise OperationError("REMOTE_PIPELINE_MISSING", key=pipeline.key, target=target)
     tracker = FlowBoardTracker()
-    with open_progress(sys.stderr, title=pipeline.name, clock=dependencies.clock) as progress:
+    with open_progress(sys.stderr, title=pipeline.name, clock=dependencies.clock, each_idle=call.verbose) as progress:
 
         def observe(event: Event) -> None:
             tracker(event)

@@ -39,7 +39,9 @@ def run_and_report(call: Call, pipeline: PipelinePort, refresh: RequestOptions) 
     if not gc.isenabled():
         gc.freeze()  # the modules stay
         gc.enable()
-    with open_progress(sys.stderr, title=pipeline.name, clock=call.surroundings.clock) as progress:
+    with open_progress(
+        sys.stderr, title=pipeline.name, clock=call.surroundings.clock, each_idle=call.verbose
+    ) as progress:
         started = threading.Event()
         result = run_stoppable(
             lambda: pipeline.run(**refresh, observers=(lambda _: started.set(), progress)),

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from framework.checkpoints.operators import StatefulOperator
 from framework.foundation.conditions.recovery import PUT_BACK, SOURCES_CHANGED, UNREADABLE_COMMITS
+from framework.foundation.names import QualifiedName
 from framework.foundation.wording import counted
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.plan.history import why_no_history
@@ -118,6 +119,27 @@ def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: Flow
     if condition == PUT_BACK:  # only a rebuild undoes the rows that the source no longer has
         lines.append(lines.pop(1))
     return "\n  -> ".join([lines[0], *(f"Or: {line[0].lower()}{line[1:]}" for line in lines[1:])])
+
+
+def dropped_columns_ways(dataset: QualifiedName, flow: GraphFlow, first: int, *, is_rebuilt: bool) -> str:
+    """Return what to do with a flow that begins before the version that gave its Delta source the present columns.
+
+    Args:
+        dataset: its target.
+        flow: the flow.
+        first: that version.
+        is_rebuilt: whether a full refresh of its target has failed.
+    """
+    start = f"startingVersion={first}"
+    code = f"Let the code begin at `{start}` or later, then start over: `sluice run --full-refresh {dataset}`."
+    if is_rebuilt:
+        return code
+    starts = start if flow.source_count == 1 else f"SOURCE:START, with {start} for this table"
+    return (
+        f"Keep the table, and begin there: `sluice run --reset-checkpoint {flow.spec.name} --from {starts}`. `sluice "
+        f"doctor` counts the rows that this skips.\n  -> Or: rebuild the table. A code that begins before it would "
+        f"fail again. {code}"
+    )
 
 
 def describe_operators(operators: Sequence[StatefulOperator]) -> str:

@@ -168,6 +168,8 @@ spark.conf.set("spark.sql.catalog.silent", "no.such.Catalog")
 warned = [each.error() for each in shop("/silent", kept).plan().warnings]
 print("SILENT", [(each.condition, "no.such.Catalog" in each.what) for each in warned], ended(shop("/silent", kept)),
       [event.message[:16] for event in read_events(shop("/silent").storage, level="WARN")])
+print("SILENT DOCTOR", [(str(each.flow), each.condition, each.diagnosis.name, [way.text for way in each.ways])
+                        for each in shop("/silent", kept).doctor.examine().findings])
 pruning = shop("/silent", nothing)
 pruned = pruning.prune(pruning.left_tables())
 print("SILENT PRUNE", [(table.name.table, table.left_entry.condition) for table in pruned])
@@ -199,6 +201,7 @@ def test_tables_are_found_by_name_in_hives_metastore(tmp_path: Path) -> None:
         )
     results = [line for line in done.stdout.splitlines() if line[:4].isupper()]
     three, moved = "[[1, 2, 3], [1, 2, 3], [6]] ['shop']", "[[1, 2, 3, 4], [1, 2, 3, 4], [10]] ['moved']"
+    settings = "Check the settings of the catalog in `spark_conf`, and that its server can be reached."
     drops = dict.fromkeys(("named", "seen", "parquet"), False)
     way = "Finish the deletion: `sluice run` or `sluice prune`, whichever you run next. No row comes back."
     assert results == [
@@ -216,6 +219,7 @@ def test_tables_are_found_by_name_in_hives_metastore(tmp_path: Path) -> None:
         f"COPIED ['FAILED', 'TABLE_NOT_OWNED'] {moved}",
         "ANSWERED ['COMPLETED']",
         "SILENT [('CATALOG_SILENT', True)] ['COMPLETED'] ['[CATALOG_SILENT]']",
+        f"SILENT DOCTOR [('None', 'CATALOG_SILENT', 'CATALOG_SILENT', ['{settings}'])]",
         "SILENT PRUNE [('kept', 'CATALOG_ENTRY_LEFT')]",
         "PRIVATE hunter2hunter2 False [] True",
     ], done.stderr[-2000:]

@@ -9,6 +9,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
+from framework.recovery.doctor.diagnosis import Way
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
 from tests.support.plain_tables import create_empty_table, table_rows
@@ -188,3 +189,45 @@ def test_another_sequence_is_foretold(spark: SparkSession, tmp_path: Path) -> No
     assert (warning.condition, warning.fields["sequence"], warning.location is not None) == (
         "AUTOCDC_FEED_SEQUENCE", "amount", True,
     )  # fmt: skip
+
+
+def test_a_view_that_loses_a_column_names_the_version_where_its_reader_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """No advice fails: no full refresh while the code begins before that version, and the named start loses no row."""
+    world = EngineWorld(spark, tmp_path)
+    world.feed([(1, "a"), (2, "b")], "id INT, name STRING")
+    columns = ["id", "name"]
+    options = {"readChangeFeed": "true", "startingVersion": "0"}
+
+    def declare() -> None:
+        @dp.materialized_view(table_properties={"delta.enableChangeDataFeed": "true"})
+        def totals() -> DataFrame:
+            return spark.read.format("delta").load(world.source()).select(*columns)
+
+        @dp.table
+        def kept() -> DataFrame:
+            return spark.readStream.options(**options).table("totals").select("id", "_change_type", "_commit_version")
+
+    def fails(**request: list[str]) -> list[tuple[Way, str | None]]:
+        """The ways out of an update that fails with the condition."""
+        (error,) = (flow.error for flow in world.run(declare, **request).flows if flow.error is not None)
+        assert error.condition == "DELTA_SOURCE_COLUMNS_DROPPED"
+        assert ("`sluice run --reset-checkpoint main.s.kept --from startingVersion=1`" in str(error)) == (not request)
+        assert "`startingVersion=1` or later, then start over: `sluice run --full-refresh main.s.kept`" in str(error)
+        (finding,) = world.pipeline(declare).doctor.examine().findings
+        assert finding.diagnosis.name == "DELTA_SOURCE_COLUMNS_DROPPED"
+        return [(each.way, each.command) for each in finding.ways]
+
+    assert world.run(declare).state is UpdateState.COMPLETED
+    columns.remove("name")
+    reset = "sluice run --reset-checkpoint main.s.kept --from startingVersion=1"
+    assert fails() == [(Way.RESET_AT_CHANGE, reset), (Way.FOLLOW, None)]
+    assert world.run(declare, reset_checkpoints={"kept": "startingVersion=1"}).state is UpdateState.COMPLETED
+    before = [(1, "insert", 0), (2, "insert", 0)]
+    after = [(1, "delete", 1), (1, "insert", 1), (2, "delete", 1), (2, "insert", 1)]
+    assert world.rows("kept") == sorted([*before, *after])
+    assert fails(full_refresh=["kept"]) == [(Way.FOLLOW, None)]
+    options["startingVersion"] = "1"
+    assert world.run(declare, full_refresh=["kept"]).state is UpdateState.COMPLETED
+    assert world.rows("kept") == after

@@ -18,6 +18,9 @@ SOURCE_FILES_GONE = "DELTA_SOURCE_FILES_GONE"
 PUT_BACK = "DELTA_SOURCE_PUT_BACK"
 """A version that a stream has read is another commit now; Delta would read on behind it."""
 
+COLUMNS_DROPPED = "DELTA_SOURCE_COLUMNS_DROPPED"
+"""A version that a stream begins with, or has read last, has columns that the table no longer has."""
+
 COLUMNS_REPLACED = (
     "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE",
     "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
@@ -69,6 +72,11 @@ BREAKS = (
 
 CONDITIONS: dict[str, Condition] = {
     **dict.fromkeys(BREAKS, BROKEN_CHECKPOINT),
+    COLUMNS_DROPPED: Condition(
+        "Flow {flow} can't read version {version} of {table}: a column that it has was dropped since, or has another "
+        "type. Delta reads such a version in no stream. The present columns are there from version {first} on.",
+        "{ways}",
+    ),
     "HISTORY_WITHOUT_TABLE": Condition(
         "`--keep-history` has no table.", "Name the tables: `sluice run --full-refresh TABLE --keep-history`."
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.foundation.conditions.recovery import PUT_BACK
+from framework.foundation.conditions.recovery import COLUMNS_DROPPED, PUT_BACK
 from framework.recovery.doctor.diagnosis import Diagnosis, Fault, Way
 
 DELTA_DIAGNOSES = (
@@ -47,6 +47,15 @@ DELTA_DIAGNOSES = (
         ),
         faults=(Fault(condition="DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", sqlstate="42KD4"),),
         ways=(Way.TRACK_SCHEMA, Way.RESET_AFTER_CHANGE, Way.RESET_START, Way.FULL_REFRESH),
+    ),
+    Diagnosis(
+        name="DELTA_SOURCE_COLUMNS_DROPPED",
+        meaning=(
+            "A column of the Delta source was dropped, or got another type, and the flow has not read on from there "
+            "yet. Delta reads the last batch again when a stream starts, and reads it with the present columns only."
+        ),
+        faults=(Fault(condition=COLUMNS_DROPPED),),
+        ways=(Way.RESET_AT_CHANGE, Way.RESET_START, Way.FULL_REFRESH, Way.FOLLOW),
     ),
     Diagnosis(
         name="DELTA_SOURCE_FILES_GONE",

@@ -18,6 +18,7 @@ class Way(StrEnum):
     RESET_FIRST_KEPT = "reset to the first kept version"
     RESET_AFTER_COMMON = "reset to after the last common version"
     RESET_AFTER_CHANGE = "reset to after the change"
+    RESET_AT_CHANGE = "reset to the change"
     RESET_EARLIEST = "reset to the earliest record"
     RESET_LATEST = "reset to the latest record"
     RESET_START = "reset to the start"

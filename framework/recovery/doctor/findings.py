@@ -79,6 +79,8 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
         found.insert(0, of_update_fault(full, store.storage))
     elif not flows and not found:
         found += examiner.update()
+    if not flows:  # what stops no flow comes last
+        found += [of_update_fault(each.error(), store.storage) for each in examiner.state.warnings]
     found = [*_each_source_once(graph, found)]
     names = {str(flow.spec.name) for flow in chosen}
     waiting = Quarantine(store=store, graph=lambda: graph).waiting()

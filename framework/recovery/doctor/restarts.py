@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from framework.foundation.clock import SystemClock
+from framework.foundation.conditions.recovery import COLUMNS_DROPPED
 from framework.foundation.wording import counted
 from framework.plan.foretelling import may_resume
 from framework.recovery.doctor.amounts import NONE, Amount, unknown
@@ -19,6 +20,7 @@ from framework.sources.cloud_files.listing import FoundFile
 from framework.sources.cloud_files.offsets import log_folder, offset_number
 from framework.sources.cloud_files.source import touched_files, unread_files
 from framework.sources.delta.log import commit_files, read_tip
+from framework.sources.delta.older_columns import present_since
 from framework.sources.delta.read_commits import ReadCommits
 from framework.sources.port import SourcePosition, SourceReference
 
@@ -235,6 +237,35 @@ def after_change(case: Case) -> Restart | None:
     return Restart(
         starts=(f"startingVersion={blocking[0] + 1}",), lost=_skipped(commits, blocking, by_columns=by_columns)
     )
+
+
+def at_change(case: Case) -> Restart | None:
+    """Return the restart at the version that gave the only Delta source its present columns, or where the flow is."""
+    found = _delta_position(case)
+    if found is None:
+        return None
+    source, version = found
+    first = present_since(case.states.storage, str(source.location))
+    if first is None:
+        return None
+    commits = committed_rows(case.states.storage, str(source.location), version)
+    rows = [commit.added for number, commit in commits.items() if number < first]
+    # A feed has the rows that a commit removes, too.
+    note = f"the rows of versions {version} to {first - 1}"
+    lost = unknown(note) if None in rows else Amount(rows=sum(row or 0 for row in rows), note=note if rows else "")
+    return Restart(starts=(f"startingVersion={max(version, first)}",), lost=lost, reread=_partly_read(case))
+
+
+def begins_before_change(case: Case) -> bool:
+    """Whether the code lets the flow begin with columns that its Delta source no longer has, if it fails by them."""
+    if case.condition != COLUMNS_DROPPED:
+        return False
+    for source in case.states.stream_sources(case.flow) or ():
+        number = source.begins.removeprefix("startingVersion=")
+        first = present_since(case.states.storage, str(source.location)) if source.kind == "delta" else None
+        if source.begins and number != "latest" and not (number.isdecimal() and int(number) >= (first or 0)):
+            return True
+    return False
 
 
 def _skipped(commits: Mapping[int, CommittedRows], blocking: list[int], *, by_columns: bool) -> Amount:

@@ -24,6 +24,15 @@ SESSION_DIAGNOSES = (
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
     ),
     Diagnosis(
+        name="CATALOG_SILENT",
+        meaning=(
+            "The catalog of tables does not answer. Flows run all the same, because tables are read and written at "
+            "their paths; other programs do not find them by their names, and new names wait for the catalog."
+        ),
+        faults=(Fault(condition="CATALOG_SILENT"), Fault(condition="CATALOG_ENTRY_LEFT")),
+        ways=(Way.FOLLOW,),
+    ),
+    Diagnosis(
         name="RESOURCES_EXHAUSTED",
         meaning="Disk, memory or executors were gone. The checkpoint is sound, and the next update continues there.",
         faults=(

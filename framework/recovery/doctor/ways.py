@@ -39,9 +39,11 @@ from framework.recovery.doctor.restarts import (
     Restart,
     after_change,
     after_common,
+    at_change,
     at_first_kept,
     at_lost_partitions,
     at_position,
+    begins_before_change,
     open_batch,
     without_state,
 )
@@ -109,8 +111,13 @@ def _restore(case: Case) -> WayOut | None:
     return None if text is None or case.damages else WayOut(way=Way.RESTORE, text=text)
 
 
+def _is_in_full_refresh(case: Case) -> bool:
+    """Whether no checkpoint of the target can be reset, because its full refresh is not finished."""
+    return case.manifest.in_state(GenerationState.BUILDING) is not None
+
+
 def _reset(case: Case, way: Way, text: str, restart: Restart | None) -> WayOut | None:
-    if restart is None or not case.has_checkpoint:
+    if restart is None or not case.has_checkpoint or _is_in_full_refresh(case):
         return None
     if way is not Way.RESET_HERE:
         restart = without_state(case, restart)
@@ -134,7 +141,7 @@ def _reset_here(case: Case) -> WayOut | None:
 
 
 def _reset_start(case: Case) -> WayOut | None:
-    if not case.has_checkpoint:
+    if not case.has_checkpoint or begins_before_change(case):
         return None
     extent = case.extent()
     lost = left_out(case, case.flow, is_read=True).plus(extent.missed)
@@ -159,6 +166,11 @@ def _reset_after_change(case: Case) -> WayOut | None:
     return _reset(case, Way.RESET_AFTER_CHANGE, text, after_change(case))
 
 
+def _reset_at_change(case: Case) -> WayOut | None:
+    text = "Keep the table, and continue at the version that has the present columns."
+    return _reset(case, Way.RESET_AT_CHANGE, text, at_change(case))
+
+
 def _reset_partitions(case: Case) -> WayOut | None:
     text = "Keep the table. Read the named partitions from their earliest record, and the others where they were."
     return _reset(case, Way.RESET_PARTITIONS, text, at_lost_partitions(case))
@@ -181,7 +193,7 @@ def _reset_latest(case: Case) -> WayOut | None:
 def _roll_back(case: Case) -> WayOut | None:
     """Return the roll-back to the last kept generation, if that one is sound and fits the query."""
     kept = last_kept(case.manifest, appends=case.dataset.cdc is None, storage=case.states.storage)
-    if kept is None or not case.has_checkpoint or not case.is_sound(kept):
+    if kept is None or not case.has_checkpoint or not case.is_sound(kept) or _is_in_full_refresh(case):
         return None
     path, storage = case.path_of(kept), case.states.storage
     state = replace(case.state, query=read_query(storage, path), gaps=case.states.gaps(case.flow, path), damages=())
@@ -208,7 +220,7 @@ def _roll_back(case: Case) -> WayOut | None:
 
 
 def _full_refresh(case: Case) -> WayOut | None:
-    if not case.dataset.is_table or not is_resettable(case.dataset):
+    if not case.dataset.is_table or not is_resettable(case.dataset) or begins_before_change(case):
         return None
     found = case.ingested()
     if found is not None:
@@ -364,6 +376,7 @@ _WAYS: Mapping[Way, Callable[[Case], WayOut | None]] = {
     Way.RESET_HERE: _reset_here,
     Way.RESET_PARTITIONS: _reset_partitions,
     Way.RESET_FIRST_KEPT: _reset_first_kept,
+    Way.RESET_AT_CHANGE: _reset_at_change,
     Way.RESET_AFTER_COMMON: _reset_after_common,
     Way.RESET_AFTER_CHANGE: _reset_after_change,
     Way.RESET_EARLIEST: _reset_earliest,

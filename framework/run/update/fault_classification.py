@@ -36,6 +36,9 @@ _RAISED = re.compile(
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 
 _VIOLATION = re.compile(re.escape(VIOLATION_MARK) + r"(?P<name>.*?):(?P<row>\{.*?\})(?=\s*(?:SQLSTATE|\n|$))")
+_COLUMNS_CHANGED = re.compile(
+    r"DELTA_SCHEMA_CHANGED_WITH_(?:VERSION|STARTING_OPTIONS)\] Detected schema change in version (\d+)"
+)
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*)")
 # Spark asserts this; the assertion has no condition.
 _SOURCES_CHANGED = re.compile(
@@ -179,6 +182,12 @@ def break_fault(error: BaseException) -> BreakFault | None:
         condition=SOURCES_CHANGED,
         words=f"It has the positions of {counted['was']} source(s), and the query now has {counted['now']}.",
     )
+
+
+def changed_columns(error: BaseException) -> int | None:
+    """Return the version of a Delta table whose columns a stream can't read, by an exception; None for any other."""
+    found = None if isinstance(error, SluiceError) else _COLUMNS_CHANGED.search("\n".join(_texts(error)))
+    return None if found is None else int(found[1])
 
 
 def _violation(text: str, flow: QualifiedName, location: SourceLocation | None) -> OperationError | None:

@@ -10,11 +10,11 @@ from py4j.protocol import Py4JError
 from framework.checkpoints.generations import GenerationStore, flow_folder
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock
-from framework.foundation.conditions.recovery import REMOVED_ROWS, SOURCE_FILES_GONE
-from framework.foundation.errors import SluiceError
+from framework.foundation.conditions.recovery import COLUMNS_DROPPED, REMOVED_ROWS, SOURCE_FILES_GONE
+from framework.foundation.errors import OperationError, SluiceError
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.ingest.holds import held_flows
-from framework.plan.foretelling import foretell, foretell_rebuild, ways_out
+from framework.plan.foretelling import dropped_columns_ways, foretell, foretell_rebuild, ways_out
 from framework.plan.state import FlowState as StoredFlow
 from framework.plan.state import TableState
 from framework.plan.steps import Breakage, RefreshView, RunFlow, breakage_error
@@ -28,6 +28,7 @@ from framework.run.flows.view_refresh import ViewRefresher
 from framework.run.update.fault_classification import (
     break_fault,
     can_heal,
+    changed_columns,
     flow_fault,
     is_resource_fault,
     is_spark_lost,
@@ -35,6 +36,7 @@ from framework.run.update.fault_classification import (
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
+from framework.sources.delta.older_columns import lacks_columns_of, present_since
 from framework.sources.delta.source import KIND as DELTA
 
 _STOPPING = "the update is stopping"
@@ -191,7 +193,7 @@ class FlowAttempts:
         dataset, flow = self._dataset(step), self._flow(step)
         found = break_fault(error)
         if found is None:
-            return self._damage(step, error)
+            return self._dropped(step, flow, error) or self._damage(step, error)
         if found.condition == SOURCE_FILES_GONE and not self._names_source(flow, found.words):
             return None
         # A rebuild has a checkpoint of its own, and the table keeps the current one.
@@ -203,6 +205,25 @@ class FlowAttempts:
             condition=found.condition, problem=problem, ways=ways_out(found.condition, dataset, flow, state)
         )
         return breakage_error(self.graph, step.flow, broken)
+
+    def _dropped(self, step: RunFlow, flow: GraphFlow, error: BaseException) -> SluiceError | None:
+        """Return the error of a Delta source that lacks columns which its stream must read; None for any other.
+
+        A stream begins with its last batch. If the columns changed while it ran, it reads on when it starts again.
+        """
+        version, storage = changed_columns(error), self.runner.context.store.storage
+        if version is None:
+            return None
+        sources = [each for each in self.state.stream_sources(flow) or () if each.kind == DELTA]
+        for path in (str(each.location) for each in sources):
+            first = present_since(storage, path) if lacks_columns_of(storage, path, version) else None
+            if first is not None:
+                ways = dropped_columns_ways(step.dataset, flow, first, is_rebuilt=step.rebuild is not None)
+                return OperationError(
+                    COLUMNS_DROPPED, location=flow.spec.location, flow=flow.spec.name, version=version, table=path,
+                    first=first, ways=ways,
+                )  # fmt: skip
+        return None
 
     def _damage(self, step: RunFlow, error: BaseException) -> SluiceError | None:
         """Return the error of a checkpoint whose files have been damaged since the plan; None if they are sound."""

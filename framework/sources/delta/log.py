@@ -199,6 +199,15 @@ def _read_metadata(storage: Storage, table_path: str, files: dict[int, str]) -> 
     return {}
 
 
+def metadata_at(storage: Storage, table_path: str, version: int) -> Mapping[str, Any]:
+    """Return the metadata of a version from its checksum file or its commit; {} if neither has it."""
+    checksum = _checksum_metadata(storage, table_path, version)
+    if checksum is not None:
+        return checksum
+    text = storage.read_text(commit_path(table_path, version)) or ""
+    return next((dict(action["metaData"]) for action in _small_actions(text) if "metaData" in action), {})
+
+
 def _checksum_metadata(storage: Storage, table_path: str, version: int) -> Mapping[str, Any] | None:
     checksum = _checksum(storage, table_path, version)
     return None if checksum is None else dict(checksum["metadata"])

@@ -52,6 +52,46 @@ def test_plain_progress_prints_each_change_once(update: Update) -> None:
     ]
 
 
+def test_many_idle_flows_are_one_line_for_each_reason(update: Update) -> None:
+    """Up to three are named, and all with `-v`; a flow that has worked is named, and none waits longer than others."""
+    streams = [io.StringIO(), io.StringIO()]
+    plain = [
+        PlainProgress(stream, title="shop", clock=update.clock, each_idle=bool(n)) for n, stream in enumerate(streams)
+    ]
+    events = [update.state("RUNNING"), update.flow("busy", "RUNNING")]
+    events += [update.flow(f"f{n}", "IDLE", message=f"Flow f{n} is IDLE: no new data to read.") for n in range(200)]
+    events += [update.flow("view", "IDLE", message="Flow view is IDLE: its inputs have not changed.")]
+    events += [update.flow("busy", "IDLE"), update.state("COMPLETED")]
+    for progress in plain:
+        with progress:
+            for event in events:
+                progress(event)
+    few, each = ([line[10:] for line in stream.getvalue().splitlines()] for stream in streams)
+    assert few == [
+        "shop: RUNNING", "busy: RUNNING", "busy: IDLE", "200 flows: IDLE (no new data to read)",
+        "view: IDLE (its inputs have not changed)", "shop: COMPLETED",
+    ]  # fmt: skip
+    assert (len(each), each[2]) == (205, "f0: IDLE (no new data to read)")
+
+
+def test_idle_flows_of_a_continuous_update_are_told_within_seconds(update: Update) -> None:
+    """Nothing else may be said of the update for weeks. One that works meanwhile is not told as idle."""
+    stream = io.StringIO()
+    with PlainProgress(stream, title="shop", clock=update.clock) as progress:
+        progress(update.flow("first", "IDLE"))
+        progress(update.flow("second", "IDLE"))
+        progress(update.flow("second", "RUNNING"))
+        update.clock.sleep(10)
+        progress(update.flow("third", "RUNNING"))
+        lines = ["second: RUNNING", "first: IDLE", "third: RUNNING"]
+        assert [line[10:] for line in stream.getvalue().splitlines()] == lines
+        for _ in range(2):
+            update.clock.sleep(60)  # an idle flow reports its state once a minute
+            for flow in ("first", "fourth", "fifth", "sixth"):
+                progress(update.flow(flow, "IDLE"))
+    assert [line[10:] for line in stream.getvalue().splitlines()] == [*lines, *["4 flows: IDLE"] * 2]
+
+
 def draw(progress: LiveProgress) -> list[str]:
     """The lines of the live table."""
     with progress._console.capture() as capture:

@@ -1,0 +1,35 @@
+"""Versions of a Delta table with columns that it no longer has, which Delta reads in no stream of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from framework.foundation.storage_port import Storage
+from framework.sources.delta.log import commit_files, metadata_at, read_commit, read_tip
+
+_MOST_COMMITS = 500
+
+
+def lacks_columns_of(storage: Storage, table_path: str, version: int) -> bool:
+    """Whether a table lacks a column of one of its versions, or has it with another type; False if that is unknown."""
+    tip = read_tip(storage, table_path)
+    then = _columns(metadata_at(storage, table_path, version).get("schemaString"))
+    now = {} if tip is None else _columns(tip.schema)
+    return bool(now) and any(now.get(name) != kind for name, kind in then.items())
+
+
+def present_since(storage: Storage, table_path: str) -> int | None:
+    """Return the version that gave a table its present metadata; None if its log no longer has that commit."""
+    files = commit_files(storage, table_path)
+    for version in sorted(files, reverse=True)[:_MOST_COMMITS]:
+        if any("metaData" in action for action in read_commit(storage, files[version])):
+            return version
+    return None
+
+
+def _columns(schema: str | None) -> Mapping[str, Any]:
+    """Return the type of each column by its name in lower case."""
+    fields = json.loads(schema or "{}").get("fields", ())
+    return {field["name"].lower(): field["type"] for field in fields}
