@@ -65,9 +65,10 @@ class Neighbours:
         self.spark = spark
         self.namespaces = tuple(namespaces)
         self.functions = RegisteredFunctions(spark)
+        secrets = Secrets(sources=spec.workspace.secrets, folder=spec.root)
         self.surroundings = Surroundings(
             spark=spark, root=spec.root, root_path=spec.root_path, paths=spec.workspace.paths,
-            secrets=Secrets(sources=spec.workspace.secrets, folder=spec.root), parameters=spec.configuration,
+            secrets=secrets, parameters=secrets.in_settings(spec.configuration, spec.file),
             run_notebook=lambda name, file, names: _Loader("", file, self).run_notebook(name, file, names),
         )  # fmt: skip
         self.made: dict[str, ModuleType] = {}

@@ -99,8 +99,9 @@ def test_a_statement_declares_what_python_declares(case: str, tmp_path: Path) ->
 
 def test_keys_of_columns_without_types_are_information(tmp_path: Path) -> None:
     """The columns are those of the query; a view has no keys."""
-    text = """CREATE MATERIALIZED VIEW v (id COMMENT 'x', n, CONSTRAINT k PRIMARY KEY (id), FOREIGN KEY (n) REFERENCES o (n))
-AS SELECT 1, 2;
+    text = """CREATE MATERIALIZED VIEW v (
+  id COMMENT 'x', n, CONSTRAINT k PRIMARY KEY (id), FOREIGN KEY (n) REFERENCES o (n)
+) AS SELECT 1, 2;
 CREATE STREAMING TABLE s (PRIMARY KEY (id) RELY) AS SELECT * FROM STREAM x;
 CREATE TEMPORARY VIEW w (id, PRIMARY KEY (id)) AS SELECT 1
 """
