@@ -25,9 +25,9 @@ from framework.declare.pipeline_modules import PipelineLoader, PipelineModule
 from framework.declare.registered_functions import RegisteredFunctions, accepting
 from framework.declare.seen_session import seeing
 from framework.declare.session_global import Namespace
+from framework.declare.spec_secrets import secrets_of, settings_of
 from framework.declare.workspace.dbutils import NotebookExit, module_globals
 from framework.declare.workspace.python_files import python_files
-from framework.declare.workspace.secrets import Secrets
 from framework.declare.workspace.spark_paths import spark_paths
 from framework.declare.workspace.surroundings import Surroundings, surrounded_by
 from framework.foundation.errors import UserError
@@ -65,10 +65,9 @@ class Neighbours:
         self.spark = spark
         self.namespaces = tuple(namespaces)
         self.functions = RegisteredFunctions(spark)
-        secrets = Secrets(sources=spec.workspace.secrets, folder=spec.root)
         self.surroundings = Surroundings(
             spark=spark, root=spec.root, root_path=spec.root_path, paths=spec.workspace.paths,
-            secrets=secrets, parameters=secrets.in_settings(spec.configuration, spec.file),
+            secrets=secrets_of(spec), parameters=settings_of(spec)[1],
             run_notebook=lambda name, file, names: _Loader("", file, self).run_notebook(name, file, names),
         )  # fmt: skip
         self.made: dict[str, ModuleType] = {}

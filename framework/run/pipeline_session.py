@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from framework.declare.loader import library_files
 from framework.declare.pipeline_spec import PipelineSpec
-from framework.declare.workspace.secrets import Secrets
+from framework.declare.spec_secrets import settings_of
 from framework.foundation.errors import UserError
 from framework.foundation.storage import is_local, open_storage
 from framework.record.reader import longest_update_seconds
@@ -54,9 +54,7 @@ class PipelineSession:
             GraphErrors: SECRET_MISSING for each secret that is nowhere, SECRETS_EXPOSED.
         """
         if self._own is None:
-            secrets = Secrets(sources=spec.workspace.secrets, folder=spec.root)
-            spark_conf = secrets.in_settings(spec.spark_conf, spec.file)
-            configuration = secrets.in_settings(spec.configuration, spec.file)
+            spark_conf, configuration = settings_of(spec)
             if self._base is None:
                 # An active session belongs to another pipeline or to the user, and `close` does not stop it.
                 self._is_ours = active_session() is None

@@ -66,7 +66,8 @@ class Secrets:
             try:
                 found.append((name, _REFERENCE.sub(lambda match: self.get(match[1], match[2]), value)))
             except UserError as error:
-                errors.append(UserError(error.condition, location=_line_of(value, file), **error.fields))
+                location = None if file is None else _line_of(value, file)
+                errors.append(UserError(error.condition, location=location, **error.fields))
         if errors:
             raise GraphErrors(errors)
         return tuple(found)
@@ -82,7 +83,8 @@ class Secrets:
     def _from_entry(self, scope: str, key: str) -> str:
         found = next((each for each in self.sources if (each.scope, each.key) == (scope, key)), None)
         if found is None:
-            value = self._of_file().get(scope, {}).get(key) or _of_keyring(scope, key)
+            value = self._of_file().get(scope, {}).get(key)
+            value = _of_keyring(scope, key) if value is None else value
             if value is None:
                 raise _missing(scope, key, "no variable, no entry of `secrets` and no line of secrets.yml has it")
             return value
@@ -122,16 +124,11 @@ def variable_of(scope: str, key: str) -> str:
     return _PREFIX + re.sub(r"\W", "_", f"{scope}_{key}", flags=re.ASCII).upper()
 
 
-def secrets_in_settings(settings: Pairs) -> Iterator[tuple[str, str, str]]:
-    """Yield the value, the scope and the key of each reference to a secret in settings.
-
-    Examples:
-        >>> list(secrets_in_settings((("k", "id={{secrets/shop/id}}"),)))
-        [('id={{secrets/shop/id}}', 'shop', 'id')]
-    """
+def secrets_in_settings(settings: Pairs, file: str) -> Iterator[tuple[str, str, SourceLocation]]:
+    """Yield the scope, the key and the line of each reference to a secret in settings of a file."""
     for _, value in settings:
         for match in _REFERENCE.finditer(value):
-            yield value, match[1], match[2]
+            yield match[1], match[2], _line_of(value, file)
 
 
 def _of_keyring(scope: str, key: str) -> str | None:
@@ -147,10 +144,8 @@ def _of_keyring(scope: str, key: str) -> str | None:
     return found
 
 
-def _line_of(value: str, file: str | None) -> SourceLocation | None:
+def _line_of(value: str, file: str) -> SourceLocation:
     """The line of a file that has a value; its first line if the value is written otherwise there."""
-    if file is None:
-        return None
     lines = Path(file).read_text("utf-8", errors="replace").splitlines()
     return SourceLocation(file=file, line=next((n for n, line in enumerate(lines, 1) if value in line), 1))
 

@@ -139,3 +139,14 @@ def test_a_file_that_is_no_python_is_told_and_hides_no_other(sluice: Sluice, pro
     result = sluice("adopt", str(project))
     assert "[ADOPTION_MODULE_UNREADABLE]" in result.stderr
     assert yaml.safe_load((project / "sluice.local.yml").read_text("utf-8")) == ENTRIES
+
+
+def test_secrets_that_settings_of_a_spec_refer_to_are_entries(sluice: Sluice, theirs: Path) -> None:
+    """Each has the line of its setting."""
+    settings = "configuration: {a: 1}\nspark_conf:\n  b.key: 'x={{secrets/lake/sas}}'\n"
+    (theirs / "pipeline.yml").write_text(f"name: p\n{settings}libraries: [{{file: {{path: m.py}}}}]\n", "utf-8")
+    (theirs / "m.py").write_text("import dlt\n", "utf-8")
+    assert sluice("adopt", str(theirs)).exit_code == 0
+    written = (theirs / "sluice.local.yml").read_text("utf-8")
+    assert yaml.safe_load(written) == {"secrets": {"lake": {"sas": {"env": "SLUICE_SECRET_LAKE_SAS"}}}}
+    assert "# pipeline.yml:4" in written

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from framework.declare.pipeline_spec import load_spec
+from framework.declare.spec_secrets import settings_of
 from framework.declare.workspace.local_file import SecretSource
 from framework.declare.workspace.local_table import LocalTable
 from framework.declare.workspace.path_map import path_map
@@ -210,6 +211,8 @@ def test_a_keyring_is_asked_last_if_its_package_is_installed(monkeypatch: pytest
     (tmp_path / "secrets.yml").write_text("shop: {token: of-the-file}\n", "utf-8")
     (tmp_path / "secrets.yml").chmod(0o600)
     assert Secrets(folder=str(tmp_path)).get("shop", "token") == "of-the-file"
+    (tmp_path / "secrets.yml").write_text("shop: {token: ''}\n", "utf-8")
+    assert Secrets(folder=str(tmp_path)).get("shop", "token") == ""
 
 
 def test_settings_refer_to_secrets(tmp_path: Path) -> None:
@@ -223,9 +226,9 @@ def test_settings_refer_to_secrets(tmp_path: Path) -> None:
         ("b", "plain"),
     )
     with pytest.raises(GraphErrors) as caught:
-        secrets.in_settings((*spec.configuration, *spec.spark_conf), spec.file)
+        settings_of(spec)
     assert [(each.condition, each.location and each.location.line) for each in caught.value.errors] == [
-        ("SECRET_MISSING", 5), ("SECRET_MISSING", 6),
+        ("SECRET_MISSING", 3), ("SECRET_MISSING", 5), ("SECRET_MISSING", 6),
     ]  # fmt: skip
 
 
