@@ -235,7 +235,7 @@ def test_settings_refer_to_secrets(tmp_path: Path) -> None:
 def test_the_file_on_the_page_is_valid(tmp_path: Path) -> None:
     """The example of docs/databricks.md."""
     page = (Path(__file__).parents[3] / "docs" / "databricks.md").read_text("utf-8")
-    example = page.partition("```yaml\n")[2].partition("```")[0]
+    example = page.split("```yaml\n")[2].partition("```")[0]
     found = load_spec(write(tmp_path, "name: p", example)).workspace
     assert found.paths.target("/Volumes/main/shop/raw/a") == f"{tmp_path}/data/raw/a"
     assert [(each.key, each.kind) for each in found.secrets] == [("token", "env"), ("certificate", "file")]
