@@ -17,6 +17,7 @@ from framework.adoption.texts import PLACEHOLDER
 from framework.declare.loader import library_files
 from framework.declare.notebook_source import read_source
 from framework.declare.pipeline_spec import PipelineSpec
+from framework.declare.workspace.secrets import secrets_in_settings
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
@@ -118,7 +119,15 @@ def pipeline_needs(spec: PipelineSpec, root: Path) -> tuple[tuple[Need, ...], tu
                 waiting.append(other)
     own = {_full(name, spec) for module in modules.values() for name in module.reading.datasets}
     needs = [need for module in modules.values() for need in (*module.reading.needs, *_imports(module, folders))]
+    needs += _of_settings(spec)
     return each_once(need for need in needs if not _is_known(need, spec, own)), tuple(faults)
+
+
+def _of_settings(spec: PipelineSpec) -> Iterator[Need]:
+    """Yield the secrets that the settings of a spec refer to."""
+    if spec.file is not None:
+        for scope, key, location in secrets_in_settings((*spec.spark_conf, *spec.configuration), spec.file):
+            yield Need(kind=NeedKind.SECRET, name=f"{scope}/{key}", location=location)
 
 
 def namespace_of(modules: Iterable[Module]) -> tuple[str | None, str | None]:

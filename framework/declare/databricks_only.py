@@ -36,8 +36,13 @@ _BY_CONDITION = {
     ),
 }
 _WARN = "Use `expect`, which keeps the rows that fail and counts them."
+_SECRET = "Give it two literals in a query of SQL, or use `dbutils.secrets.get` in Python."  # noqa: S105 - advice
+_FUNCTION = (
+    "Correct the name. A function of your own is found if a module of the pipeline registers it with "
+    "`spark.udf.register`. One of a catalog is a Python function that `functions` in sluice.local.yml names."
+)
 _FUNCTIONS = re.compile(
-    r"ai_\w+|is_member|is_account_group_member|secret|try_secret|event_log|cloud_files_state|http_request"
+    r"ai_\w+|is_member|is_account_group_member|event_log|cloud_files_state|http_request"
     r"|vector_search|remote_query|read_(?:kinesis|pubsub|pulsar)",
     re.IGNORECASE,
 )
@@ -130,12 +135,12 @@ def _of_spark(error: PySparkException) -> str | None:
         return f"Set `{key}` in `configuration` of the pipeline, or give `spark.conf.get` a default."
     name = (parameters.get("routineName") or parameters.get("name") or "").strip("`")
     if condition in {"UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION"} and _FUNCTIONS.fullmatch(name):
-        return f"The function `{name}` exists on Databricks only. Compute its result in Python, such as in a UDF."
-    if condition == "UNRESOLVED_ROUTINE":
         return (
-            "Correct the name. A function of your own is found if a module of the pipeline registers it with "
-            "`spark.udf.register`; functions of catalogs exist on Databricks only."
+            f"The function `{name}` exists on Databricks only. Name a Python function for it under `functions` in "
+            "sluice.local.yml, or compute its result in Python."
         )
+    if condition == "UNRESOLVED_ROUTINE":
+        return _SECRET if name.lower() in {"secret", "try_secret"} else _FUNCTION
     return advice_on_types(condition or "", str(error))
 
 

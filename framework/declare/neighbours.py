@@ -27,9 +27,9 @@ from framework.declare.pipeline_modules import PipelineLoader, PipelineModule
 from framework.declare.registered_functions import RegisteredFunctions, accepting
 from framework.declare.seen_session import seeing
 from framework.declare.session_global import Namespace
+from framework.declare.spec_secrets import secrets_of, settings_of
 from framework.declare.workspace.dbutils import NotebookExit, module_globals
 from framework.declare.workspace.python_files import python_files
-from framework.declare.workspace.secrets import Secrets
 from framework.declare.workspace.spark_paths import spark_paths
 from framework.declare.workspace.surroundings import Surroundings, surrounded_by
 from framework.foundation.errors import UserError
@@ -69,7 +69,7 @@ class Neighbours:
         self.functions = RegisteredFunctions(spark)
         self.surroundings = Surroundings(
             spark=spark, root=spec.root, root_path=spec.root_path, paths=spec.workspace.paths,
-            secrets=Secrets(sources=spec.workspace.secrets, folder=spec.root), parameters=spec.configuration,
+            secrets=secrets_of(spec), parameters=settings_of(spec)[1],
             run_notebook=self._run_notebook,
         )  # fmt: skip
         self.made: dict[str, ModuleType] = {}

@@ -122,6 +122,10 @@ class RegisteredFunctions:
             raise UserError("VARIABLE_DECLARED_TWICE", location=location, name=name, other=kept.location)
         pyspark_sql(spark, f"DECLARE OR REPLACE VARIABLE {name} {definition}")
 
+    def has(self, name: str) -> bool:
+        """Whether the pipeline registers a function of this name, in any letters."""
+        return name.lower() in self._definitions
+
     def with_own_names(self, text: str) -> str:
         """Return a query without the catalogs and schemas of functions of SQL; the rest keeps its place."""
         if not self._qualified:

@@ -1,7 +1,9 @@
 """Settings that an older Databricks runtime has by default, as far as this Spark has them: key `runtime` of the spec.
 
-Sources: Databricks' release notes of its runtimes, "ANSI compliance in Databricks Runtime" (on since 17.0), and Spark's
-"Migration Guide: SQL", whose entries name the setting that brings each former behaviour back. As of 2026.
+Sources: Databricks' release notes of its runtimes, which name the Spark of each (13.3: 3.4; 14.3, 15.4 and 16.4: 3.5;
+17.3: 4.0; 18: 4.1; none has 4.2 yet) and its own changes; "ANSI compliance in Databricks Runtime" (on since 17.0); and
+Spark's migration guides of SQL and PySpark, whose entries name the setting that brings each former behaviour back. Only
+those that change rows or which queries are valid are here. As of 2026.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from framework.declare.specs import Pairs
 _VERSION = re.compile(r"(\d+)\.(?:(\d+)(?:\..*)?|x.*)", re.IGNORECASE)
 _FIRST = (7, 0)
 _BEFORE: tuple[tuple[tuple[int, int], Pairs], ...] = (
+    ((15, 4), (("spark.sql.legacy.bangEqualsNot", "true"),)),  # a change of Spark 4.0 that this runtime has, too
     (
         (17, 0),  # Spark 4.0
         (
@@ -21,10 +24,20 @@ _BEFORE: tuple[tuple[tuple[int, int], Pairs], ...] = (
             ("spark.sql.legacy.ctePrecedencePolicy", "EXCEPTION"),
             ("spark.sql.legacy.javaCharsets", "true"),
             ("spark.sql.legacy.codingErrorAction", "true"),
-            ("spark.sql.legacy.bangEqualsNot", "true"),
             ("spark.sql.legacy.disableMapKeyNormalization", "true"),
+            ("spark.sql.pyspark.legacy.inferMapTypeFromFirstPair.enabled", "true"),
         ),
     ),
+    (
+        (18, 0),  # Spark 4.1
+        (
+            ("spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing", "true"),
+            ("spark.sql.execution.pyspark.binaryAsBytes", "false"),
+            ("spark.sql.execution.pandas.convertToArrowArraySafely", "false"),
+        ),
+    ),
+    # Spark 4.2. PySpark reads it of the first session of a process, which `sluice` starts with these settings.
+    ((19, 0), (("spark.sql.execution.pythonUDF.arrow.enabled", "false"),)),
 )
 """Runtimes, each with the settings of all runtimes before it."""
 
@@ -43,8 +56,8 @@ def runtime_settings(text: str) -> Pairs:
     """Return the settings of Spark that a runtime has by default, and this Spark does not.
 
     Examples:
-        >>> dict(runtime_settings("15.4"))["spark.sql.ansi.enabled"], runtime_settings("17.3")
-        ('false', ())
+        >>> ["spark.sql.ansi.enabled" in dict(runtime_settings(text)) for text in ("16.4", "17.3")]
+        [True, False]
 
     Args:
         text: its version.

@@ -323,7 +323,8 @@ def storage_draft(
         "private": call.flag("private", private) or call.flag("temporary", temporary),
     }
     if isinstance(schema, str):
-        checked["schema"], checked["keys"] = split_keys(schema)
+        columns, checked["keys"] = split_keys(schema)
+        checked["schema"] = columns or None  # keys alone say nothing of the columns, which are those of the query
     return DatasetDraft(call=call, kind=kind, fields=checked | fields)
 
 

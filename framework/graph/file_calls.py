@@ -131,6 +131,8 @@ def _map(argument: Any) -> dict[str, str]:
 
 
 def _literal(name: str, argument: Any) -> str:
+    if argument.nodeName() == "Concat":  # `'a' || 'b'`
+        return "".join(_literal(name, argument.children().apply(n)) for n in range(argument.children().size()))
     if argument.nodeName() != "Literal":
         raise _invalid(name, argument, "a literal")
     value = argument.value()

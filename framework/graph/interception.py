@@ -29,6 +29,7 @@ from framework.declare.shaded_classes import KAFKA, unshaded
 from framework.declare.sql.namespaces import Namespace, current_namespace, namespace_of_query
 from framework.declare.sql_calls import pyspark_sql, sql_handled_by
 from framework.declare.workspace.spark_paths import spelled_options, spelled_path
+from framework.declare.workspace.sql_secrets import with_secrets
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.locations import caller_location
@@ -310,7 +311,7 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
     if args:
         text = with_parameters(spark, text, _columns(args))
     functions = current_functions()
-    text = text if functions is None else functions.with_own_names(text)
+    text = with_secrets(text if functions is None else functions.with_own_names(text))
     text, calls = replace_file_calls(spark, text)
     plan = parse(spark, text)
     if is_command(plan):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from framework.cdc.spark.execution import active_session
 from framework.foundation.jvm_cache import (
     built_once,
     java_class,
@@ -49,8 +50,12 @@ class SqlRelation:
 
 
 def parse(spark: SparkSession, query: str) -> Any:
-    """Parse a query to its unresolved plan; exceptions of Spark's parser are not caught."""
-    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    """Parse a query to its unresolved plan; exceptions of Spark's parser are not caught.
+
+    The parser has the settings of the session that is active in the thread, whichever session it is of.
+    """
+    with active_session(spark):
+        plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
     return _with_identifiers(spark, plan) if _IDENTIFIER.search(query) else plan
 
 

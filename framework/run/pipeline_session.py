@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from framework.declare.loader import library_files
 from framework.declare.pipeline_spec import PipelineSpec
+from framework.declare.spec_secrets import settings_of
 from framework.foundation.errors import UserError
 from framework.foundation.storage import is_local, open_storage
 from framework.record.reader import longest_update_seconds
@@ -47,15 +48,20 @@ class PipelineSession:
         self._is_ours = False
 
     def get(self, spec: PipelineSpec) -> SparkSession:
-        """Return the session with the settings of a pipeline."""
+        """Return the session with the settings of a pipeline, and the secrets that they refer to.
+
+        Raises:
+            GraphErrors: SECRET_MISSING for each secret that is nowhere, SECRETS_EXPOSED.
+        """
         if self._own is None:
+            spark_conf, configuration = settings_of(spec)
             if self._base is None:
                 # An active session belongs to another pipeline or to the user, and `close` does not stop it.
                 self._is_ours = active_session() is None
                 self._base = start_session(
                     app_name=f"sluice {spec.name}",
                     master=self._master or DEFAULT_MASTER,
-                    spark_conf=dict(spec.spark_conf),
+                    spark_conf=dict(spark_conf),
                     verbose=self._verbose,
                     short=_updates_are_short(spec) if self._short is None else self._short,
                     cold=self._cold,
@@ -63,9 +69,9 @@ class PipelineSession:
                 )
             # An existing session may lack our settings; static ones can't be changed.
             base = self._base
-            settings = {key: value for key, value in spec.spark_conf if base.conf.isModifiable(key)}
+            settings = {key: value for key, value in spark_conf if base.conf.isModifiable(key)}
             paths = mapped_file_settings(base, spec.workspace.paths)
-            self._own = session_for(base, {**settings, **dict(spec.configuration), **paths})
+            self._own = session_for(base, {**settings, **dict(configuration), **paths})
         return self._own
 
     def renew(self) -> None:

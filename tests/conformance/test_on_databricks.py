@@ -59,7 +59,8 @@ def test_no_text_is_left_of_a_module_that_is_gone() -> None:
 def test_the_documentation_shows_what_arrives(tmp_path: Path, spark: SparkSession) -> None:
     """The module in docs/databricks.md makes the native calls shown on the page, and the usage example prints them."""
     page = (ROOT / "docs" / "databricks.md").read_text("utf-8")
-    module, arrived, usage = (match.group(1) for match in re.finditer(r"```(?!yaml)\w+\n(.*?)```", page, re.DOTALL))
+    blocks = re.findall(r"^```(?:python|text)\n(.*?)```", page, re.DOTALL | re.MULTILINE)
+    module, arrived, usage = *blocks[:2], blocks[-1]
     (tmp_path / "transformations").mkdir()
     (tmp_path / "transformations" / "users.py").write_text(module, encoding="utf-8")
     printed: list[str] = []

@@ -56,6 +56,12 @@ for entry in dbutils.fs.ls("/Volumes/main/raw"):
 
 
 @dp.materialized_view
+def of_queries():
+    return spark.sql(f'''SELECT Secret('shop', "token") = '{token}' AS a, try_secret('shop', 'none') AS b,
+        '${{from_scope}}' = 'x{token}' AS c, "secret('shop', 'token')" AS d''')
+
+
+@dp.materialized_view
 def files():
     text = dbutils.fs.head("dbfs:/Volumes/main/raw/red/1.json", 5)
     rows = [(text, "", 0)] + [(each.path, each.name, each.size) for each in dbutils.fs.ls("dbfs:/Volumes/main/raw")]
@@ -80,7 +86,8 @@ parameters: {day: tuesday, size: 4}
 
 def project(folder: Path, module: str, local: str = LOCAL) -> Path:
     """A project with one module; returns its spec."""
-    spec = "name: p\nconfiguration: {size: 5, color: blue}\nlibraries: [{file: {path: m.py}}]\n"
+    configuration = "{size: 5, color: blue, from_scope: 'x{{secrets/shop/token}}'}"
+    spec = f"name: p\nconfiguration: {configuration}\nlibraries: [{{file: {{path: m.py}}}}]\n"
     for name, text in {
         "pipeline.yml": spec,
         "m.py": module,
@@ -107,6 +114,8 @@ def test_a_module_finds_the_utilities_of_its_workspace(spark: SparkSession, tmp_
         "function", "m", "no run", "5", "d",
     ])  # fmt: skip
     assert [row.id for name in ("red", "blue") for row in table_rows(spark, f"{tables}/{name}")] == [3, 4]
+    (found,) = table_rows(spark, f"{tables}/of_queries")
+    assert tuple(found) == (True, None, True, "secret('shop', 'token')")
     volume = "dbfs:/Volumes/main/raw"
     assert sorted(tuple(row) for row in table_rows(spark, f"{tables}/files")) == [
         ("/mnt/lake", "ake", 0),
@@ -155,6 +164,16 @@ def test_only_an_update_writes_files_while_it_loads_modules(spark: SparkSession,
     ("line", "condition", "said"),
     [
         ("dbutils.secrets.get('shop', 'none')", "SECRET_MISSING", "SLUICE_SECRET_SHOP_NONE"),
+        (
+            "__import__('dlt').table(name='v')(lambda: spark.sql(\"SELECT secret('shop', 'none')\"))",
+            "SECRET_MISSING",
+            "SLUICE_SECRET_SHOP_NONE",
+        ),
+        (
+            "__import__('dlt').table(name='v')(lambda: spark.range(1).selectExpr(\"secret('shop', 'token')\"))",
+            "FLOW_QUERY_FAILED",
+            "`dbutils.secrets.get`",
+        ),
         ("dbutils.widgets.get('none')", "WIDGET_NOT_DEFINED", "`parameters: {none: VALUE}`"),
         ("dbutils.fs.ls('dbfs:/none')", "DBUTILS_FILE_FAILED", "File dbfs:/none does not exist"),
         ("dbutils.fs.ls('s3://bucket/in')", "FILE_SYSTEM_MISSING", "s3://bucket/"),

@@ -23,7 +23,8 @@ USE main.default;
 CREATE OR REPLACE MATERIALIZED VIEW prices AS
 SELECT main.default.price(250) AS a, `Default`.price(100) AS b, tools.twice(main.tools.twice(1)) AS c, count(*) AS n
 FROM ids() WHERE 'price(1)' <> '' AND id = id;
-CREATE STREAMING TABLE landed AS SELECT id, name FROM STREAM read_files('{folder}', format => 'json');
+CREATE STREAMING TABLE landed AS
+SELECT id, name FROM STREAM read_files('{folder}', format => 'js' || secret('f', 'end'));
 CREATE STREAMING TABLE once AS SELECT DISTINCT id FROM STREAM landed;
 CREATE STREAMING TABLE united AS
 SELECT * FROM (SELECT id, name FROM STREAM landed UNION SELECT id, upper(name) FROM STREAM landed) WHERE id < 3;
@@ -48,8 +49,14 @@ def land(folder: Path, name: str, *found: tuple[int, str]) -> None:
     (folder / name).write_text("\n".join(lines), encoding="utf-8")
 
 
-def test_functions_of_a_catalog_and_distinct_streams_have_their_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """A function is found by each of its names; a row that came in an earlier update is appended once."""
+def test_functions_of_a_catalog_and_distinct_streams_have_their_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function is found by each of its names; a row that came in an earlier update is appended once.
+
+    An option may be a secret, also in part.
+    """
+    monkeypatch.setenv("SLUICE_SECRET_F_END", "on")
     folder = tmp_path / "in"
     folder.mkdir()
     (tmp_path / "a.sql").write_text(MODULE.replace("{folder}", str(folder)), encoding="utf-8")

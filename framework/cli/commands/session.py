@@ -37,6 +37,7 @@ def start(context: click.Context, /, *, spec: str | None, idle_minutes: float, m
     It ends when idle, at `stop`, or at the end of the login.
     """
     from framework.declare.pipeline_spec import find_spec, load_spec
+    from framework.declare.spec_secrets import settings_of
     from framework.foundation.errors import UserError
     from framework.session.server.client import session_status, start_server
     from framework.session.server.login import Login
@@ -50,7 +51,7 @@ def start(context: click.Context, /, *, spec: str | None, idle_minutes: float, m
         return
     try:
         found = load_spec(Path(spec) if spec else find_spec(Path.cwd()))
-        spark_conf = dict(found.spark_conf)
+        spark_conf = dict(settings_of(found)[0])
     except UserError as error:
         if spec or error.condition != "PIPELINE_SPEC_FILE_NOT_FOUND":
             raise

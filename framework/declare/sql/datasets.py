@@ -80,7 +80,7 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
         cursor.fail("columns without types in a view")
     if is_private:
         arguments["private"] = True
-    if columns.schema:
+    if function != "temporary_view" and (columns.schema or columns.keys):
         arguments["schema"] = ", ".join(columns.schema + columns.keys)
     readers = _READERS_OF_VIEWS if function == "temporary_view" else _READERS
     expected = "a clause of the dataset, or AS and a query"

@@ -1,25 +1,30 @@
-"""Secrets of a workspace on this machine: environment variables, entries of the local file, and `secrets.yml`.
+"""Secrets of a workspace on this machine: environment variables, the local file, `secrets.yml`, and the keyring.
 
 Each value that is read is known to the process from then on, so that no text that leaves it has the value.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from framework.declare.specs import Pairs
 from framework.declare.workspace.local_file import YAML, SecretSource
-from framework.foundation.errors import UserError
+from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.known_secrets import remember_secrets
-from framework.foundation.locations import caller_location
+from framework.foundation.locations import SourceLocation, caller_location
 from framework.foundation.yaml_documents import read_yaml
 
 _PREFIX = "SLUICE_SECRET_"
 _FILE = "secrets.yml"
 _OTHERS = 0o077
+_KEYRING = "sluice"
+"""The first part of the names of services in the keyring, so that code of a pipeline reads no other entry of it."""
+_REFERENCE = re.compile(r"\{\{\s*secrets/([^/{}]+)/([^/{}]+?)\s*\}\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +51,29 @@ class Secrets:
         remember_secrets(value)
         return value
 
+    def in_settings(self, settings: Pairs, file: str | None) -> Pairs:
+        """Return settings with the values of the secrets that they refer to as `{{secrets/scope/key}}`.
+
+        Args:
+            settings: settings of the spec.
+            file: the spec, whose lines errors have.
+
+        Raises:
+            GraphErrors: SECRET_MISSING for each secret that is nowhere, SECRETS_EXPOSED.
+        """
+        found, errors = list[tuple[str, str]](), list[SluiceError]()
+        for name, value in settings:
+            try:
+                found.append((name, _REFERENCE.sub(lambda match: self.get(match[1], match[2]), value)))
+            except UserError as error:
+                location = None if file is None else _line_of(value, file)
+                errors.append(UserError(error.condition, location=location, **error.fields))
+        if errors:
+            raise GraphErrors(errors)
+        return tuple(found)
+
     def scopes(self) -> list[str]:
-        """Return the names of the scopes, sorted, without those of environment variables only."""
+        """Return the names of the scopes, sorted, without those of environment variables and the keyring only."""
         return sorted({*(each.scope for each in self.sources), *self._of_file()})
 
     def keys(self, scope: str) -> list[str]:
@@ -58,6 +84,7 @@ class Secrets:
         found = next((each for each in self.sources if (each.scope, each.key) == (scope, key)), None)
         if found is None:
             value = self._of_file().get(scope, {}).get(key)
+            value = _of_keyring(scope, key) if value is None else value
             if value is None:
                 raise _missing(scope, key, "no variable, no entry of `secrets` and no line of secrets.yml has it")
             return value
@@ -95,6 +122,32 @@ def variable_of(scope: str, key: str) -> str:
         'SLUICE_SECRET_SHOP_PROD_API_TOKEN'
     """
     return _PREFIX + re.sub(r"\W", "_", f"{scope}_{key}", flags=re.ASCII).upper()
+
+
+def secrets_in_settings(settings: Pairs, file: str) -> Iterator[tuple[str, str, SourceLocation]]:
+    """Yield the scope, the key and the line of each reference to a secret in settings of a file."""
+    for _, value in settings:
+        for match in _REFERENCE.finditer(value):
+            yield match[1], match[2], _line_of(value, file)
+
+
+def _of_keyring(scope: str, key: str) -> str | None:
+    """The secret of the keyring of this machine; None without the package `keyring`, or if the keyring is closed."""
+    try:
+        keyring = importlib.import_module("keyring")
+    except ImportError:
+        return None
+    try:
+        found: str | None = keyring.get_password(f"{_KEYRING}/{scope}", key)
+    except keyring.errors.KeyringError:  # no keyring runs, or nobody opened it
+        return None
+    return found
+
+
+def _line_of(value: str, file: str) -> SourceLocation:
+    """The line of a file that has a value; its first line if the value is written otherwise there."""
+    lines = Path(file).read_text("utf-8", errors="replace").splitlines()
+    return SourceLocation(file=file, line=next((n for n, line in enumerate(lines, 1) if value in line), 1))
 
 
 def _missing(scope: str, key: str, reason: str) -> UserError:

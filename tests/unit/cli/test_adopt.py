@@ -240,3 +240,14 @@ def test_a_module_that_declares_for_others_is_no_file_of_the_pipeline(sluice: Sl
     named = ["app/lib/other.py", "app/run/one.py", "app/run/own.py", "app/run/two.py"]
     assert _spec_files(theirs) == {"pipeline.yml": named}
     assert load_spec(theirs / "pipeline.yml").root_path == "app"
+
+
+def test_secrets_that_settings_of_a_spec_refer_to_are_entries(sluice: Sluice, theirs: Path) -> None:
+    """Each has the line of its setting."""
+    settings = "configuration: {a: 1}\nspark_conf:\n  b.key: 'x={{secrets/lake/sas}}'\n"
+    (theirs / "pipeline.yml").write_text(f"name: p\n{settings}libraries: [{{file: {{path: m.py}}}}]\n", "utf-8")
+    (theirs / "m.py").write_text("import dlt\n", "utf-8")
+    assert sluice("adopt", str(theirs)).exit_code == 0
+    written = (theirs / "sluice.local.yml").read_text("utf-8")
+    assert yaml.safe_load(written) == {"secrets": {"lake": {"sas": {"env": "SLUICE_SECRET_LAKE_SAS"}}}}
+    assert "# pipeline.yml:4" in written

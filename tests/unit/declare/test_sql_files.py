@@ -97,6 +97,22 @@ def test_a_statement_declares_what_python_declares(case: str, tmp_path: Path) ->
     )
 
 
+def test_keys_of_columns_without_types_are_information(tmp_path: Path) -> None:
+    """The columns are those of the query; a view has no keys."""
+    text = """CREATE MATERIALIZED VIEW v (
+  id COMMENT 'x', n, CONSTRAINT k PRIMARY KEY (id), FOREIGN KEY (n) REFERENCES o (n)
+) AS SELECT 1, 2;
+CREATE STREAMING TABLE s (PRIMARY KEY (id) RELY) AS SELECT * FROM STREAM x;
+CREATE TEMPORARY VIEW w (id, PRIMARY KEY (id)) AS SELECT 1
+"""
+    registry = load(tmp_path, {"a.sql": text})
+    assert [(each.name.table, each.schema, each.keys) for each in registry.datasets] == [
+        ("v", None, ("CONSTRAINT k PRIMARY KEY (id)", "FOREIGN KEY (n) REFERENCES o (n)")),
+        ("s", None, ("PRIMARY KEY (id) RELY",)),
+        ("w", None, ()),
+    ]
+
+
 def test_declarations_have_the_lines_of_their_statements(tmp_path: Path) -> None:
     """Expectations of a view too; a flow has that of its AS, and a query function that of its query."""
     text = """-- first

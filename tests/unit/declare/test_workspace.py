@@ -5,12 +5,14 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from framework.declare.pipeline_spec import load_spec
+from framework.declare.spec_secrets import settings_of
 from framework.declare.workspace.local_file import SecretSource
 from framework.declare.workspace.local_table import LocalTable
 from framework.declare.workspace.path_map import path_map
@@ -179,10 +181,61 @@ def test_a_secret_comes_from_a_variable_an_entry_or_the_private_file(
         assert f"SLUICE_SECRET_SHOP_{key.upper()}" in caught.value.render()
 
 
+class Keyring:
+    """The package `keyring`, with one secret; it is closed for a scope."""
+
+    class errors:  # noqa: N801 - its name in the package
+        """The errors of the package."""
+
+        class KeyringError(Exception):
+            """Any of them."""
+
+    def get_password(self, service: str, name: str) -> str | None:
+        """The secret."""
+        if service == "sluice/closed":
+            raise self.errors.KeyringError
+        return "of-the-keyring" if (service, name) == ("sluice/shop", "token") else None
+
+
+def test_a_keyring_is_asked_last_if_its_package_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only entries below `sluice/` are read."""
+    monkeypatch.setitem(sys.modules, "keyring", None)  # as if it is not installed
+    for key in ("token", "other"):
+        with pytest.raises(UserError, match="SECRET_MISSING"):
+            Secrets().get("shop", key)
+    monkeypatch.setitem(sys.modules, "keyring", Keyring())
+    assert Secrets().get("shop", "token") == "of-the-keyring"
+    for scope in ("shop", "closed"):
+        with pytest.raises(UserError, match="SECRET_MISSING"):
+            Secrets().get(scope, "other")
+    (tmp_path / "secrets.yml").write_text("shop: {token: of-the-file}\n", "utf-8")
+    (tmp_path / "secrets.yml").chmod(0o600)
+    assert Secrets(folder=str(tmp_path)).get("shop", "token") == "of-the-file"
+    (tmp_path / "secrets.yml").write_text("shop: {token: ''}\n", "utf-8")
+    assert Secrets(folder=str(tmp_path)).get("shop", "token") == ""
+
+
+def test_settings_refer_to_secrets(tmp_path: Path) -> None:
+    """Each one that is nowhere is an error with the line of the setting."""
+    sources = (SecretSource(scope="shop", key="id", kind="value", text="an-id-of-the-shop"),)
+    text = 'name: p\nconfiguration:\n  a: "id={{secrets/shop/id}};{{ secrets/shop/id }}"\n  b: plain\n'
+    spec = load_spec(write(tmp_path, text + '  c: "{{secrets/shop/c}}"\nspark_conf: {d: "{{secrets/none/d}}"}\n', ""))
+    secrets = Secrets(sources=sources)
+    assert secrets.in_settings(spec.configuration[:2], spec.file) == (
+        ("a", "id=an-id-of-the-shop;an-id-of-the-shop"),
+        ("b", "plain"),
+    )
+    with pytest.raises(GraphErrors) as caught:
+        settings_of(spec)
+    assert [(each.condition, each.location and each.location.line) for each in caught.value.errors] == [
+        ("SECRET_MISSING", 3), ("SECRET_MISSING", 5), ("SECRET_MISSING", 6),
+    ]  # fmt: skip
+
+
 def test_the_file_on_the_page_is_valid(tmp_path: Path) -> None:
     """The example of docs/databricks.md."""
     page = (Path(__file__).parents[3] / "docs" / "databricks.md").read_text("utf-8")
-    example = page.partition("```yaml\n")[2].partition("```")[0]
+    example = page.split("```yaml\n")[2].partition("```")[0]
     found = load_spec(write(tmp_path, "name: p", example)).workspace
     assert found.paths.target("/Volumes/main/shop/raw/a") == f"{tmp_path}/data/raw/a"
     assert [(each.key, each.kind) for each in found.secrets] == [("token", "env"), ("certificate", "file")]

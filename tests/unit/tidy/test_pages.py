@@ -21,7 +21,7 @@ RUN_BY = {
     "docs/quarantine.md": ("tests/spark/test_quarantine_page.py",),
     "docs/sql.md": ("tests/spark/test_sql_files.py",),
     "docs/recovery.md": ("tests/spark/test_recovery_page.py",),
-    "docs/databricks.md": ("tests/conformance/test_on_databricks.py",),
+    "docs/databricks.md": ("tests/conformance/test_on_databricks.py", "tests/spark/test_databricks_page.py"),
 }
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")
 _BLOCK = re.compile(r"^```(?:python|shell|console|yaml|sql)$", re.MULTILINE)
