@@ -146,7 +146,7 @@ class Resolution:
         sequences = sequence_warnings(
             flow for name, flow in resolved.flows.items() if name not in self.registry.generated
         )
-        warnings = (*partition_warnings(graph, self.spark), *option_warnings(graph), *sequences)
+        warnings = (*partition_warnings(graph, self.spark), *option_warnings(graph, self.tables.schemas()), *sequences)
         told = (*graph.lacking.values(), *self.registry.refreshed.values())
         return replace(graph, warnings=(*self.registry.notes, *self._notes, *warnings, *told))
 

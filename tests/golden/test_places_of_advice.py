@@ -90,7 +90,7 @@ ONLY_IN = {
     "DATABASE_SCHEMA_MISSING": {Place.INGESTION},  # schemas are listed for ingestions
 }
 # Their texts say when the advice applies: if files brought the column, or if the source may be `cloudFiles`.
-OF_FILES = {"FILE_TYPE_MISMATCH", "GENERATED_COLUMN_KEEPS_TYPE", "SCHEMA_CANNOT_EVOLVE"}
+OF_FILES = {"CLOUD_FILES_ZEROS_LOST", "FILE_TYPE_MISMATCH", "GENERATED_COLUMN_KEEPS_TYPE", "SCHEMA_CANNOT_EVOLVE"}
 _ARGUMENTS = "where|sequence_by|column_list|except_column_list|columns_to_update"
 FEATURES = {
     rf"`(?:{_ARGUMENTS})`": {Place.AUTO_CDC},

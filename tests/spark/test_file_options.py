@@ -32,6 +32,42 @@ def test_each_format_has_the_options_that_spark_lists(kind: str) -> None:
     assert set(OF_FORMATS[kind]) == set(scala_items(listed))
 
 
+def test_columns_that_lose_leading_zeros_are_named_with_the_hints_that_keep_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In CSV of several headers, in XML and in folders; a hint, a text and a mere zero are no loss."""
+    landing = Landing(world=EngineWorld(spark, tmp_path), root=tmp_path / "landing")
+    for name, text in {
+        "csv/day=01/a.csv": "zip,n,text,code,part\n01234,0,007,1,0.5\n",
+        "csv/day=02/b.csv": "code,zip\n-007,99\n",
+        "xml/a.xml": "<rows><row><zip>00501</zip><n>10</n></row></rows>",
+    }.items():
+        path = landing.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    infer = {"cloudFiles.inferColumnTypes": "true"}
+    given = {
+        "csv": {**infer, "cloudFiles.format": "csv", "header": "true", "cloudFiles.schemaHints": "text STRING"},
+        "xml": {**infer, "cloudFiles.format": "xml", "rowTag": "row"},
+    }
+
+    def told() -> dict[str, tuple[str, str]]:
+        found = landing.world.pipeline(landing.declare(given)).validate().warnings
+        assert {each.condition for each in found} <= {"CLOUD_FILES_ZEROS_LOST"}
+        places = [str(each.fields["path"]).rpartition("/")[2] for each in found]
+        texts = [(str(each.fields["columns"]), str(each.fields["hints"])) for each in found]
+        return dict(zip(places, texts, strict=True))
+
+    all_of_csv = ("day, zip, code", "day STRING, zip STRING, code STRING")
+    assert told() == {"csv": all_of_csv, "xml": ("zip", "zip STRING")}
+    given["csv"]["cloudFiles.schemaHints"] = all_of_csv[1] + ", text STRING"
+    given["xml"]["cloudFiles.schemaHints"] = "zip STRING"
+    assert told() == {}
+    assert landing.run(given) == {}
+    rows = [row for row, _ in landing.shown("csv")]
+    assert sorted((row["zip"], row["code"], row["day"]) for row in rows) == [("01234", "1", "01"), ("99", "-007", "02")]
+
+
 def test_options_without_an_effect_are_warnings_and_unknown_ones_are_errors(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -26,6 +26,10 @@ CONDITIONS: dict[str, Condition] = {
     "CLOUD_FILES_OPTION_WITHOUT_EFFECT": Condition(
         "The option `{option}` of cloudFiles has no effect: {why}.", "You may leave it as it is, or remove it."
     ),
+    "CLOUD_FILES_ZEROS_LOST": Condition(
+        "Values of {columns} begin with zeros in {path}, such as 007, and lose them: the inferred type is a number.",
+        "If they are codes, such as postal codes, set `cloudFiles.schemaHints` to {hints} before the first update.",
+    ),
     "CLOUD_FILES_OPTION_CONFLICT": Condition(
         "`{first}` of cloudFiles contradicts `{second}`: {why}.", "Remove one of them."
     ),

@@ -23,8 +23,8 @@ _ESCAPED = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 """What Hive escapes in the name of a folder."""
 
 
-def folder_columns(options: CloudFilesOptions, files: Sequence[FoundFile]) -> StructType:
-    """The columns of the folders' names, in their order; typed if types are inferred."""
+def folder_values(files: Sequence[FoundFile]) -> dict[str, list[str]]:
+    """The values in the names of the files' folders, by the name of their column."""
     spellings: dict[str, str] = {}
     values: dict[str, list[str]] = {}
     for file in files:
@@ -34,6 +34,13 @@ def folder_columns(options: CloudFilesOptions, files: Sequence[FoundFile]) -> St
                 name, _, value = part.partition("=")
                 spelled = spellings.setdefault(unquote(name).lower(), unquote(name))
                 values.setdefault(spelled, []).append(unquote(value))
+    return values
+
+
+def folder_columns(options: CloudFilesOptions, files: Sequence[FoundFile]) -> StructType:
+    """The columns of the folders' names, in their order; typed if types are inferred."""
+    values = folder_values(files)
+    spellings = {name.lower(): name for name in values}
     root = {part.partition("=")[0] for part in options.path.split("/") if "=" in part}
     names = options.partition_columns
     if names is None:

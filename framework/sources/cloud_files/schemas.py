@@ -26,6 +26,7 @@ from framework.sources.cloud_files.fields import merged, without_variants
 from framework.sources.cloud_files.file_groups import FileGroup, all_columns, file_groups
 from framework.sources.cloud_files.folders import folder_columns
 from framework.sources.cloud_files.hints import as_texts, hinted_folders, hinted_names, opened, with_hints
+from framework.sources.cloud_files.leading_zeros import columns_with_leading_zeros
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, list_new
 from framework.sources.cloud_files.options import CloudFilesOptions
 from framework.sources.cloud_files.widening import widened
@@ -58,11 +59,13 @@ class FileSchema:
         data: columns of the files; recorded ones have nested types also where the stream has texts (`as_texts`).
         partitions: columns of the folders' names; they replace those of the files with the same name.
         rescued: the column for data that does not fit; None if there is none.
+        zeros: columns whose values lose leading zeros by their inferred type; known until the columns are recorded.
     """
 
     data: StructType
     partitions: StructType
     rescued: str | None
+    zeros: tuple[str, ...] = ()
 
     @property
     def columns(self) -> StructType:
@@ -255,7 +258,9 @@ def _inferred(spark: SparkSession, options: CloudFilesOptions) -> FileSchema:
     data = without_variants(all_columns(file_groups(spark, options, newest)), hinted_names(options))
     if not data.fields:
         raise SourceError("CLOUD_FILES_SCHEMA_UNKNOWN", path=options.path)
-    return FileSchema(data=data, partitions=folder_columns(options, newest), rescued=options.rescued)
+    folders = folder_columns(options, newest)
+    zeros = columns_with_leading_zeros(spark, options, newest, data, folders)
+    return FileSchema(data=data, partitions=folders, rescued=options.rescued, zeros=zeros)
 
 
 def new_columns_error(options: CloudFilesOptions, names: Sequence[str], files: Sequence[FoundFile]) -> OperationError:

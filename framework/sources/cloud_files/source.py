@@ -15,10 +15,11 @@ from framework.sources.cloud_files.cleaning import Cleaner, forget_commits, remo
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import has_changed
 from framework.sources.cloud_files.given_options import parse_options
+from framework.sources.cloud_files.hints import hinted_names
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, has_new, list_new
 from framework.sources.cloud_files.offsets import FOLDER, are_numbered, committed_files, log_folder, offset_number
 from framework.sources.cloud_files.options import CloudFilesOptions, local_path
-from framework.sources.cloud_files.schemas import FileSchema
+from framework.sources.cloud_files.schemas import FileSchema, SchemaStore
 from framework.sources.files.source import FileSource
 from framework.sources.port import (
     UNKNOWN_LAG,
@@ -151,6 +152,16 @@ def options_without_effect(source: SourceReference) -> list[tuple[str, str]]:
     """The options of a source that change no row, as the user spells them, each with the reason."""
     mark = json.loads(source.details) if source.kind == CloudFilesSource.kind and source.details else {}
     return [(name, why) for name, why in mark.get("without_effect", ())]
+
+
+def losing_zeros(source: SourceReference, schemas: SchemaStore) -> tuple[str, ...]:
+    """The columns of a source, not recorded yet, whose values lose leading zeros by their inferred type."""
+    if source.kind != CloudFilesSource.kind or not source.details:
+        return ()
+    options = _options(source)
+    kept = schemas.kept(options)
+    hinted = {name.lower() for name in hinted_names(options)}
+    return () if kept is None else tuple(name for name in kept.zeros if name.lower() not in hinted)
 
 
 def widens_types(source: SourceReference) -> bool:
