@@ -13,8 +13,9 @@ from typing import Any
 import yaml
 
 from framework.adoption.bundles import BUNDLE, specs_of_bundle
+from framework.adoption.factories import without_factories
 from framework.adoption.groups import declared_twice, groups_of
-from framework.adoption.local_file import local_file, without_known
+from framework.adoption.local_file import RUNTIME, local_file, without_known
 from framework.adoption.needs import Need, each_once
 from framework.adoption.project import Module, namespace_of, pipeline_needs, read_module, root_of_imports, sources
 from framework.declare.pipeline_spec import SPEC_NAMES, load_spec
@@ -107,7 +108,7 @@ def _new_specs(folder: Path, environment: Mapping[str, str], faults: list[Sluice
             bundles += [path.parent] if made else []
             yield from made
     paths = [path for path in sources(folder) if not any(path.is_relative_to(bundle) for bundle in bundles)]
-    modules = [*_declaring(paths, faults)]
+    modules = without_factories(_readable(paths, faults), folder)
     if twice := declared_twice(modules):
         count = len({path for paths in twice.values() for path in paths})
         names = ", ".join([*twice][:5]) + (", …" if len(twice) > 5 else "")
@@ -134,8 +135,8 @@ def _spec_of_modules(place: Path, modules: Sequence[Module], name: str) -> Path:
     return path
 
 
-def _declaring(paths: Iterable[Path], faults: list[SluiceError]) -> Iterator[Module]:
-    """Yield the modules that declare something; those that can't be read, or would fail, are among the faults."""
+def _readable(paths: Iterable[Path], faults: list[SluiceError]) -> Iterator[Module]:
+    """Yield the modules; those that can't be read, or would fail, are among the faults."""
     for path in paths:
         try:
             module = read_module(path, {})
@@ -143,10 +144,9 @@ def _declaring(paths: Iterable[Path], faults: list[SluiceError]) -> Iterator[Mod
             faults.append(error)
             continue
         where = module.reading.not_imported
-        if module.reading.declares:
-            yield module
-        elif where is not None:
+        if where is not None and not module.reading.declares:
             faults.append(UserError("ADOPTION_INTERFACE_NOT_IMPORTED", location=where, path=path))
+        yield module
 
 
 def _adopted(folder: Path, specs: Sequence[Path], written: Sequence[Path], faults: Sequence[SluiceError]) -> Adoption:
@@ -161,7 +161,7 @@ def _adopted(folder: Path, specs: Sequence[Path], written: Sequence[Path], fault
     missing = without_known(each_once(found), known or {})
     text = local_file(missing, lambda need: f"{os.path.relpath(need.location.file, folder)}:{need.location.line}")
     if known is None and text:
-        local.write_text(text, encoding="utf-8")
+        local.write_text(text + RUNTIME, encoding="utf-8")
     new = [local] if known is None and text else []
     return Adoption(
         folder=folder,

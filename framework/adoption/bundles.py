@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.context import WorkspaceFields
 from framework.deploy.bundle.loading import load_bundle
 from framework.deploy.bundle.local_spec import local_spec
 from framework.foundation.errors import SluiceError, UserError
@@ -16,8 +17,7 @@ BUNDLE = "databricks.yml"
 _USER = "somebody@example.com"
 """The user of a bundle that is read and not deployed."""
 
-_HOST = "https://workspace.example.com"
-"""The workspace of a bundle that names none."""
+_WORKSPACE = WorkspaceFields(host="https://workspace.example.com", user_id="0")
 
 _WITHOUT_VALUE = frozenset({"BUNDLE_VARIABLE_WITHOUT_VALUE", "BUNDLE_LOOKUP_OFFLINE"})
 _DEVELOPMENT = ("dev", "development", "local")
@@ -62,7 +62,7 @@ def _loaded(root: Path, environment: Mapping[str, str], faults: list[SluiceError
     while True:
         try:
             bundle = load_bundle(
-                root, target=target, variables=variables, user=_USER, environment=environment, host=_HOST
+                root, target=target, variables=variables, user=_USER, environment=environment, workspace=_WORKSPACE
             )
         except UserError as error:
             name = str(error.fields.get("name"))

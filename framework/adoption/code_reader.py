@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +24,10 @@ _CUSTOMARY = frozenset({"dlt", "dp"})
 """The names that nearly all code gives the interface of pipelines."""
 _READERS = frozenset({"read", "read_stream"})
 _WIDGETS = frozenset({"text", "dropdown", "combobox", "multiselect"})
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _TEXTS = (ast.Constant, ast.JoinedStr, ast.BinOp)
-_OF_SPARK = ("spark.", "pipelines.")
+_OF_ENGINE = re.compile(r"spark\.|pipelines\.(?!parameters\.)")
+"""What settings begin with that the engine has; the user's own may begin with `pipelines.parameters.`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +38,10 @@ class CodeReading:
         declares: whether it declares datasets or flows.
         datasets: the names of the datasets that it declares, as written; names that are computed are left out.
         needs: what it needs, in the order of its lines; a dataset of the pipeline itself may be among the tables.
-        imports: the modules that it imports, each with its line; relative imports are left out.
+        imports: the modules that it imports, each with its line, and names that may be modules of a package; relative
+            imports are left out.
         not_imported: where it declares something with `dlt` or `dp` and has no such name; None if it does not.
+        is_factory: whether all that it declares is in functions and classes that only other modules call.
     """
 
     declares: bool
@@ -44,6 +49,7 @@ class CodeReading:
     needs: tuple[Need, ...]
     imports: tuple[tuple[str, SourceLocation], ...]
     not_imported: SourceLocation | None = None
+    is_factory: bool = False
 
 
 def read_code(path: Path, code: str, configuration: Mapping[str, str]) -> CodeReading:
@@ -80,12 +86,23 @@ class _Reader:
             if isinstance(node, ast.Import | ast.ImportFrom)
             for name in _imported(node)
         ]
+        declares = any(self._uses(node) for node in ast.walk(self._tree))
         return CodeReading(
-            declares=any(self._uses(node) for node in ast.walk(self._tree)),
+            declares=declares,
             datasets=frozenset(datasets),
             needs=tuple(needs),
             imports=tuple(imports),
             not_imported=self._not_imported(),
+            is_factory=declares and not self._declares_at_load(),
+        )
+
+    def _declares_at_load(self) -> bool:
+        """Whether code outside of functions declares something, or calls a function or a class of the module."""
+        own = {node.name for node in self._tree.body if isinstance(node, _DEFINITIONS)}
+        return any(
+            (self._uses(node) and not isinstance(node, ast.ImportFrom))
+            or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in own)
+            for node in _at_load(self._tree)
         )
 
     def _not_imported(self) -> SourceLocation | None:
@@ -152,10 +169,10 @@ class _Reader:
 
     def _of_parameter(self, call: ast.Call, function: str) -> Iterator[Need]:
         key = self._texts.whole(argument(call, 0, "key", "name"))
-        if not key or key.startswith(_OF_SPARK):
+        if not key or _OF_ENGINE.match(key):
             return
         default = self._texts.whole(argument(call, 1, "default", "defaultValue"))
-        if function == "get" or function in _WIDGETS or isinstance(call.func, ast.Name):
+        if function in {"get", "getArgument"} or function in _WIDGETS or isinstance(call.func, ast.Name):
             yield self._need(NeedKind.PARAMETER, key, call, default)
 
     def _of_sql(self, call: ast.Call, text: Text) -> Iterator[Need]:
@@ -178,7 +195,9 @@ class _Reader:
     def _value(self, call: ast.Call, texts: Texts) -> Text | None:
         """The text of a call that reads a parameter; None for any other call."""
         name = dotted(call.func)
-        if not (name.endswith(("spark.conf.get", "dbutils.widgets.get")) or name == "getArgument"):
+        if not (
+            name.endswith(("spark.conf.get", "dbutils.widgets.get", ".widgets.getArgument")) or name == "getArgument"
+        ):
             return None
         key = texts.whole(argument(call, 0, "key", "name"))
         value = self._configuration.get(key or "")
@@ -201,6 +220,15 @@ def _in_order(tree: ast.Module) -> Iterator[ast.AST]:
         if _is_format(node):
             children = children[1:]
         nodes.extend(reversed(children))
+
+
+def _at_load(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes that run while the module is loaded: no bodies of functions and classes."""
+    nodes: list[ast.AST] = [*tree.body]
+    while nodes:
+        node = nodes.pop()
+        yield node
+        nodes.extend(node.decorator_list if isinstance(node, _DEFINITIONS) else ast.iter_child_nodes(node))
 
 
 def _is_text(node: ast.expr) -> bool:
@@ -236,6 +264,7 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
         yield from (each.name for each in node.names)
     elif node.module and not node.level:
         yield node.module
+        yield from (f"{node.module}.{each.name}" for each in node.names if each.name != "*")
 
 
 def _documentation(tree: ast.Module) -> Iterator[ast.expr]:

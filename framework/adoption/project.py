@@ -142,6 +142,13 @@ def root_of_imports(modules: Iterable[Module], folder: Path) -> Path:
     return counted.most_common(1)[0][0] if counted else folder
 
 
+def imported_files(module: Module, folder: Path) -> Iterator[Path]:
+    """Yield the files that a module imports from its folder or from one between it and `folder`."""
+    parents = [each for each in module.path.parents if each.is_relative_to(folder)]
+    for name, _ in module.reading.imports:
+        yield from _file_of(name, parents)
+
+
 def _is_folder_of(name: str, folder: Path) -> bool:
     """Whether a folder has a package of this name, without `__init__.py`."""
     return name.partition(".")[0] not in _OURS and (folder / Path(*name.split("."))).is_dir()

@@ -52,18 +52,34 @@ def short_name(user: str) -> str:
     return re.sub(r"[\W_]+", "_", user.partition("@")[0].lower()).strip("_")
 
 
-def with_context(tree: Node, *, target: str, user: str | None, git: GitState, host: str | None = None) -> Node:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceFields:
+    """What a workspace knows, for a bundle that is read without one.
+
+    Args:
+        host: its address, if the bundle names none.
+        user_id: the id of the current user.
+    """
+
+    host: str
+    user_id: str
+
+
+def with_context(
+    tree: Node, *, target: str, user: str | None, git: GitState, workspace: WorkspaceFields | None = None
+) -> Node:
     """Return the tree with `bundle.target`, `bundle.git`, the workspace, the current user and the default paths."""
     bundle = tree.get("bundle") or as_node({}, tree.location)
-    workspace = tree.get("workspace") or as_node({}, tree.location)
-    own = dict(workspace.entries("workspace"))
+    written = tree.get("workspace") or as_node({}, tree.location)
+    own = dict(written.entries("workspace"))
     if user is not None:
-        own["current_user"] = as_node(_user_fields(user), workspace.location)
-    if host and workspace.get("host") is None:
-        own["host"] = as_node(host, workspace.location)
+        known = {} if workspace is None else {"id": workspace.user_id}
+        own["current_user"] = as_node(_user_fields(user) | known, written.location)
+    if workspace is not None and written.get("host") is None:
+        own["host"] = as_node(workspace.host, written.location)
     for key, default in _PATHS:
-        if workspace.get(key) is None:
-            own[key] = as_node(default, workspace.location)
+        if written.get(key) is None:
+            own[key] = as_node(default, written.location)
         own[key] = _in_workspace(own[key])
     bundle = _with_git(bundle, git).with_entry("target", target).with_entry("environment", target)
     return tree.with_entry("bundle", bundle).with_entry("workspace", own)

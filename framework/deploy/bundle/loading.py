@@ -11,7 +11,7 @@ from framework.deploy.api.lookups import LookUp
 from framework.deploy.bundle.artifacts import read_artifacts
 from framework.deploy.bundle.bundle import Bundle
 from framework.deploy.bundle.configuration import configuration_of
-from framework.deploy.bundle.context import check_settings, read_git_state, with_context
+from framework.deploy.bundle.context import WorkspaceFields, check_settings, read_git_state, with_context
 from framework.deploy.bundle.edges import check_edges
 from framework.deploy.bundle.interpolation import Interpolation
 from framework.deploy.bundle.known_keys import check_defined, convert_sections
@@ -50,7 +50,7 @@ def load_bundle(
     user: str | None = None,
     environment: Mapping[str, str] | None = None,
     look_up: LookUp | None = None,
-    host: str | None = None,
+    workspace: WorkspaceFields | None = None,
 ) -> Bundle:
     """Load one target of the bundle in a folder, with all values resolved except ids that the workspace assigns.
 
@@ -61,7 +61,7 @@ def load_bundle(
         user: name of the current user; None if no user is signed in.
         environment: environment with `BUNDLE_VAR_name`.
         look_up: lookup of variables in a workspace; None offline.
-        host: the workspace of a bundle that names none.
+        workspace: stands for the workspace that nobody is signed in to.
 
     Raises:
         UserError: the first fault, with file, line and column.
@@ -69,7 +69,9 @@ def load_bundle(
     files = read_files(root)
     whole = files.tree
     name = choose_target(whole, target)
-    tree = with_context(merge_target(whole, name), target=name, user=user, git=read_git_state(root), host=host)
+    tree = with_context(
+        merge_target(whole, name), target=name, user=user, git=read_git_state(root), workspace=workspace
+    )
     check_defined(tree)
     values = set_variables(tree, root=root, target=name, given=variables or {}, environment=environment or {})
     interpolation = Interpolation(tree, values, look_up)

@@ -13,12 +13,13 @@ import yaml
 
 from framework.deploy.bundle.bundle import Bundle, Resource
 from framework.deploy.bundle.pipeline_modules import path_in_bundle
+from framework.deploy.bundle.resource_fields import with_declared_fields
 from framework.foundation.errors import UserError
 from framework.foundation.secrecy import hide_secrets
 
 _FILE_NAME = "pipeline.yml"
 _OF_WORKSPACE = ("${", "{{")
-"""What begins a value that the workspace knows: a field of another resource, a secret of a scope."""
+"""What begins a value that the workspace knows: the id of another resource, a secret of a scope."""
 _PATHS = (("glob", "include"), ("file", "path"), ("notebook", "path"))
 _NOTEBOOK_FILES = (".py", ".ipynb", ".sql", ".r", ".scala")
 
@@ -53,7 +54,7 @@ def local_spec(bundle: Bundle, key: str | None, file: str | None) -> LocalSpec:
             BUNDLE_SPEC_EXISTS; BUNDLE_FILE_UNREADABLE if there is no folder for the file.
     """
     pipeline = _chosen(bundle, key)
-    spec = pipeline.spec.as_dict()
+    spec = with_declared_fields(pipeline.spec.as_dict(), bundle)
     folder = (path_in_bundle(spec.get("root_path") or "", bundle) or "").rstrip("/")
     path = bundle.root / (file or posixpath.join(folder, _FILE_NAME))
     if path.exists():

@@ -121,13 +121,12 @@ class _Given:
         others = [other for other in other_formats(key) if other != kind]
         if key == "mergeschema":
             self._without_effect[self._spelled[key]] = f"the columns of all {kind} files are merged without it"
+        elif key in self._known:  # Auto Loader checks names with its prefix only
+            self._without_effect[self._spelled[key]] = f"its name is `cloudFiles.{self._known[key]}`"
+            del self._reader[key]
         elif others:
             why = f"it is an option of {' and '.join(others)}, and the format is {kind}"
             self._without_effect[self._spelled[key]] = why
-        elif key in self._known:
-            why = f"Auto Loader reads it as `cloudFiles.{self._known[key]}` only"
-            self._without_effect[self._spelled[key]] = why
-            del self._reader[key]
         else:
             self._unknown(key, hint_of_plain(self._spelled[key], kind))
 

@@ -54,6 +54,13 @@ def test_paths_tables_functions_secrets_and_parameters_are_found_with_their_line
     ]
 
 
+def test_settings_of_the_engine_are_no_parameters() -> None:
+    """Those that a pipeline names `pipelines.parameters.…` are its own."""
+    read = 'spark.conf.get("{}")\n'
+    keys = ("spark.sql.shuffle.partitions", "pipelines.id", "pipelines.parameters.scope")
+    assert _needs("".join(read.format(key) for key in keys)) == [("parameters", "pipelines.parameters.scope", 3)]
+
+
 def test_a_parameter_with_a_value_completes_what_depends_on_it() -> None:
     """The spec's configuration is known."""
     assert ("paths", "/Volumes/prod/raw/files/", 6) in _needs(MODULE, env="prod")

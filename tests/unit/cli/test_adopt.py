@@ -89,7 +89,9 @@ def test_a_folder_without_a_spec_gets_one_and_the_entries_to_fill_in(sluice: Slu
             {"file": {"path": "app/transformations/gold.sql"}},
         ],
     }
-    assert yaml.safe_load((project / "sluice.local.yml").read_text("utf-8")) == ENTRIES
+    local = (project / "sluice.local.yml").read_text("utf-8")
+    assert yaml.safe_load(local) == ENTRIES
+    assert local.endswith('\n# runtime: "16.4"\n')
     assert "lacks: nobodys-package==2 nobodys_module" in result.stdout
     assert {path: path.read_bytes() for path in before} == before
     spec = load_spec(project / "pipeline.yml")
@@ -178,7 +180,7 @@ def test_files_that_declare_the_same_datasets_are_several_pipelines(sluice: Slui
 
 def test_each_bundle_below_a_folder_gets_the_specs_of_its_pipelines(sluice: Sluice, theirs: Path) -> None:
     """What only a workspace knows has a name in its place, with a note; files of no bundle are a pipeline, too."""
-    values = "name: etl, catalog: '${var.lake}', configuration: {at: '${workspace.host}'}"
+    values = "name: etl, catalog: '${var.lake}', configuration: {at: '${workspace.host}/${workspace.current_user.id}'}"
     resource = f"resources: {{pipelines: {{etl: {{{values}, libraries: [{{file: {{path: m.py}}}}]}}}}}}\n"
     bundle = "bundle: {name: b}\nvariables: {lake: {}}\ntargets: {prod: {}, dev: {}}\n" + resource
     for name, text in {"a/databricks.yml": bundle, "a/m.py": ONE, "x.sql": OTHER}.items():
@@ -190,7 +192,7 @@ def test_each_bundle_below_a_folder_gets_the_specs_of_its_pipelines(sluice: Slui
     assert "[ADOPTION_VARIABLES_NAMED]" in result.stderr
     assert _spec_files(theirs) == {"a/pipeline.yml": ["m.py"], "pipeline.yml": ["x.sql"]}
     spec = load_spec(theirs / "a/pipeline.yml")
-    assert (spec.catalog, spec.configuration) == ("lake", (("at", "https://workspace.example.com"),))
+    assert (spec.catalog, spec.configuration) == ("lake", (("at", "https://workspace.example.com/0"),))
 
 
 def test_a_bundle_that_can_not_be_read_is_told_if_it_is_all(sluice: Sluice, theirs: Path) -> None:
@@ -211,3 +213,32 @@ def test_a_file_that_declares_with_a_module_that_it_does_not_import_is_told(slui
     assert stderr.count("[ADOPTION_INTERFACE_NOT_IMPORTED]") == 1
     assert f"at {theirs / 'bare.py'}:1" in stderr
     assert _spec_files(theirs) == {"pipeline.yml": ["ours.py", "run.py"]}
+
+
+FACTORY = """\
+import dlt
+
+class Maker:
+    def make(self, name):
+        @dlt.table(name=name)
+        def made(): return spark.range(1)
+"""
+
+
+def test_a_module_that_declares_for_others_is_no_file_of_the_pipeline(sluice: Sluice, theirs: Path) -> None:
+    """Those that call it are, however they import it; one that nobody imports may be called by a file elsewhere."""
+    files = {
+        "app/lib/__init__.py": "from lib.maker import Maker\n",
+        "app/lib/maker.py": FACTORY,
+        "app/lib/other.py": FACTORY,
+        "app/run/one.py": "from lib.maker import Maker\nMaker().make('a')\n",
+        "app/run/two.py": "from lib import maker\nfor each in 'bc':\n    maker.Maker().make(each)\n",
+        "app/run/own.py": FACTORY + "Maker().make('d')\n",
+    }
+    for name, text in files.items():
+        (theirs / name).parent.mkdir(parents=True, exist_ok=True)
+        (theirs / name).write_text(text, "utf-8")
+    assert sluice("adopt", str(theirs)).exit_code == 0
+    named = ["app/lib/other.py", "app/run/one.py", "app/run/own.py", "app/run/two.py"]
+    assert _spec_files(theirs) == {"pipeline.yml": named}
+    assert load_spec(theirs / "pipeline.yml").root_path == "app"

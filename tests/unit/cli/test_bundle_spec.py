@@ -34,7 +34,9 @@ targets:
 RESOURCES = """\
 resources:
   volumes:
-    landing: {catalog_name: main, schema_name: s, name: landing}
+    landing: {catalog_name: main, schema_name: "${resources.schemas.raw.name}", name: landing}
+  schemas:
+    raw: {catalog_name: main, name: raw}
   pipelines:
     shop:
       name: The shop ${bundle.target}
@@ -48,6 +50,7 @@ resources:
       configuration:
         shop.minimum: ${var.minimum}
         shop.landing: ${resources.volumes.landing.id}
+        shop.files: /Volumes/${resources.volumes.landing.catalog_name}/${resources.volumes.landing.schema_name}/in
         shop.login: "{{secrets/shop/login}}"
         shop.password: a1b2c3
       libraries:
@@ -87,15 +90,17 @@ def files_of(spec: PipelineSpec) -> list[str]:
 
 
 def test_the_spec_has_what_a_run_here_needs(sluice: Sluice) -> None:
-    """Beside the code, so that its imports work; values that only the workspace has are left out, and named."""
+    """Beside the code, so that its imports work; what only a workspace has is left out, and named.
+
+    Fields of other resources have the values that the bundle gives them.
+    """
     made = sluice("bundle", "spec")
     assert made.exit_code == 0, made.stderr
     assert made.stdout.splitlines()[0] == "src/pipeline.yml"
     spec = load_spec(Path("src/pipeline.yml"))
     assert (spec.name, spec.catalog, spec.schema, spec.development) == ("shop", "dev", "shop_dev", True)
-    assert (spec.configuration, spec.spark_conf) == (
-        (("shop.minimum", "100"),), (("spark.sql.session.timeZone", "UTC"),)
-    )  # fmt: skip
+    assert spec.configuration == (("shop.files", "/Volumes/main/dev_somebody_raw/in"), ("shop.minimum", "100"))
+    assert spec.spark_conf == (("spark.sql.session.timeZone", "UTC"),)
     assert files_of(spec) == ["src/transformations/orders.py", "notebooks/more.py", "src/extra.py"]
     left_out = [line.split()[0] for line in made.stderr.splitlines() if "left out" in line]
     assert left_out == [f"configuration.shop.{name}" for name in ("landing", "login", "password")]
@@ -120,7 +125,7 @@ def test_another_target_and_place_may_be_named(sluice: Sluice) -> None:
     assert json.loads(made.stdout)["path"] == "shop.yml"
     spec = load_spec(Path("shop.yml"))
     assert (spec.catalog, spec.schema, spec.development) == ("main", "shop_prod", False)
-    assert spec.configuration == (("shop.minimum", "7"),)
+    assert spec.configuration == (("shop.files", "/Volumes/main/raw/in"), ("shop.minimum", "7"))
     assert files_of(spec) == ["src/transformations/orders.py", "notebooks/more.py", "src/extra.py"]
     elsewhere = Path.cwd().parent / "shop.yml"
     assert sluice("bundle", "spec", "--file", str(elsewhere)).exit_code == 0

@@ -144,6 +144,7 @@ def test_an_unknown_option_names_the_one_that_is_meant() -> None:
         ("cloudFiles.SchemaHint", "no option `cloudFiles.SchemaHint`. Did you mean `cloudFiles.schemaHints`?"),
         ("cloudFiles.header", "An option of the format has no prefix: `header`."),
         ("MultiLin", "no option `MultiLin`. Did you mean `multiLine`?"),
+        ("schemaHint", "Did you mean `cloudFiles.schemaHints`?"),
         ("cloudFile.schemaHints", "Did you mean `cloudFiles.schemaHints`?"),
         ("qqqq", "no option `qqqq`.\n"),
         ("badRecordsPath", "can't be `true`: set `rescuedDataColumn`"),
@@ -154,20 +155,21 @@ def test_an_unknown_option_names_the_one_that_is_meant() -> None:
 
 
 def test_options_that_change_no_row_are_noted_with_the_reason() -> None:
-    """Those of notifications, those of other formats, and unknown ones if they are not validated; Hadoop's are not."""
+    """Those of notifications, of other formats, without their prefix, and unknown ones if these are not validated."""
     given = {
         "cloudFiles.format": "json", "cloudFiles.useNotifications": "true", "cloudFiles.backfillInterval": "1 day",
         "cloudFiles.resourceTag.Owner": "me", "databricks.serviceCredential": "s", "Header": "true",
         "mergeSchema": "true", "fs.s3a.endpoint": "e", "inferColumnTypes": "true",
+        "schemaHints": "id INT",
     }  # fmt: skip
     found = parse_options("/in", given, has_schema=False, zone="UTC")
     why = dict(found.without_effect)
     assert set(why) == {*given} - {"cloudFiles.format", "fs.s3a.endpoint"}
     assert why["Header"] == "it is an option of csv, and the format is json"
-    assert why["inferColumnTypes"] == "Auto Loader reads it as `cloudFiles.inferColumnTypes` only"
-    assert not found.infers_types
     assert why["cloudFiles.backfillInterval"] == "each listing is complete, so that no file is missed"
-    assert "usenotifications" not in dict(found.reader)
+    assert why["inferColumnTypes"] == "its name is `cloudFiles.inferColumnTypes`"
+    assert (found.infers_types, found.hints) == (False, "")
+    assert {"usenotifications", "infercolumntypes"}.isdisjoint(dict(found.reader))
     lenient = {"cloudFiles.format": "json", "cloudFiles.validateOptions": "false", "multiLin": "true"}
     assert dict(parse_options("/in", lenient, has_schema=False, zone="UTC").without_effect) == {
         "multiLin": "it is unknown, and `cloudFiles.validateOptions` is false; did you mean `multiLine`?"
