@@ -15,7 +15,7 @@ import yaml
 from framework.adoption.bundles import BUNDLE, specs_of_bundle
 from framework.adoption.factories import without_factories
 from framework.adoption.groups import declared_twice, groups_of
-from framework.adoption.local_file import local_file, without_known
+from framework.adoption.local_file import RUNTIME, local_file, without_known
 from framework.adoption.needs import Need, each_once
 from framework.adoption.project import Module, namespace_of, pipeline_needs, read_module, root_of_imports, sources
 from framework.declare.pipeline_spec import SPEC_NAMES, load_spec
@@ -161,7 +161,7 @@ def _adopted(folder: Path, specs: Sequence[Path], written: Sequence[Path], fault
     missing = without_known(each_once(found), known or {})
     text = local_file(missing, lambda need: f"{os.path.relpath(need.location.file, folder)}:{need.location.line}")
     if known is None and text:
-        local.write_text(text, encoding="utf-8")
+        local.write_text(text + RUNTIME, encoding="utf-8")
     new = [local] if known is None and text else []
     return Adoption(
         folder=folder,

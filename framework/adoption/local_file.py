@@ -14,6 +14,12 @@ from framework.adoption.paths import folder_for
 _HEAD = """\
 # What this machine has in place of what the code finds in its workspace. `sluice adopt` wrote it: fill in the values.
 """
+RUNTIME = """\
+# For code of runtimes before 17, which calculate with texts and have NULL where ANSI mode fails:
+# runtime: "16.4"
+"""
+"""The end of a file that is written: what many pipelines need, and no code tells."""
+
 _COMMENTS = {
     NeedKind.PATH: "Folders are relative to this file.",
     NeedKind.TABLE: "Tables that the code only reads: folders with files, or `pipeline:` with another one's folder.",

@@ -23,6 +23,7 @@ from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
 from framework.declare.workspace.dbutils import NotebookExit
 from framework.declare.workspace.local_file import LOCAL_NAME
 from framework.declare.workspace.local_functions import register_local_functions
+from framework.declare.workspace.surroundings import loading_from
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.notebooks import SUFFIX
@@ -95,7 +96,7 @@ class _Loading:
         if path.suffix not in _SOURCES:
             self.errors.append(_unsupported(path))
             return
-        with self._gathering(str(path)):
+        with self._gathering(str(path)), loading_from(str(path.parent)):
             _run(path, self.neighbours)
 
     def local_functions(self, spec: PipelineSpec) -> None:

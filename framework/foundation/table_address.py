@@ -79,6 +79,23 @@ def plain_path(path: str) -> str:
     return normal_path(path).removeprefix("file:").rstrip("/") or "/"
 
 
+def on_one_file_system(first: str, second: str) -> bool:
+    """Return whether two paths or URIs are of one file system: a storage of another one finds nothing at a path.
+
+    Examples:
+        >>> on_one_file_system("/data", "file:/t"), on_one_file_system("s3a://b/data", "s3a://b")
+        (True, True)
+        >>> on_one_file_system("/data", "dbfs:/t")
+        False
+    """
+    return _file_system(first) == _file_system(second)
+
+
+def _file_system(path: str) -> tuple[str, str]:
+    parts = _URI.fullmatch(plain_path(path))
+    return ("", "") if parts is None else (parts["scheme"].lower(), parts["authority"] or "")
+
+
 def real_path(path: str) -> str:
     """Return the plain path of what a local path leads to behind its links; of another file system the plain path."""
     plain = plain_path(path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from framework.checkpoints.offsets import NO_OFFSET, CheckpointProgress, read_offsets, read_progress
 from framework.foundation.jvm_cache import java_class, text_map
 from framework.foundation.storage_port import Storage
+from framework.foundation.table_address import on_one_file_system
 from framework.sources.cloud_files.source import CloudFilesSource
 from framework.sources.databases.source import ChangesSource, SnapshotSource
 from framework.sources.delta.source import DeltaSource
@@ -81,7 +82,10 @@ def streamed_sources(frame: DataFrame) -> tuple[SourceReference, ...]:
 
 
 def source_identity(storage: Storage, source: SourceReference) -> str | None:
-    """A text that changes whenever the source's content changes; None if unknown."""
+    """A text that changes whenever the source's content changes; None if unknown, as where the storage can't see it."""
+    is_place = source.shape in {SourceShape.TABLE, SourceShape.FOLDER}
+    if is_place and not on_one_file_system(storage.root, str(source.location)):
+        return None
     return kind_named(source.kind).identity(storage, source)
 
 

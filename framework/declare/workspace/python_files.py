@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Self
 
 from framework.declare.patches import Patch, Patches
-from framework.declare.workspace.surroundings import Surroundings, found_surroundings
+from framework.declare.workspace.surroundings import Surroundings, found_surroundings, loaded_from
 
 _ONE_PATH = (
     "access", "chmod", "chown", "getxattr", "listdir", "listxattr", "lstat", "mkdir", "open", "readlink", "remove",
@@ -30,7 +30,8 @@ _TWO_PATHS = ("link", "rename", "replace", "symlink")
 def python_files(surroundings: Surroundings) -> Iterator[None]:
     """Open the files of this machine in the block where its code names those of a workspace.
 
-    A relative path that does not exist in the working folder is one of the folder of the spec, or of its `root_path`.
+    A relative path that does not exist in the working folder is one of the folder of the spec, of its `root_path`, or
+    of the folder of the file that is loaded, which is the working folder on Databricks.
     """
     if not surroundings.paths.entries and surroundings.root is None:
         yield
@@ -90,6 +91,9 @@ def _bases(around: Surroundings, path: str) -> Iterator[str]:
         yield str(Path(root, below, path))
     if not _exists(path):
         yield str(Path(root, path))
+        folder = loaded_from()
+        if folder is not None:
+            yield str(Path(folder, path))
 
 
 def _exists(path: str) -> bool:

@@ -67,6 +67,22 @@ class Surroundings:
 _around: ContextVar[Surroundings | None] = ContextVar("sluice_surroundings", default=None)
 _arguments: ContextVar[dict[str, str]] = ContextVar("sluice_notebook_arguments", default={})  # noqa: B039 - never changed
 _updating: ContextVar[bool] = ContextVar("sluice_updating", default=False)
+_folder: ContextVar[str | None] = ContextVar("sluice_folder", default=None)
+
+
+@contextmanager
+def loading_from(folder: str) -> Iterator[None]:
+    """Let relative paths be those of the folder of a file, too, in the block that runs the file."""
+    token = _folder.set(folder)
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
+def loaded_from() -> str | None:
+    """The folder of the file that is loaded in this thread; None while none is."""
+    return _folder.get()
 
 
 @contextmanager

@@ -419,7 +419,10 @@ class StateReader:
             path = self.starts.path_of(read.dataset, read.path)
             if path is None:
                 continue
-            parts.append(str(source_identity(self.storage, table_source(path))))
+            found = source_identity(self.storage, table_source(path))
+            if found is None:
+                return None
+            parts.append(found)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from framework.foundation.storage_port import FileStatus, Storage
-from framework.foundation.table_address import plain_path
+from framework.foundation.table_address import on_one_file_system, plain_path
 from framework.sources.files.names import is_hidden
 from framework.sources.port import (
     UNKNOWN_LAG,
@@ -55,6 +55,8 @@ class FileSource:
 
     def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
         """The tokens of the folder and of every folder below it, as a JSON object."""
+        if not on_one_file_system(storage.root, str(source.location)):
+            return None
         known: dict[str, str] = json.loads(previous) if previous else {}
         if known and all(storage.folder_token(folder) == token for folder, token in known.items()):
             return previous
@@ -62,14 +64,14 @@ class FileSource:
         return json.dumps({folder: storage.folder_token(folder) for folder in folders})
 
     def is_drained(self, position: SourcePosition) -> bool | None:
-        """Whether every file below the folders is recorded; None if they overlap or hold too many files."""
+        """Whether every file below the folders is recorded; None if they overlap, have too many or can't be seen."""
         if len(position.offsets) < len(position.sources):
             return False
         unread = _unread_files(position)
         return None if unread is None else not unread
 
     def identity(self, storage: Storage, source: SourceReference) -> str | None:
-        """A hash over path, size and modification time of each file; None above 20,000 files."""
+        """A hash over path, size and time of each file; None above 20,000 files or for an unseen folder."""
         files = _present_files(storage, [str(source.location)])
         if files is None:
             return None
@@ -196,7 +198,9 @@ def _folders(storage: Storage, folder: str) -> Iterator[str]:
 
 
 def _present_files(storage: Storage, folders: Sequence[str]) -> dict[str, FileStatus] | None:
-    """All files below the folders by path; None if there are more than 20,000."""
+    """All files below the folders by path; None if there are more than 20,000, or the storage can't see them."""
+    if not all(on_one_file_system(storage.root, folder) for folder in folders):
+        return None
     present: dict[str, FileStatus] = {}
     for folder in folders:
         for path, file in _files_below(storage, plain_path(folder)):

@@ -89,7 +89,9 @@ def test_a_folder_without_a_spec_gets_one_and_the_entries_to_fill_in(sluice: Slu
             {"file": {"path": "app/transformations/gold.sql"}},
         ],
     }
-    assert yaml.safe_load((project / "sluice.local.yml").read_text("utf-8")) == ENTRIES
+    local = (project / "sluice.local.yml").read_text("utf-8")
+    assert yaml.safe_load(local) == ENTRIES
+    assert local.endswith('\n# runtime: "16.4"\n')
     assert "lacks: nobodys-package==2 nobodys_module" in result.stdout
     assert {path: path.read_bytes() for path in before} == before
     spec = load_spec(project / "pipeline.yml")

@@ -421,6 +421,23 @@ def test_an_error_in_a_notebook_has_the_line_of_the_file(project: Project) -> No
     ]
 
 
+def test_a_relative_file_may_be_beside_the_file_that_is_loaded(tmp_path: Path) -> None:
+    """The folder of a file is its working folder on Databricks, also for modules that it calls; others come first."""
+    read = "def read(name):\n    with open(name) as file:\n        return file.read()\n"
+    table = "from files import read\nfrom framework import pipelines as dp\n\n@dp.table(name=read({}))\ndef a(): ...\n"
+    made = Project(tmp_path)
+    made.write(
+        {
+            "files.py": read, "both.txt": "root", "steps/conf/own.txt": "own", "steps/both.txt": "beside",
+            "steps/a.py": table.format("'./conf/own.txt'"), "steps/b.py": table.format("'both.txt'"),
+        }
+    )  # fmt: skip
+    spec = PipelineSpec(name="p", storage="s", root=str(tmp_path), libraries=(Library(pattern="steps/*.py"),))
+    registry = Registry(catalog="main", schema="shop", gathers_faults=True)
+    load_modules(spec, (), registry, SPARK)
+    assert sorted(tables(registry)) == ["own", "root"]
+
+
 def test_modules_import_from_root_path_and_relatively_in_their_package(tmp_path: Path) -> None:
     """As on Databricks; the package of a file begins above the outermost folder that is one."""
     files = {
