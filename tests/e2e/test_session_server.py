@@ -200,8 +200,9 @@ def test_a_session_that_is_ready_is_not_started_twice(room: Room, session: Any) 
 
 
 def test_a_session_in_use_is_not_stopped(room: Room, session: Any) -> None:
-    """`stop` is refused and names the user; the session goes on after its use."""
+    """`stop` is refused and names the user; the session goes on after its use, and after a SIGINT."""
     with in_use(room):
+        os.kill(session["pid"], signal.SIGINT)
         stop = room.sluice("session", "stop")
     assert (stop.returncode, stop.stdout) == (1, "")
     assert stop.stderr.startswith(f"[SESSION_IN_USE] Process {os.getpid()} (pytest a-test) uses ")

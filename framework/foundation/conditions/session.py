@@ -42,6 +42,11 @@ CONDITIONS: dict[str, Condition] = {
         "Process {pid} ({command}) uses the session of this folder.",
         "Wait for it, or interrupt it; then run `sluice session stop` again.",
     ),
+    "SESSION_NOT_RESPONDING": Condition(
+        "The session of this folder (process {pid}) has not answered for {seconds} seconds: it is stopped, or the "
+        "machine is busy.",
+        "Try again, or end that process. Commands with `--cold` start Spark without the session.",
+    ),
     "SESSION_LOST": Condition(
         "The session of this folder ended while this command used it.",
         "Run the command again: without a session it starts Spark itself.",

@@ -26,7 +26,7 @@ from framework.foundation.errors import OperationError
 from framework.session.jvm_process import connect, forget_gateway
 from framework.session.server.identity import SessionIdentity
 from framework.session.server.login import Login
-from framework.session.server.protocol import Connection, Message, make_private, socket_path
+from framework.session.server.protocol import Connection, Message, claimant, make_private, socket_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,7 +239,11 @@ def held_by_server(path: Path, descriptor: int) -> Iterator[None]:
 
 
 def session_status() -> Message | None:
-    """Return the status of this folder's session server; None if there is none."""
+    """Return the status of this folder's session server; None if there is none.
+
+    Raises:
+        OperationError: SESSION_NOT_RESPONDING.
+    """
     return _ask("status", _ANSWER_SECONDS)
 
 
@@ -250,7 +254,7 @@ def stop_server(clock: Clock) -> Message | None:
         Its last status; None if there is none.
 
     Raises:
-        OperationError: SESSION_IN_USE.
+        OperationError: SESSION_IN_USE, SESSION_NOT_RESPONDING.
     """
     status = _ask("stop", _STOP_SECONDS)
     if status is None:
@@ -267,7 +271,7 @@ def stop_server(clock: Clock) -> Message | None:
 def start_server(
     *, master: str, spark_conf: Mapping[str, str], idle_seconds: float, login: Login, clock: Clock
 ) -> Message:
-    """Start a session server for this folder, and wait until it is ready.
+    """Start a session server for this folder, and wait until it is ready, or until one that another process starts is.
 
     Returns:
         Its status.
@@ -291,10 +295,11 @@ def start_server(
             stdin=given, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     deadline = clock.monotonic() + _START_SECONDS
-    while process.poll() is None and clock.monotonic() < deadline:
-        status = _ask("status", _ANSWER_SECONDS)
-        if status is not None:
-            return status
+    while (process.poll() is None or claimant(path) is not None) and clock.monotonic() < deadline:
+        with suppress(OperationError):  # one that is ready may be busy
+            status = _ask("status", _ANSWER_SECONDS)
+            if status is not None:
+                return status
         clock.sleep(_POLL_SECONDS)
     process.kill()
     words = log.read_text("utf-8", errors="replace").strip().splitlines()[-3:]
@@ -306,9 +311,16 @@ def _ask(want: str, timeout_seconds: float) -> Message | None:
     if connection is None:
         return None
     try:
-        return connection.ask({"want": want})
+        connection.send({"want": want})
+        received = connection.receive()
+    except TimeoutError as late:
+        pid = claimant(socket_path(Path.cwd())) or "unknown"
+        raise OperationError("SESSION_NOT_RESPONDING", pid=pid, seconds=round(timeout_seconds)) from late
+    except (OSError, ValueError, TypeError):
+        return None  # it ends
     finally:
         connection.close()
+    return None if received is None else received[0]
 
 
 def _connection(timeout_seconds: float) -> Connection | None:

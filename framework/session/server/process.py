@@ -307,6 +307,7 @@ def main() -> None:
     path = socket_path(Path.cwd())
     with claimed(path):
         launch, baseline, identity = _start(options)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # again: PySpark's start has set a handler of its own
         served = SessionServer(
             launch.jvm,
             identity,

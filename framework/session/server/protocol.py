@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from framework.foundation.processes import start_of_process
+
 _CHUNK, _MOST_DESCRIPTORS = 1 << 16, 4
 _PRIVATE = 0o700
 _BACKLOG = 8
@@ -139,7 +141,7 @@ class Connection:
 
 @contextmanager
 def claimed(path: Path) -> Iterator[None]:
-    """Be the only server for a path for the length of the block.
+    """Be the only server for a path for the length of the block; `claimant` tells others which process it is.
 
     Raises:
         OSError: the folder can't be created or is not private, or another server has the path.
@@ -147,7 +149,22 @@ def claimed(path: Path) -> Iterator[None]:
     make_private(path.parent)
     with path.with_suffix(".lock").open("a", encoding="utf-8") as only:
         fcntl.flock(only, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        only.truncate(0)
+        only.write(f"{os.getpid()} {start_of_process(os.getpid())}")
+        only.flush()
         yield
+
+
+def claimant(path: Path) -> int | None:
+    """Return the process that has claimed a path; None if that is unknown, or if the process has ended.
+
+    It does not try the lock: who holds it to look would keep a server from claiming the path.
+    """
+    try:
+        pid, _, started = path.with_suffix(".lock").read_text("utf-8").partition(" ")
+        return int(pid) if started and start_of_process(int(pid)) == started else None
+    except (OSError, ValueError):
+        return None
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,21 @@ from typing import Any
 
 import pytest
 
-from framework.session.server import process
+from framework.foundation.clock import SystemClock
+from framework.foundation.errors import OperationError
+from framework.session.server import client, process
 from framework.session.server.identity import SessionIdentity
 from framework.session.server.login import Login
 from framework.session.server.process import SessionServer
-from framework.session.server.protocol import Connection, claimed, is_private, listening, socket_path
+from framework.session.server.protocol import (
+    Connection,
+    claimant,
+    claimed,
+    is_private,
+    listening,
+    make_private,
+    socket_path,
+)
 from framework.testing.manual_clock import ManualClock
 
 IDENTITY = SessionIdentity(
@@ -122,12 +133,58 @@ def test_two_servers_cannot_listen_at_one_path(private: Path) -> None:
     path = private / "a.sock"
     with claimed(path), listening(path):
         inode = path.stat().st_ino
+        assert claimant(path) == os.getpid()
         with pytest.raises(BlockingIOError), claimed(path):
             pass
         assert path.stat().st_ino == inode
     assert not path.exists()
     with claimed(path), listening(path):
         assert path.exists()
+
+
+@pytest.fixture
+def of_folder(private: Path, swap: pytest.MonkeyPatch) -> Path:
+    """The path of the socket of the working folder."""
+    swap.setenv("XDG_RUNTIME_DIR", str(private))
+    swap.chdir(private)
+    make_private(socket_path(private).parent)
+    return socket_path(private)
+
+
+def test_a_server_that_does_not_answer_is_not_taken_for_none(of_folder: Path, swap: pytest.MonkeyPatch) -> None:
+    """One that was stopped, or that is busy: `status`, `stop` and `start` name its process."""
+    swap.setattr(client, "_ANSWER_SECONDS", 0.05)
+    assert client.session_status() is None
+    with claimed(of_folder), listening(of_folder), pytest.raises(OperationError) as caught:
+        client.session_status()
+    assert (caught.value.condition, caught.value.fields["pid"]) == ("SESSION_NOT_RESPONDING", os.getpid())
+    assert claimant(of_folder) == os.getpid()
+    of_folder.with_suffix(".lock").write_text(f"{os.getpid()} 1")
+    assert claimant(of_folder) is None
+
+
+def test_a_start_beside_another_one_waits_for_its_session(of_folder: Path, swap: pytest.MonkeyPatch) -> None:
+    """The server of the second start ends at once; the session of the first one, when it is ready, serves both."""
+    swap.setattr(client, "_SERVER", "this")  # a module of Python that prints and ends
+    started, log = [], of_folder.with_suffix(".log")
+
+    def start() -> None:
+        options: dict[str, Any] = {"master": "local", "spark_conf": {}, "idle_seconds": 1, "login": Login()}
+        started.append(client.start_server(**options, clock=SystemClock()))
+
+    with claimed(of_folder):
+        second = threading.Thread(target=start)
+        second.start()
+        while not log.exists() or "Namespaces" not in log.read_text():
+            SystemClock().sleep(0.01)
+        SystemClock().sleep(0.3)
+        with listening(of_folder) as server:
+            server.settimeout(10)
+            asking = Connection(server.accept()[0])
+            assert asking.receive() == ({"want": "status"}, [])
+            asking.send({"pid": 7})
+            second.join(10)
+    assert started == [{"pid": 7}]
 
 
 def test_a_message_carries_the_lock_that_outlives_its_sender(private: Path) -> None:
