@@ -27,6 +27,8 @@ FAILPOINTS: frozenset[str] = frozenset(
         "generations.before_delete",  # a rebuild's generation is abandoned, its folder still exists
         "resets.after_begin",  # a generation that was asked for has begun, its request still exists
         # sources
+        "sources.after_known",  # the commits that a stream may read are recorded, none of their rows is read
+        "sources.before_known",  # rows of a stream are committed, the commits that it has read since are not recorded
         "cloud_files.before_start",  # files that are passed over are recorded, the start of the source is not
         "cloud_files.after_start",  # the start of the source is recorded, no file that is to be read is
         "cloud_files.after_files",  # found files are recorded, no offset refers to them

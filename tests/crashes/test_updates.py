@@ -58,8 +58,10 @@ OF_HISTORIES = FIXTURES / "history" / "history.py"
 # tests/spark/test_honest_plan.py, a replay in tests/spark/test_quarantine.py. Kills while files are staged are in
 # test_postgres.py, those at each write of a rewind in tests/spark/test_rewind.py. The lists of files are merged in
 # tests/unit/sources/test_file_log.py. A refresh is given up in tests/spark/test_interrupted_type_changes.py. Computed
-# columns of a view are in tests/spark/test_computed_columns.py, entries of catalogs in tests/e2e/test_catalog.py.
+# columns of a view are in tests/spark/test_computed_columns.py, commits that a stream has read in
+# tests/spark/test_put_back_sources.py, entries of catalogs in tests/e2e/test_catalog.py.
 ELSEWHERE = {
+    "sources.after_known", "sources.before_known",
     "staging.after_files", "staging.after_commit", "quarantine.after_claim", "quarantine.after_replay",
     "lease.before_cleaning", "prune.after_mark", "prune.before_table", "prune.before_unmark",
     "rewinds.after_mark", "rewinds.after_checkpoint", "rewinds.after_quarantine", "rewinds.after_abandon",

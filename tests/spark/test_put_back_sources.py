@@ -10,6 +10,7 @@ from framework import pipelines as dp
 from framework.plan.steps import RunFlow
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, forget_tables, states
+from tests.support.interruption import copying
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,3 +58,32 @@ def test_a_source_that_was_put_back_and_written_to_the_same_version_is_not_skipp
     assert world.rows("appended") == [(1,), (2,)]
     assert pipeline.run(full_refresh=["appended", "applied"]).state is UpdateState.COMPLETED
     assert [world.rows(name) for name in ("seen", "appended", "applied")] == [[(1,), (50,)]] * 3
+
+
+def test_a_source_that_is_put_back_after_a_kill_is_known_by_what_was_stored(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Killed before the stream has read a row, the next update has all rows; killed after it, it fails and says so."""
+    world = EngineWorld(spark.newSession(), tmp_path / "made")
+
+    def follow(world: EngineWorld) -> None:
+        dp.table(name="appended")(lambda: world.spark.readStream.format("delta").load(world.source()))
+
+    world.feed([(1,)], "id INT")
+    shutil.copytree(world.source(), tmp_path / "backup")
+    world.feed([(2,)], "id INT")
+    copies = {point: tmp_path / point for point in ("sources.after_known", "sources.before_known")}
+    copying(lambda: world.run(lambda: follow(world)), world.root, copies)
+    errors = {}
+    for point, folder in copies.items():
+        twin = EngineWorld(world.spark, folder)
+        twin.name = world.name
+        shutil.rmtree(twin.source())
+        shutil.copytree(tmp_path / "backup", twin.source())
+        forget_tables()
+        twin.feed([(50,)], "id INT")
+        (flow,) = twin.run(lambda twin=twin: follow(twin)).flows  # type: ignore[misc]
+        errors[point] = flow.error and flow.error.condition
+        rows = [(1,), (2,)] if flow.error else [(1,), (50,)]
+        assert twin.rows("appended") == rows
+    assert errors == {"sources.after_known": None, "sources.before_known": "DELTA_SOURCE_PUT_BACK"}

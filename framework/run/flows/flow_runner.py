@@ -62,8 +62,10 @@ class FlowRunner:
             context=self.context, step=step, flow=flow, dataset=dataset, settings=settings, starts=starts,
             awaited=tuple(awaited.values()), on_outcome=self._marking(step, dataset, on_outcome),
         )  # fmt: skip
-        # Before the first row is read: the stream may read what is there now, and die before it is stored again.
+        # Before the first row is read: the stream may read what is there now, and die before it is stored again. A
+        # crash after it is safe: what is recorded and was not read is replaced at the next start.
         self._remember_sources(step, flow)
+        failpoint("sources.after_known")
         if awaited and not self.context.state.starts.can_start(flow, awaited):
             return FlowOutcome(written=0)
         self._name_restart(step, run)
@@ -112,6 +114,8 @@ class FlowRunner:
         return committed
 
     def _mark(self, step: RunFlow, dataset: GraphDataset) -> None:
+        # A crash here is safe: the commits from before the start are recorded, and what was read is in the checkpoint.
+        failpoint("sources.before_known")
         self._remember_sources(step, self._flow(step))
         self._mark_table(step, dataset)
 
