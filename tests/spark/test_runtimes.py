@@ -48,7 +48,7 @@ def test_each_setting_of_a_runtime_is_one_that_this_spark_has_otherwise(spark: S
     """A setting that Spark does not know, or has by default, would have no effect."""
     fresh = spark.newSession()
     found = dict(runtime_settings("13.3"))
-    assert {key for key, value in found.items() if fresh.conf.get(key).upper() == value.upper()} == set()
+    assert {key for key, value in found.items() if (fresh.conf.get(key) or "").upper() == value.upper()} == set()
     assert [len(runtime_settings(each)) for each in ("13.3", "14.3", "15.4", "16.4", "17.3", "18.0")] == [
         12, 12, 11, 11, 4, 1,
     ]  # fmt: skip
