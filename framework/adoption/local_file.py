@@ -16,7 +16,7 @@ _HEAD = """\
 """
 _COMMENTS = {
     NeedKind.PATH: "Folders are relative to this file.",
-    NeedKind.TABLE: "Tables that the code reads and does not write: files, or `pipeline:` with another one's folder.",
+    NeedKind.TABLE: "Tables that the code only reads: folders with files, or `pipeline:` with another one's folder.",
     NeedKind.FUNCTION: "Functions of a catalog or a service: the Python function that stands for each, `module.name`.",
     NeedKind.SECRET: "Each secret is read from this variable of the environment.",
     NeedKind.PARAMETER: "Values of `spark.conf.get`, of widgets and of `${…}` in SQL.",
@@ -46,7 +46,7 @@ def suggested(need: Need) -> Any:
     if need.kind is NeedKind.PATH:
         return folder_for(need.name)
     if need.kind is NeedKind.TABLE:
-        return {"format": "csv", "path": f"data/tables/{need.name}.csv", "header": True}
+        return {"format": "csv", "path": f"data/tables/{need.name}/", "header": True, "inferSchema": True}
     if need.kind is NeedKind.FUNCTION:
         return f"stubs.{need.name.rpartition('.')[2]}"
     if need.kind is NeedKind.SECRET:

@@ -36,7 +36,14 @@ SELECT o.*, tools.f.mask(name) FROM prod.sales.orders o JOIN samples.taxi.trips 
 """
 ENTRIES = {
     "paths": {"/Volumes/main/raw/in/": "data/main/raw/in/"},
-    "tables": {"samples.taxi.trips": {"format": "csv", "path": "data/tables/samples.taxi.trips.csv", "header": True}},
+    "tables": {
+        "samples.taxi.trips": {
+            "format": "csv",
+            "path": "data/tables/samples.taxi.trips/",
+            "header": True,
+            "inferSchema": True,
+        }
+    },
     "functions": {"tools.f.mask": "stubs.mask"},
     "secrets": {"shop": {"token": {"env": "SLUICE_SECRET_SHOP_TOKEN"}}},
     "parameters": {"day": ""},
