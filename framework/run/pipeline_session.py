@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from framework.declare.imported_files import with_imported
 from framework.declare.loader import library_files
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.spec_secrets import settings_of
@@ -65,7 +66,7 @@ class PipelineSession:
                     verbose=self._verbose,
                     short=_updates_are_short(spec) if self._short is None else self._short,
                     cold=self._cold,
-                    formats=_formats(spec),
+                    formats=named_formats(spec),
                 )
             # An existing session may lack our settings; static ones can't be changed.
             base = self._base
@@ -87,11 +88,18 @@ class PipelineSession:
         return True
 
 
-def _formats(spec: PipelineSpec) -> tuple[str, ...]:
-    """Return the formats with packages that the files of a pipeline name; errors of the files are found later."""
+def named_formats(spec: PipelineSpec) -> tuple[str, ...]:
+    """Return the formats with packages that the files of a pipeline name, or modules of its folders that they import.
+
+    Errors of the files are found later.
+    """
+    if spec.root is None:
+        return ()
+    root = Path(spec.root)
+    folders = [root] if spec.root_path is None else [root, root / spec.root_path]
     try:
-        files = library_files(spec, Path(spec.root), (".py", ".ipynb", ".sql")) if spec.root is not None else []
-        return formats_in(file.read_text("utf-8", errors="replace") for file in files if file.is_file())
+        files = library_files(spec, root, (".py", ".ipynb", ".sql"))
+        return formats_in(text for _, text in with_imported(files, folders))
     except (UserError, OSError):
         return ()
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 @click.command("adopt", cls=SluiceCommand)
 @click.argument("folder", type=click.Path(path_type=Path), default=".")
+@click.option("--samples", is_flag=True, help="Also write files of one row, with the columns that the code names.")
 @verbose_option
 @click.pass_context
-def command(context: click.Context, folder: Path) -> None:
+def command(context: click.Context, folder: Path, *, samples: bool) -> None:
     """Prepare a pipeline that was written for Databricks to run on this machine.
 
     Reads the specs, bundles, modules and notebooks in FOLDER (default: this one), and changes none of them. Writes
@@ -28,10 +29,13 @@ def command(context: click.Context, folder: Path) -> None:
     pipeline.yml if there is no spec. Fill in the entries; `sluice validate` then lists what is left.
     """
     from framework.adoption.adopt import adopt
+    from framework.adoption.samples import write_samples
 
     output = Output(stream=context.meta[RESULTS])
     for adoption in adopt(folder, environment=dict(os.environ)):
         _print(output, adoption)
+        for path in [path for spec in adoption.specs if samples for path in write_samples(spec)]:
+            output.text(f"Wrote {os.path.relpath(path)}, a sample.")
 
 
 def _print(output: Output, adoption: Adoption) -> None:

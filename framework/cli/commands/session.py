@@ -39,6 +39,7 @@ def start(context: click.Context, /, *, spec: str | None, idle_minutes: float, m
     from framework.declare.pipeline_spec import find_spec, load_spec
     from framework.declare.spec_secrets import settings_of
     from framework.foundation.errors import UserError
+    from framework.run.pipeline_session import named_formats
     from framework.session.server.client import session_status, start_server
     from framework.session.server.login import Login
     from framework.session.spark_session import DEFAULT_MASTER
@@ -51,14 +52,15 @@ def start(context: click.Context, /, *, spec: str | None, idle_minutes: float, m
         return
     try:
         found = load_spec(Path(spec) if spec else find_spec(Path.cwd()))
-        spark_conf = dict(settings_of(found)[0])
+        spark_conf, formats = dict(settings_of(found)[0]), named_formats(found)
     except UserError as error:
         if spec or error.condition != "PIPELINE_SPEC_FILE_NOT_FOUND":
             raise
-        spark_conf = {}
+        spark_conf, formats = {}, ()
     started = start_server(
         master=master or DEFAULT_MASTER,
         spark_conf=spark_conf,
+        formats=formats,
         idle_seconds=idle_minutes * 60,
         login=Login.of(os.getppid()),
         clock=SystemClock(),

@@ -269,9 +269,23 @@ def stop_server(clock: Clock) -> Message | None:
 
 
 def start_server(
-    *, master: str, spark_conf: Mapping[str, str], idle_seconds: float, login: Login, clock: Clock
+    *,
+    master: str,
+    spark_conf: Mapping[str, str],
+    formats: tuple[str, ...],
+    idle_seconds: float,
+    login: Login,
+    clock: Clock,
 ) -> Message:
     """Start a session server for this folder, and wait until it is ready, or until one that another process starts is.
+
+    Args:
+        master: URL of the Spark master.
+        spark_conf: the settings of the pipeline.
+        formats: formats whose packages the session gets.
+        idle_seconds: how long it waits for a command.
+        login: the login that it ends with.
+        clock: the clock.
 
     Returns:
         Its status.
@@ -279,7 +293,10 @@ def start_server(
     Raises:
         OperationError: SESSION_NOT_STARTED.
     """
-    options = {"master": master, "spark_conf": dict(spark_conf), "idle_seconds": idle_seconds, "login": asdict(login)}
+    options = {
+        "master": master, "spark_conf": dict(spark_conf), "formats": formats, "idle_seconds": idle_seconds,
+        "login": asdict(login),
+    }  # fmt: skip
     path = socket_path(Path.cwd())
     try:
         make_private(path.parent)

@@ -253,3 +253,13 @@ def test_secrets_that_settings_of_a_spec_refer_to_are_entries(sluice: Sluice, th
     written = (theirs / "sluice.local.yml").read_text("utf-8")
     assert yaml.safe_load(written) == {"secrets": {"lake": {"sas": {"env": "SLUICE_SECRET_LAKE_SAS"}}}}
     assert "# pipeline.yml:4" in written
+
+
+def test_samples_are_written_if_they_are_asked_for(sluice: Sluice, theirs: Path) -> None:
+    """Also when the local file is there already; they are data, so the files of the code stay as they are."""
+    code = "import dlt\n@dlt.table\ndef a(): return spark.read.json('/mnt/lake/in').select('id', 'price')\n"
+    (theirs / "m.py").write_text(code, "utf-8")
+    assert "sample" not in sluice("adopt", str(theirs)).stdout
+    assert "in/sample.json, a sample." in sluice("adopt", "--samples", str(theirs)).stdout
+    assert (theirs / "data/mnt/lake/in/sample.json").read_text("utf-8") == '{"id": 1, "price": 1}\n'
+    assert (theirs / "m.py").read_text("utf-8") == code
