@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from framework.checkpoints.generations import GenerationStore
@@ -19,6 +20,7 @@ from framework.ingest.confirmation import staged_position
 from framework.ingest.connections import gateway_connection, table_names
 from framework.ingest.progress import Sizes, SnapshotProgress, snapshot_progress
 from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, TableState
+from framework.ingest.waits import waits_of
 from framework.record.events import Event, EventType
 from framework.record.reader import newest_events
 from framework.sources.databases.tables import TableName, quote_identifier
@@ -34,6 +36,7 @@ _GAP = "DATABASE_POSITION_LOST."
 _PUBLICATION, _PARTITION_ROOT, _OTHER_SLOT, SLOT_REPLACED = (
     f"{_GAP}{reason}" for reason in ("PUBLICATION", "PARTITION_ROOT", "OTHER_SLOT", "SLOT_REPLACED")
 )
+_SLOT_IN_USE = "DATABASE_SLOT_IN_USE"
 _OTHER_STORAGE = "INGESTION_OF_OTHER_STORAGE"
 _TABLE_GAPS = frozenset(
     {
@@ -114,6 +117,7 @@ class GatewayStatus:
         way_out: the command, or the statement at the source, that ends the gap; None without one.
         refused: the condition with which the last update did not get the new slot that is asked for; None without one.
         error: why the source gave no answer; None if it did.
+        waits: what it waits for at the source, each with the statement that ends it.
         tables: the tables.
     """
 
@@ -126,6 +130,7 @@ class GatewayStatus:
     way_out: str | None
     refused: str | None
     error: str | None
+    waits: tuple[str, ...]
     tables: tuple[TableStatus, ...]
 
 
@@ -139,6 +144,7 @@ class _Answer:
     gap: str | None = None
     table_gaps: Mapping[str, str] = field(default_factory=dict)
     children: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
+    waits: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -264,7 +270,7 @@ def _open_flows(states: Sequence[GatewayState], storage: Storage) -> set[str]:
 def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failures: Mapping[str, str]) -> GatewayStatus:
     store, gateway = GatewayStore(storage), state.gateway
     staged = staged_position(state, storage)
-    answer = _ask(state, storage)
+    answer = _ask(state, storage, failures)
     request = store.request(gateway.name)
     is_paused = request.mode is Mode.PAUSED
     requests = store.table_requests(gateway.name)
@@ -299,7 +305,7 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
     return GatewayStatus(
         name=gateway.name, is_paused=is_paused, slot=gateway.slot, slot_status=answer.slot,
         position=None if staged is None else staged[1], gap=gap, way_out=way_out, refused=refused, error=answer.error,
-        tables=tuple(tables),
+        waits=answer.waits, tables=tuple(tables),
     )  # fmt: skip
 
 
@@ -327,16 +333,18 @@ def _state_of(
     return next((found for holds, found in by_priority if holds), IngestedState.WAITING)
 
 
-def _ask(state: GatewayState, storage: Storage) -> _Answer:
+def _ask(state: GatewayState, storage: Storage, failures: Mapping[str, str] = MappingProxyType({})) -> _Answer:
     from framework.sources.databases.postgres.catalog import read_sizes
     from framework.sources.databases.postgres.inheritance import read_children
     from framework.sources.databases.postgres.position_check import StoredPosition, check_position, other_slot_gap
     from framework.sources.databases.postgres.session import Session
     from framework.sources.databases.postgres.slot_status import read_log_end, read_slot_status
 
-    gateway = state.gateway
+    gateway, waits = state.gateway, tuple[str, ...]()
     try:
         with Session(gateway_connection(gateway)) as session:
+            waits = waits_of(session, gateway, is_refused=failures.get(str(gateway.changes)) == _SLOT_IN_USE)
+            session.execute("SET lock_timeout = '2s'")  # the size of a locked table waits, too
             offset = _stored_offset(state, storage)
             stored = None if offset is None else StoredPosition.from_json(offset)
             gap = None
@@ -349,9 +357,10 @@ def _ask(state: GatewayState, storage: Storage) -> _Answer:
                 gap=None if gap is None else gap.condition,
                 table_gaps=_table_gaps(session, state),
                 children=read_children(session, table_names(gateway)),
+                waits=waits,
             )
     except SluiceError as error:
-        return _Answer(error=error.condition)
+        return _Answer(error=error.condition, waits=waits)
 
 
 def _table_gaps(session: Session, state: GatewayState) -> dict[str, str]:

@@ -39,7 +39,10 @@ def status_table(gateway: GatewayStatus) -> Table:
 
 
 def status_head(gateway: GatewayStatus) -> str:
-    """Return one line about a gateway: its slot, the log that it retains, and its position."""
+    """Return one line about a gateway: its slot, the log that it retains, and its position.
+
+    What it waits for has a line each.
+    """
     found = gateway.slot_status
     parts = [f"{gateway.name}: slot {gateway.slot}"]
     if gateway.gap is not None:
@@ -55,15 +58,17 @@ def status_head(gateway: GatewayStatus) -> str:
         parts += [retained, "read now" if found.is_active else "not read now"]
     if gateway.position is not None:
         parts.append(f"staged up to {format_lsn(gateway.position)}")
-    return ", ".join([*parts, *(["paused"] if gateway.is_paused else [])])
+    head = ", ".join([*parts, *(["paused"] if gateway.is_paused else [])])
+    return "\n".join([head, *(f"  {each}" for each in gateway.waits)])
 
 
 def status_lines(gateway: GatewayStatus) -> list[str]:
-    """Return a line for each table, for an output that can't be redrawn."""
-    return [
+    """Return a line for each wait and each table, for an output that can't be redrawn."""
+    tables = [
         " ".join(filter(None, (table.source, table.state.value, _percent(table), table.error or "", _lacking(table))))
         for table in gateway.tables
     ]
+    return [*gateway.waits, *tables]
 
 
 def status_json(gateways: Sequence[GatewayStatus]) -> list[dict[str, Any]]:
@@ -79,6 +84,7 @@ def status_json(gateways: Sequence[GatewayStatus]) -> list[dict[str, Any]]:
             "gap": each.gap,
             "new_slot_refused": each.refused,
             "error": each.error,
+            "waits_for": [*each.waits],
             "tables": [_table_json(table) for table in each.tables],
         }
         for each in gateways

@@ -13,17 +13,18 @@ import psycopg2
 
 from framework.cli.progress import PlainProgress
 from framework.foundation.clock import SystemClock
-from framework.ingest.status import read_status
+from framework.ingest.status import GatewayStatus, read_status
 from framework.record.events import Event
 from framework.run.update.results import UpdateState
 from framework.views.flow_board import FlowBoardTracker
-from framework.views.ingestion import status_lines
+from framework.views.ingestion import status_head, status_lines
 from tests.support.copied_tables import copied, pipeline_of, resync
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework import Pipeline
+    from framework.foundation.storage_port import Storage
 
 Run = Callable[..., list[tuple[Any, ...]]]
 _LONGEST_SECONDS = 40
@@ -34,13 +35,15 @@ _LACKING = "Tables inherit from public.cities: public.capitals. Their rows are n
 class Writer:
     """A transaction of another program that ends when an update says that it waits for it."""
 
-    def __init__(self, database: str) -> None:
+    def __init__(self, database: str, storage: Storage) -> None:
         self._connection = psycopg2.connect(database, application_name="payroll")
         self._connection.cursor().execute("INSERT INTO cities VALUES (9, 'late')")
         self._tracker = FlowBoardTracker()
         self.pid = self._connection.info.backend_pid
         self.reasons: set[str] = set()
         self.waiting: list[Event] = []
+        self.status: list[str] = []
+        self._storage = storage
         self._last_moment = Timer(_LONGEST_SECONDS, self._connection.commit)
         self._last_moment.start()
 
@@ -50,6 +53,7 @@ class Writer:
         if event.details.get("operation_progress", {}).get("status") == "WAITING":
             self.waiting.append(event)
             self.reasons |= {flow.reason for flow in self._tracker.board.flows if flow.reason}
+            self.status += status_of(self._storage)[0].waits
             self._connection.commit()
 
     def close(self) -> None:
@@ -58,10 +62,15 @@ class Writer:
         self._connection.close()
 
 
+def status_of(storage: Storage) -> tuple[GatewayStatus, ...]:
+    """The status of the gateways now."""
+    return read_status(storage, SystemClock().now())
+
+
 def run_beside(pipeline: Pipeline, database: str) -> tuple[str, dict[str, str]]:
     """Run an update beside an open transaction; return its progress lines, and the reasons of flows that ran."""
     lines = io.StringIO()
-    with closing(Writer(database)) as writer:
+    with closing(Writer(database, pipeline.storage)) as writer:
         progress = PlainProgress(lines, title="shop", clock=SystemClock())
         result = pipeline.run(observers=[writer, progress])
         assert {str(flow.flow): flow.error.render() for flow in result.flows if flow.error} == {}
@@ -72,6 +81,8 @@ def run_beside(pipeline: Pipeline, database: str) -> tuple[str, dict[str, str]]:
     )
     assert text.endswith(f" UTC); to end it: SELECT pg_terminate_backend({writer.pid})")
     assert text in writer.reasons
+    assert text in writer.status
+    assert status_of(pipeline.storage)[0].waits == ()
     assert lines.getvalue().count(text) == 1
     return lines.getvalue(), {flow.flow.table: flow.reason for flow in result.flows if flow.state.value == "COMPLETED"}
 
@@ -93,7 +104,7 @@ def test_a_start_says_whom_it_waits_for_and_a_copy_whose_rows_it_lacks(
     own = "SELECT * FROM ONLY cities ORDER BY id"
     assert copied(pipeline, "cities") == run(own) == [(1, "a"), (2, "b"), (9, "late")]
     assert copied(pipeline, "capitals") == [(3, "c", "C")]
-    (status,) = read_status(pipeline.storage, SystemClock().now())
+    (status,) = status_of(pipeline.storage)
     assert [(each.source, each.children) for each in status.tables] == [
         ("public.capitals", ()), ("public.cities", ("public.capitals",))
     ]  # fmt: skip
@@ -107,3 +118,13 @@ def test_a_start_says_whom_it_waits_for_and_a_copy_whose_rows_it_lacks(
     run_beside(pipeline, database)
     assert pipeline.run().state is UpdateState.COMPLETED
     assert copied(pipeline, "cities") == run(own) == [(1, "a"), (2, "b"), (9, "late")]
+
+    with closing(psycopg2.connect(database, application_name="vacuum")) as other, other.cursor() as cursor:
+        cursor.execute("LOCK TABLE ONLY cities; SELECT pg_sleep(1.1)")
+        (status,) = status_of(pipeline.storage)
+        pid = other.info.backend_pid
+        (wait,) = status.waits
+        held = f"public.cities is locked by the transaction of server process {pid} (vacuum, since 20"
+        assert wait.startswith(f"Waits until tables are unlocked: {held}")
+        assert wait.endswith(f" UTC); to end it: SELECT pg_terminate_backend({pid})")
+        assert status_head(status).splitlines()[1:] == [f"  {wait}"]

@@ -16,7 +16,7 @@ from threading import Lock, Thread
 from framework.declare.specs import IngestedGateway
 from framework.foundation.clock import Clock
 from framework.foundation.errors import SluiceError
-from framework.ingest.connections import gateway_connection
+from framework.ingest.waits import held_up, named
 from framework.record import drafts
 from framework.record.events import Event, EventType
 from framework.record.log import EventLog
@@ -26,29 +26,9 @@ POLL_SECONDS = 2.0
 """The time between two questions; a start that takes less is not asked about."""
 _MOST_SECONDS = 300.0
 """A flow that has committed nothing for longer waits for something else, such as its next row."""
-_MOST_NAMED = 3
 
 HeldUp = Callable[[IngestedGateway, bool], tuple[str, ...]]
 """Returns what a gateway waits for, each with its way out; asked whether it certainly waits."""
-
-
-def held_up(gateway: IngestedGateway, is_certain: bool) -> tuple[str, ...]:  # noqa: FBT001 - the type of a port
-    """Return the transactions for which the start of a snapshot waits, each with the statement that ends it.
-
-    Args:
-        gateway: the gateway.
-        is_certain: whether this process waits now; else the database says whether any process does.
-
-    Raises:
-        SluiceError: the database gives no answer.
-    """
-    from framework.sources.databases.postgres.open_transactions import is_starting, open_transactions
-    from framework.sources.databases.postgres.session import Session
-
-    with Session(gateway_connection(gateway)) as session:
-        if not is_certain and not is_starting(session, gateway.slot, gateway.publication):
-            return ()
-        return tuple(f"{each}; to end it: {each.way_out}" for each in open_transactions(session, gateway.slot))
 
 
 @contextmanager
@@ -154,9 +134,7 @@ class StartWaits:
             self._record(flows or [str(gateway.changes)], found)
 
     def _record(self, flows: Sequence[str], found: Sequence[str]) -> None:
-        rest = len(found) - _MOST_NAMED
-        named = [*found[:_MOST_NAMED], *([f"{rest} more"] if rest > 0 else [])]
-        text = f"Waits until older transactions have ended: {'. '.join(named)}" if named else ""
+        text = named("older transactions have ended", tuple(found))
         for flow in flows:
             with self._lock:
                 is_new = self._told.get(flow, "") != text

@@ -35,6 +35,8 @@ from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import TableName, quote_identifier
 
 PLUGIN = "pgoutput"
+IS_WAITING = "SELECT pg_snapshot_xmin(pg_current_snapshot()) >= "
+"""The beginning of the statement that a session repeats while it waits for transactions: others know it by that."""
 _LOCK = 0x536C75696365  # an advisory lock of the database, taken by whoever makes or drops positions
 _MARK = "Sluice: tables of the replication slot "
 _UNSETTLED = " (unsettled)"
@@ -388,7 +390,7 @@ def _wait_for_running_transactions(work: _Work) -> None:
     # newest transaction that has ended, so that a newer one may run, such as one whose commit waits for a standby.
     newest = _query(work, "SELECT pg_current_xact_id()::text")
     deadline = work.clock.monotonic() + work.wait_seconds
-    while not _query(work, "SELECT pg_snapshot_xmin(pg_current_snapshot()) >= %s::xid8", newest):
+    while not _query(work, f"{IS_WAITING}%s::xid8", newest):
         if work.clock.monotonic() > deadline:
             raise _open_transactions(work)
         work.clock.sleep(_POLL_SECONDS)
