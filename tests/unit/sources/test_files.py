@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from framework.foundation.storage import LocalStorage
+from framework.sources.delta.source import DeltaSource
 from framework.sources.files.source import FileSource
 from framework.sources.port import UNKNOWN_LAG, SourcePosition, SourceReference, SourceShape
 
@@ -22,3 +23,5 @@ def test_nothing_is_known_of_a_folder_that_the_storage_does_not_see(tmp_path: Pa
     assert (source.is_drained(position), source.lag(position, now=0.0)) == (None, UNKNOWN_LAG)
     assert source.change_token(storage, reference, None) is None
     assert source.identity(storage, reference) is None
+    table = SourceReference(kind="delta", shape=SourceShape.TABLE, location=location)
+    assert (DeltaSource().change_token(storage, table, None), DeltaSource().identity(storage, table)) == (None, None)
