@@ -136,9 +136,9 @@ class DeltaSource:
         return _Offset.parse(offset) is not None
 
     def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
-        """The token of the table's log folders."""
+        """The token of the table's log folders; None if the storage does not see the table, such as one of `paths`."""
         del previous
-        return log_token(storage, str(source.location))
+        return log_token(storage, str(source.location)) if storage.exists(str(source.location)) else None
 
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Compare each offset with the newest version of its table, or with the commits that concern the flow.
@@ -189,11 +189,11 @@ class DeltaSource:
         return bool(source.only) and self._unread.is_empty(storage, source)
 
     def identity(self, storage: Storage, source: SourceReference) -> str | None:
-        """Path, newest version with its commit, and table id."""
+        """Path, newest version with its commit, and table id; None if the storage does not see the table."""
         path = str(source.location)
         tip = read_tip(storage, path)
         if tip is None:
-            return f"{path} none"
+            return f"{path} none" if storage.exists(path) else None
         return f"{path} {tip.version} {commit_identity(storage, path, tip.version)} {tip.table_id}"
 
     def lag(self, position: SourcePosition, *, now: float) -> Lag:

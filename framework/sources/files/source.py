@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from framework.foundation.storage_port import FileStatus, Storage
-from framework.foundation.table_address import on_one_file_system, plain_path
+from framework.foundation.table_address import plain_path
 from framework.sources.files.names import is_hidden
 from framework.sources.port import (
     UNKNOWN_LAG,
@@ -55,8 +55,8 @@ class FileSource:
 
     def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
         """The tokens of the folder and of every folder below it, as a JSON object."""
-        if not on_one_file_system(storage.root, str(source.location)):
-            return None
+        if not storage.exists(plain_path(str(source.location))):
+            return None  # Spark may have the folder elsewhere
         known: dict[str, str] = json.loads(previous) if previous else {}
         if known and all(storage.folder_token(folder) == token for folder, token in known.items()):
             return previous
@@ -198,10 +198,13 @@ def _folders(storage: Storage, folder: str) -> Iterator[str]:
 
 
 def _present_files(storage: Storage, folders: Sequence[str]) -> dict[str, FileStatus] | None:
-    """All files below the folders by path; None if there are more than 20,000, or the storage can't see them."""
-    if not all(on_one_file_system(storage.root, folder) for folder in folders):
-        return None
+    """All files below the folders by path; None if there are more than 20,000.
+
+    None as well if the storage has no such folder: Spark may have it elsewhere, by `paths` or in another file system.
+    """
     present: dict[str, FileStatus] = {}
+    if not all(storage.exists(plain_path(folder)) for folder in folders):
+        return None
     for folder in folders:
         for path, file in _files_below(storage, plain_path(folder)):
             present[path] = file

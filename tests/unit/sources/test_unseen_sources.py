@@ -35,4 +35,6 @@ def test_rows_of_a_table_elsewhere_may_have_changed(tmp_path: Path) -> None:
     """A view of them is computed in each update; a table of the storage's file system is compared."""
     storage = LocalStorage(str(tmp_path))
     assert source_identity(storage, table_source("dbfs:/tables/t")) is None
+    assert source_identity(storage, table_source(f"{tmp_path}/t")) is None  # `paths` may have it elsewhere
+    (tmp_path / "t").mkdir()
     assert source_identity(storage, table_source(f"{tmp_path}/t")) == f"{tmp_path}/t none"
