@@ -169,13 +169,19 @@ def test_a_start_beside_another_one_waits_for_its_session(of_folder: Path, swap:
     started, log = [], of_folder.with_suffix(".log")
 
     def start() -> None:
-        options: dict[str, Any] = {"master": "local", "spark_conf": {}, "idle_seconds": 1, "login": Login()}
+        options: dict[str, Any] = {
+            "master": "local",
+            "spark_conf": {},
+            "formats": (),
+            "idle_seconds": 1,
+            "login": Login(),
+        }
         started.append(client.start_server(**options, clock=SystemClock()))
 
     with claimed(of_folder):
         second = threading.Thread(target=start)
         second.start()
-        while not log.exists() or "Namespaces" not in log.read_text():
+        while second.is_alive() and (not log.exists() or "Namespaces" not in log.read_text()):
             SystemClock().sleep(0.01)
         SystemClock().sleep(0.3)
         with listening(of_folder) as server:
