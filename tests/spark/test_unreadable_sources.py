@@ -131,7 +131,9 @@ class Shore:
         for name in ("no_sample", "footer", "charset", "cased", "looped", "colon", "cut"):
             (folder / name).mkdir()
         (folder / "no_sample" / "a.json").write_text("this is no json\n", "utf-8")
-        (folder / "footer" / "a.parquet").write_bytes(b"PAR1 and no footer")
+        for name in ("a", "c"):
+            self.spark.sql("SELECT 1 AS id").toPandas().to_parquet(folder / "footer" / f"{name}.parquet")
+        (folder / "footer" / "b.parquet").write_bytes(b"PAR1 and no footer")
         (folder / "charset" / "a.csv").write_text("id\n1\n", "utf-8")
         (folder / "cased" / "a.json").write_text('{"id": 1, "ID": 2}\n', "utf-8")
         (folder / "looped" / "a.json").write_text('{"id": 1}\n', "utf-8")
@@ -194,6 +196,9 @@ def test_a_source_that_can_not_be_read_fails_its_dataset_alone(shore: Shore) -> 
     result = shore.pipeline().run()
     failed = {flow.flow.table: flow.error.condition for flow in result.flows if flow.error is not None}
     assert failed == _CAUSES
+    (footer,) = (str(flow.error) for flow in result.flows if flow.flow.table == "footer")
+    assert "3 parquet files" in footer
+    assert "b.parquet)" in footer
     assert states(result) == {
         **dict.fromkeys(_CAUSES, FlowState.FAILED), **dict.fromkeys(_READERS, FlowState.SKIPPED), **_SOUND
     }  # fmt: skip

@@ -41,7 +41,7 @@ CONDITIONS: dict[str, Condition] = {
         "Add a file, or give the schema with `.schema(…)`.",
     ),
     "CLOUD_FILES_SCHEMA_UNREADABLE": Condition(
-        "The columns of {count} {format} files below {path} can't be read: {cause}", "Remove or repair the files."
+        "The columns of {count} {format} files below {path} can't be read{file}: {cause}", "Remove or repair the files."
     ),
     "CLOUD_FILES_ENCODING_UNKNOWN": Condition(
         "Spark does not read files below {path} in this encoding: {cause}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from tempfile import TemporaryDirectory
@@ -91,7 +91,7 @@ def _avro_groups(spark: SparkSession, options: CloudFilesOptions, files: Sequenc
     try:
         parts = files_by_schema(spark, options, files)
     except Py4JError as error:
-        raise _unreadable(error, options, len(files)) from error
+        raise _unreadable(error, options, files) from error
     passed_over = parts.pop(PASSED_OVER, [])
     groups: list[FileGroup] = []
     for part in parts.values():
@@ -132,26 +132,64 @@ def columns_of_files(
     full = [file for file in files if file.size > 0]
     if not full:
         return StructType([])
-    try:
+
+    def inferred(some: Sequence[FoundFile]) -> StructType:
         with TemporaryDirectory(prefix="sluice-columns-") as scratch:
-            found = _columns_in(spark, options, full, LocalStorage(scratch), known)
+            return _columns_in(spark, options, some, LocalStorage(scratch), known)
+
+    try:
+        found = inferred(full)
     except (PySparkException, Py4JError) as error:
-        raise _unreadable(error, options, len(full)) from error
+        raise _unreadable(error, options, full, inferred) from error
     columns = [each for each in found.fields if each.name != _CORRUPT]
     # A field of Avro that is always null can't be read as a text.
     keeps_void = options.format == "avro"
     return StructType([StructField(each.name, plain_type(each.dataType, keeps_void=keeps_void)) for each in columns])
 
 
-def _unreadable(error: PySparkException | Py4JError, options: CloudFilesOptions, count: int) -> SluiceError:
+def _unreadable(
+    error: PySparkException | Py4JError,
+    options: CloudFilesOptions,
+    files: Sequence[FoundFile],
+    inferred: Callable[[Sequence[FoundFile]], StructType] | None = None,
+) -> SluiceError:
     unfit = _not_of_files(error, options)
     if unfit is not None:
         return unfit
     causes = java_causes(java_stack(error)) if isinstance(error, Py4JError) else ()
     words = causes[-1].words if causes else str(error)
     cause = one_line(without_internal_names(words).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0])
-    kind = SourceError if is_source_fault(error) else UserError
-    return kind("CLOUD_FILES_SCHEMA_UNREADABLE", path=options.path, format=options.format, count=count, cause=cause)
+    is_of_files = is_source_fault(error)
+    first = None
+    if is_of_files and inferred is not None and "CANNOT_MERGE" not in cause:
+        first = _first_unreadable(files, inferred)
+    kind = SourceError if is_of_files else UserError
+    return kind(
+        "CLOUD_FILES_SCHEMA_UNREADABLE",
+        path=options.path,
+        format=options.format,
+        count=len(files),
+        file="" if first is None else f" (the first is {first.uri})",
+        cause=cause,
+    )
+
+
+def _first_unreadable(
+    files: Sequence[FoundFile], inferred: Callable[[Sequence[FoundFile]], StructType]
+) -> FoundFile | None:
+    """The first of many files that can't be read alone, by halves; None if no single one is the cause."""
+    rest = files
+    while rest:
+        half = rest[: (len(rest) + 1) // 2]
+        try:
+            inferred(half)
+        except (PySparkException, Py4JError):
+            if len(half) == 1:
+                return half[0]
+            rest = half
+        else:
+            rest = rest[len(half) :]
+    return None
 
 
 def _not_of_files(error: PySparkException | Py4JError, options: CloudFilesOptions) -> SluiceError | None:

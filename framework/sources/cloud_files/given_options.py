@@ -145,6 +145,8 @@ class _Given:
         mode, cleaning = self._mode(has_schema=has_schema), self._cleaning()
         name = self._format()
         self._check_names(name)
+        if name == "xml" and not self._reader.get("rowtag"):
+            raise UserError("CLOUD_FILES_OPTION_MISSING", option="rowTag")
         after, before = self._time("modifiedAfter", zone), self._time("modifiedBefore", zone)
         if after is not None and before is not None and after >= before:
             why = "no file has been modified after the one and before the other"

@@ -100,6 +100,7 @@ def test_options_have_the_documented_defaults() -> None:
         ({"modifiedAfter": "2025-01-02", "modifiedBefore": "2025-01-01"}, "CLOUD_FILES_OPTION_CONFLICT"),
         ({"cloudFiles__schemaEvolutionMode": "sometimes"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"cloudFiles__cleanSource": "MOVE"}, "CLOUD_FILES_OPTION_MISSING"),
+        ({"cloudFiles__format": "xml"}, "CLOUD_FILES_OPTION_MISSING"),
         ({"cloudFiles__cleanSource": "ARCHIVE"}, "CLOUD_FILES_OPTION_INVALID"),
         ({"cloudFiles__cleanSource": "DELETE", **retained("7 days")}, "CLOUD_FILES_OPTION_INVALID"),
         ({"cloudFiles__cleanSource": "DELETE", **retained("a while")}, "CLOUD_FILES_OPTION_INVALID"),
