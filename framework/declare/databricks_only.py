@@ -75,6 +75,11 @@ def _of_java(text: str) -> str | None:
             "`column:path` reads a column of type VARIANT here. For a string with JSON, write "
             "`parse_json(column):path`, or `get_json_object(column, '$.path')`."
         )
+    if "[DATA_SOURCE_NOT_FOUND]" in text and "cloudFiles" in text:  # query functions have it
+        return (
+            "Read `cloudFiles` in the function of a dataset or flow, or in a function that it calls: elsewhere no "
+            "checkpoint says which files are read."
+        )
     return missing_file_system(text)
 
 
