@@ -395,7 +395,7 @@ def _declared_kind(dataset: GraphDataset) -> TableKind:
 
 def _compared(dataset: GraphDataset, table: TableState) -> str:
     """Return what the unique expectations of a table cost in each batch, as a clause; empty without one."""
-    unique = [each.condition for each in dataset.spec.expectations if each.unique is not None]
+    unique = [f"UNIQUE ({', '.join(each.unique)})" for each in dataset.spec.expectations if each.unique is not None]
     if not unique or not table.exists:
         return ""
     size = (
