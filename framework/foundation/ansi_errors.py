@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 SETTINGS = '`runtime: "16.4"` in the pipeline spec, or `spark.sql.ansi.enabled` = `false` in its `spark_conf`'
 """What makes code for older runtimes run."""
 
@@ -12,7 +14,9 @@ _OF_VALUES = frozenset({
     "NUMERIC_VALUE_OUT_OF_RANGE", "REMAINDER_BY_ZERO",
 })  # fmt: skip
 _OF_TYPES = "DATATYPE_MISMATCH"
+_OF_TWO_TYPES = "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES"
 _TEXT = '"STRING"'
+_COMPARES = re.compile(r'Cannot resolve "\(.* (?:=|<=>|<|>|<=|>=) .*\)"')
 
 
 def hint_of_value(condition: str) -> str:
@@ -30,12 +34,19 @@ def hint_of_value(condition: str) -> str:
 
 
 def advice_on_types(condition: str, text: str) -> str | None:
-    """Return what to do about an expression that takes no strings in ANSI mode; None for another error.
+    """Return what to do about an expression that takes no strings in ANSI mode, or compares a number with a BOOLEAN.
+
+    None for another error.
 
     Args:
         condition: as Spark names it.
         text: the text of the error.
     """
+    if condition == _OF_TWO_TYPES and '"BOOLEAN"' in text and _COMPARES.search(text):
+        return (
+            "Compare values of one type. Runtimes of Databricks before 17 take a BOOLEAN that is compared with a "
+            f"number for 1 or 0: to have it so, set {SETTINGS}."
+        )
     if not condition.startswith(_OF_TYPES) or _TEXT not in text:
         return None
     return (
