@@ -44,7 +44,18 @@ def shimmed() -> Iterator[None]:
                 _restore()
 
 
+_OLD_FUNCTIONS = (
+    "approxCountDistinct", "bitwiseNOT", "countDistinct", "shiftLeft", "shiftRight", "shiftRightUnsigned",
+    "sumDistinct", "toDegrees", "toRadians",
+)  # fmt: skip
+"""Functions that older runtimes have by `from pyspark.sql.functions import *`, and this PySpark does not."""
+_named: list[str] = []
+
+
 def _install() -> None:
+    functions = importlib.import_module("pyspark.sql.functions")
+    _named.extend(name for name in _OLD_FUNCTIONS if name not in functions.__all__ and hasattr(functions, name))
+    functions.__all__.extend(_named)
     pyspark = importlib.import_module("pyspark")
     _replaced.update(_under_shims())
     for name in _replaced:
@@ -73,6 +84,9 @@ def _restore() -> None:
     pyspark.__dict__.pop("pipelines", None)
     if _attribute:
         pyspark.__dict__["pipelines"] = _attribute.pop()
+    functions = importlib.import_module("pyspark.sql.functions")
+    while _named:
+        functions.__all__.remove(_named.pop())
 
 
 def _under_shims() -> dict[str, ModuleType]:

@@ -13,6 +13,7 @@ from framework.declare.queries import Declared, QueryDecorator, check_query, dec
 from framework.declare.registry import QueryFunction, active_registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.declare.table_properties import without_tuning
+from framework.declare.workspace.spark_paths import located
 from framework.foundation.names import QualifiedName
 
 if TYPE_CHECKING:
@@ -314,7 +315,7 @@ def storage_draft(
         "comment": call.comment(comment),
         "spark_conf": call.pairs("spark_conf", spark_conf),
         "table_properties": without_tuning(call.pairs("table_properties", table_properties), call.location),
-        "path": call.optional_text("path", path),
+        "path": located(call.optional_text("path", path)),
         "partition_columns": partitions,
         "cluster_by": clusters,
         "cluster_by_auto": automatic,

@@ -63,6 +63,21 @@ def of_batches():
     return first
 
 
+@dp.table(name="placed", path="/Volumes/main/out/placed")
+def placed():
+    return landed("/Volumes/main/raw/in").select("id")
+
+
+@dp.materialized_view(path="dbfs:/Volumes/main/out/view")
+def view():
+    return spark.read.table("placed")
+
+
+@dp.materialized_view
+def of_placed():
+    return spark.read.table("view").union(spark.read.table("placed"))
+
+
 @dp.materialized_view
 def of_python():
     return spark.createDataFrame([(name,) for name in [*NAMES, str(SIZES)]], "name STRING")
@@ -113,7 +128,9 @@ def test_each_name_of_a_mapped_path_finds_its_files_and_keeps_its_name(spark: Sp
 
     def run() -> dict[str, list[tuple[object, ...]]]:
         pipeline = Pipeline.from_spec(spec, spark=spark, storage=storage)
-        assert pipeline.run().state == "COMPLETED"
+        result = pipeline.run()
+        assert [flow.error for flow in result.flows if flow.error] == []
+        assert result.state == "COMPLETED"
         tables = {path.name: path for path in (storage / "tables" / "main" / "default").iterdir()}
         return {name: sorted(tuple(row) for row in table_rows(spark, str(path))) for name, path in tables.items()}
 
@@ -124,15 +141,19 @@ def test_each_name_of_a_mapped_path_finds_its_files_and_keeps_its_name(spark: Sp
         "of_google": [(2, "gs://bucket/in/2.json")],
         "of_amazon": [(3, "s3://bucket/in/3.json")],
         "of_batches": [*[(0, volume)] * 6, (2, "gs://bucket/in/2.json"), (4, "dbfs:/mnt/more/4.json")],
+        "of_placed": [(0,), (0,)],
         "of_python": [("/Volumes/main/raw/in/0.json",), ("0.json",), ("[3]",), ("here",)],
     }
     assert run() == expected
-    assert [row["id"] for row in table_rows(spark, str(tmp_path / "out" / "t"))] == [0]
+    for name in ("t", "placed", "view"):
+        assert [row["id"] for row in table_rows(spark, str(tmp_path / "out" / name))] == [0]
+    assert not Path("/Volumes/main/out").exists()
 
     (tmp_path / "volume").rename(tmp_path / "moved")
     (tmp_path / "sluice.local.yml").write_text(LOCAL.replace("volume\n", "moved\n").replace("ABFSS", ACCOUNT), "utf-8")
     land(tmp_path / "moved" / "in", 9)
     found = run()
+    assert found["of_placed"] == [(0,), (0,), (9,), (9,)]
     assert found["of_volume"] == [(0, volume), (9, "dbfs:/Volumes/main/raw/in/9.json")]
     assert sorted(row["id"] for row in table_rows(spark, str(tmp_path / "out" / "t"))) == [0, 9]
 

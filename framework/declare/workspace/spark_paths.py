@@ -58,6 +58,21 @@ def spelled_path(path: Any) -> Any:
     return path
 
 
+def located(path: str | None) -> str | None:
+    """Return where a table is whose path code names: what the map has in its place, for Spark and Python alike.
+
+    Raises:
+        UserError: FILE_SYSTEM_MISSING for a path of a workspace that the map does not cover.
+    """
+    around = found_surroundings()
+    if around is None or path is None:
+        return path
+    target = around.paths.target(path)
+    if target is None:
+        spelled_path(path)
+    return path if target is None else target
+
+
 def spelled_options(options: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return options with the spelling of those that are mapped paths; the path itself is checked, too."""
     return {key: _spelled_option(key, value) for key, value in options}

@@ -190,6 +190,10 @@ class _Given:
             _refuse_both("mode = DROPMALFORMED", f"rescuedDataColumn = {rescued}", why)
         if "columnnameofcorruptrecord" in self._reader:
             why = "records that can't be parsed are in the rescued column"
+            if self._reader["columnnameofcorruptrecord"] == "_corrupt_record":  # Spark's default
+                self._without_effect[self._spelled["columnnameofcorruptrecord"]] = why
+                del self._reader["columnnameofcorruptrecord"]
+                return
             _refuse_both("columnNameOfCorruptRecord", f"rescuedDataColumn = {rescued}", why)
 
     def _hints(self, name: str, *, has_schema: bool) -> str:

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pyspark
 import pytest
+from pyspark.sql import functions
 
 from framework import pipelines
 from framework.declare.shims import shimmed
@@ -49,6 +50,15 @@ def test_every_name_of_the_face_is_there_and_no_other() -> None:
             assert {each: getattr(module, each) for each in module.__all__} == {
                 each: getattr(pipelines, each) for each in pipelines.__all__
             }
+
+
+def test_a_star_has_the_functions_that_older_runtimes_have() -> None:
+    """Public modules use `countDistinct`, which this PySpark has, but leaves out of `import *`."""
+    names: dict[str, object] = {}
+    with shimmed(), shimmed():
+        exec("from pyspark.sql.functions import *", names)  # noqa: S102 - what a module does
+    assert {"count", "countDistinct", "approxCountDistinct", "toDegrees"} <= {*names}
+    assert "countDistinct" not in functions.__all__
 
 
 def test_deep_names_that_are_not_ours_come_from_the_installed_package() -> None:

@@ -160,7 +160,8 @@ def test_options_that_change_no_row_are_noted_with_the_reason() -> None:
     given = {
         "cloudFiles.format": "json", "cloudFiles.useNotifications": "true", "cloudFiles.backfillInterval": "1 day",
         "cloudFiles.resourceTag.Owner": "me", "databricks.serviceCredential": "s", "Header": "true",
-        "mergeSchema": "true", "fs.s3a.endpoint": "e", "inferColumnTypes": "true",
+        "mergeSchema": "true", "columnNameOfCorruptRecord": "_corrupt_record",
+        "fs.s3a.endpoint": "e", "inferColumnTypes": "true",
         "schemaHints": "id INT",
     }  # fmt: skip
     found = parse_options("/in", given, has_schema=False, zone="UTC")
