@@ -70,16 +70,13 @@ def adopt(folder: Path, *, environment: Mapping[str, str]) -> tuple[Adoption, ..
     if not specs:
         specs = written = [*_new_specs(folder, environment, faults)]
     if not specs:
-        raise next((each for each in faults if not each.condition.startswith("ADOPTION_")), _nothing(folder))
+        nothing = UserError("ADOPTION_NOTHING_FOUND", path=folder)
+        raise next((each for each in faults if not each.condition.startswith("ADOPTION_")), nothing)
     by_folder: dict[Path, list[Path]] = {}
     for spec in specs:
         by_folder.setdefault(spec.parent, []).append(spec)
     first = next(iter(by_folder))
     return tuple(_adopted(each, found, written, faults if each == first else []) for each, found in by_folder.items())
-
-
-def _nothing(folder: Path) -> UserError:
-    return UserError("ADOPTION_NOTHING_FOUND", path=folder)
 
 
 def _specs(folder: Path) -> list[Path]:

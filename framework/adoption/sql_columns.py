@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from framework.declare.sql.tokens import Token, TokenKind, UnclosedTextError, string_value, tokens
+from framework.declare.sql.tokens import Token, TokenKind, UnclosedTextError, closing, string_value, tokens
 
 _KEYWORDS = frozenset(
     """ALL AND ANTI ANY AS ASC BETWEEN BY CASE CAST CROSS CURRENT_DATE CURRENT_TIMESTAMP DELAY DESC DISTINCT ELSE END
@@ -106,12 +106,7 @@ def _relations(found: Sequence[Token], taken: set[int]) -> Iterator[Relation]:
 
 def _read_files(found: Sequence[Token], start: int) -> tuple[str, str, int]:
     """Return the path and the format of a call of `read_files`, and the place behind it."""
-    depth, end = 0, start
-    while end < len(found):
-        depth += found[end].is_symbol("(") - found[end].is_symbol(")")
-        end += 1
-        if depth == 0:
-            break
+    end = min(closing(found, start) + 1, len(found))
     given = found[start:end]
     path = next((string_value(each) for each in given if each.kind is TokenKind.STRING), "")
     named = (place for place, each in enumerate(given) if each.is_word("FORMAT"))

@@ -11,7 +11,7 @@ from framework.declare.expressions import row_expression
 from framework.declare.queries import Declared, check_query, declared_of, marked
 from framework.declare.registry import QueryFunction, active_registry
 from framework.declare.specs import DatasetSpec, ExpectationSpec, ViolationAction
-from framework.declare.sql.tokens import Token, tokens
+from framework.declare.sql.tokens import closing, tokens
 from framework.foundation.errors import GraphErrors, UserError
 
 if TYPE_CHECKING:
@@ -143,11 +143,11 @@ def _unique_keys(condition: str) -> tuple[str, ...] | None:
         >>> _unique_keys("is_unique(id)")
     """
     found = [*tokens(condition)]
-    while found and found[0].is_symbol("(") and _closing(found, 0) == len(found) - 1:
+    while found and found[0].is_symbol("(") and closing(found, 0) == len(found) - 1:
         found = found[1:-1]
     if len(found) < 3 or not found[0].is_word("UNIQUE") or not found[1].is_symbol("("):
         return None
-    if _closing(found, 1) != len(found) - 1:
+    if closing(found, 1) != len(found) - 1:
         return None
     keys, depth, start = list[str](), 0, found[1].end
     for token in found[2:]:
@@ -156,16 +156,6 @@ def _unique_keys(condition: str) -> tuple[str, ...] | None:
             start = token.end
         depth += token.is_symbol("(") - token.is_symbol(")")
     return tuple(key for key in keys if key)
-
-
-def _closing(found: list[Token], opening: int) -> int:
-    """Return the place of the parenthesis that closes the one at a place."""
-    depth = 0
-    for place in range(opening, len(found)):
-        depth += found[place].is_symbol("(") - found[place].is_symbol(")")
-        if depth == 0:
-            return place
-    return -1
 
 
 def _joined(first: tuple[ExpectationSpec, ...], second: tuple[ExpectationSpec, ...]) -> tuple[ExpectationSpec, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -101,6 +101,21 @@ def statements(text: str) -> Iterator[tuple[Token, ...]]:
             found = []
     if found:
         yield tuple(found)
+
+
+def closing(found: Sequence[Token], opening: int) -> int:
+    """Return the place of the parenthesis that closes the one at a place; the number of the tokens if none does.
+
+    Examples:
+        >>> [closing([*tokens("f(a, (b)) c")], 1), closing([*tokens("f(a")], 1)]
+        [7, 3]
+    """
+    depth = 0
+    for place in range(opening, len(found)):
+        depth += found[place].is_symbol("(") - found[place].is_symbol(")")
+        if depth == 0:
+            return place
+    return len(found)
 
 
 def string_value(token: Token) -> str:

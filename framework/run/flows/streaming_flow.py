@@ -59,8 +59,9 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
         forget_open_batch(run)
     if run.dataset.kind is DatasetKind.SINK and run.dataset.widens:
         check_sink_types(session, run.dataset, query.frame.schema)
-    staged = None if run.quarantines or UniqueBatches(run) else StagedSnapshot.of(run, query, session)
-    batches = _Batches(run=run, query=query, session=session, staged=staged)
+    unique = UniqueBatches(run)
+    staged = None if run.quarantines or unique else StagedSnapshot.of(run, query, session)
+    batches = _Batches(run=run, query=query, session=session, staged=staged, unique=unique)
     batches.begin()
     try:
         run_stream(
@@ -97,8 +98,8 @@ def _bound(run: FlowRun, query: FlowQuery, session: SparkSession, faults: list[B
 
 def _target(run: FlowRun, query: FlowQuery, session: SparkSession, batches: _Batches) -> StreamTarget:
     dataset = run.dataset
-    if run.quarantines or (unique := UniqueBatches(run)):
-        write = _quarantining(run, batches) if run.quarantines else partial(_append_unique, unique, batches)
+    if run.quarantines or batches.unique:
+        write = _quarantining(run, batches) if run.quarantines else partial(_append_unique, batches)
         return to_same_table(run, write)
     if dataset.cdc is not None:
         writer = run.writer_of(dataset.cdc)
@@ -127,10 +128,10 @@ def _append(run: FlowRun, batches: _Batches, rows: DataFrame, number: int) -> No
         compute(rows)
 
 
-def _append_unique(unique: UniqueBatches, batches: _Batches, rows: DataFrame, number: int) -> None:
+def _append_unique(batches: _Batches, rows: DataFrame, number: int) -> None:
     query_id = batches.query_id()
     assert query_id is not None  # the checkpoint has it before the first batch
-    batches.written(unique.append(rows, query_id, number, is_stream=True), number)
+    batches.written(batches.unique.append(rows, query_id, number, is_stream=True), number)
 
 
 def _quarantining(run: FlowRun, batches: _Batches) -> BatchFunction:
@@ -158,14 +159,23 @@ class _Batches:
     stream's progress reports the data quality shortly after.
     """
 
-    def __init__(self, *, run: FlowRun, query: FlowQuery, session: SparkSession, staged: StagedSnapshot | None) -> None:
+    def __init__(
+        self,
+        *,
+        run: FlowRun,
+        query: FlowQuery,
+        session: SparkSession,
+        staged: StagedSnapshot | None,
+        unique: UniqueBatches,
+    ) -> None:
         self._run = run
         self._staged = staged
         self._query = query
         # A staged snapshot cleans by itself, as soon as its first batch is committed.
         self._leftovers = None if staged is not None else StagedLeftovers(run, session, query)
         commits = run.committed_rows()
-        counts_itself = run.quarantines or bool(UniqueBatches(run))
+        self.unique = unique
+        counts_itself = run.quarantines or bool(unique)
         self._commits = None if counts_itself else commits
         self._compaction = (
             _Compaction(session, run.path, run.context.stop) if commits is not None and _is_managed(run) else None
