@@ -399,7 +399,7 @@ class Pipeline:
         return self.spark.read.schema(EVENT_SCHEMA).options(**EVENT_READ_OPTIONS).json(folder)
 
     def close(self) -> None:
-        """Stop the Spark session if this pipeline started it."""
+        """Stop the Spark session if a pipeline of this process started it, and no other pipeline uses it."""
         if self._session.close():
             self._loaded = self._graph = self._storage = None  # they refer to the stopped session
 

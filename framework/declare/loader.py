@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from framework.declare.databricks_only import advice_for
 from framework.declare.mutations import guarded_module
-from framework.declare.neighbours import Neighbours
+from framework.declare.pipeline_imports import PipelineImports
 from framework.declare.pipeline_spec import Library, PipelineSpec
 from framework.declare.registry import Registry, registering
 from framework.declare.session_global import namespace_of
@@ -68,27 +68,27 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     functions = [module for module in modules if not isinstance(module, str | Path | ModuleType)]
     folders = [*_import_roots(spec, root), *(file.parent for file in files), *(_package(file)[0] for file in files)]
     namespaces = [found for function in functions if (found := namespace_of(function)) is not None]
-    loading = _Loading(neighbours=Neighbours(folders, spark, spec, namespaces))
-    with registering(registry), shimmed(), guarded_module(), loading.neighbours.running():
+    loading = _Loading(imports=PipelineImports(folders, spark, spec, namespaces))
+    with registering(registry), shimmed(), guarded_module(), loading.imports.running():
         loading.local_functions(spec)
         for file in files:
             loading.file(file)
         for function in functions:
             loading.function(function)
-    _surround(registry, loading.neighbours)
+    _surround(registry, loading.imports)
     loading.errors.extend(_without_dataset(registry))
     if loading.errors:
         errors = [*loading.errors, *registry.faults]
         raise GraphErrors(list({error.render(): error for error in errors}.values()))
-    ran = {*loading.neighbours.made, *loading.neighbours.included}
+    ran = {*loading.imports.made, *loading.imports.included}
     return _code_version([*files, *map(Path, ran)], functions)
 
 
 class _Loading:
     """Runs modules one by one and gathers their exceptions."""
 
-    def __init__(self, *, neighbours: Neighbours) -> None:
-        self.neighbours = neighbours
+    def __init__(self, *, imports: PipelineImports) -> None:
+        self.imports = imports
         self.errors: list[SluiceError] = []
 
     def file(self, path: Path) -> None:
@@ -97,13 +97,13 @@ class _Loading:
             self.errors.append(_unsupported(path))
             return
         with self._gathering(str(path)), loading_from(str(path.parent)):
-            _run(path, self.neighbours)
+            _run(path, self.imports)
 
     def local_functions(self, spec: PipelineSpec) -> None:
         """Register the functions that this machine has in place of a catalog's."""
         entries = spec.workspace.functions
         with self._gathering(LOCAL_NAME):
-            self.errors += register_local_functions(self.neighbours.spark, self.neighbours.functions, entries)
+            self.errors += register_local_functions(self.imports.spark, self.imports.functions, entries)
 
     def function(self, function: Callable[[], object]) -> None:
         """Call a function that contains declarations."""
@@ -171,11 +171,11 @@ def _files(spec: PipelineSpec, root: Path | None, modules: Sequence[Module]) -> 
     return list(dict.fromkeys(found))
 
 
-def _run(path: Path, neighbours: Neighbours) -> None:
+def _run(path: Path, imports: PipelineImports) -> None:
     """Run a file as a module with a unique name, because files of two folders may have equal names."""
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     package = _package(path)[1]
-    neighbours.run(path, f"{package}sluice_module_{digest}_{path.stem}")
+    imports.run(path, f"{package}sluice_module_{digest}_{path.stem}")
 
 
 def _import_roots(spec: PipelineSpec, root: Path | None) -> list[Path]:
@@ -212,16 +212,14 @@ def _without_dataset(registry: Registry) -> Iterator[UserError]:
         yield UserError("EXPECTATION_WITHOUT_DATASET", location=waiting.location, name=waiting.name)
 
 
-def _surround(registry: Registry, neighbours: Neighbours) -> None:
+def _surround(registry: Registry, imports: PipelineImports) -> None:
     """Make the modules' folders and the session available in calls of the functions that the modules declared."""
-    registry.queries.update({name: neighbours.surround(each) for name, each in registry.queries.items()})
+    registry.queries.update({name: imports.surround(each) for name, each in registry.queries.items()})
     registry.snapshot_functions.update(
-        {name: neighbours.surround(each) for name, each in registry.snapshot_functions.items()}
+        {name: imports.surround(each) for name, each in registry.snapshot_functions.items()}
     )
-    registry.batch_functions.update(
-        {name: neighbours.surround(each) for name, each in registry.batch_functions.items()}
-    )
-    registry.hook_functions.update({name: neighbours.surround(each) for name, each in registry.hook_functions.items()})
+    registry.batch_functions.update({name: imports.surround(each) for name, each in registry.batch_functions.items()})
+    registry.hook_functions.update({name: imports.surround(each) for name, each in registry.hook_functions.items()})
 
 
 def _code_version(files: Sequence[Path], functions: Sequence[Callable[[], object]]) -> str | None:

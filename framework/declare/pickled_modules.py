@@ -11,8 +11,7 @@ import io
 import pickle
 import sys
 from collections.abc import Iterator
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec, resolve_name
+from importlib.util import resolve_name
 from itertools import accumulate
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -21,7 +20,7 @@ from pyspark import cloudpickle
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.sql.udtf import UserDefinedTableFunction
 
-from framework.declare.pipeline_modules import PipelineLoader, PipelineModule
+from framework.declare.pipeline_modules import Importer, PipelineModule, importing
 
 _OF_THIS_PROCESS = frozenset({"spark", "__builtins__", "__loader__", "__spec__"})
 _DECLARING = ("framework", "dlt", "pyspark.pipelines")
@@ -111,57 +110,32 @@ def _make_importable(_code: CodeType, modules: dict[str, ModuleType]) -> None:
 
 def _imported_by(code: CodeType) -> dict[str, ModuleType]:
     """Import the modules of the pipeline that a function imports when it runs, and return them and their packages."""
+    importer = importing.get()
+    if importer is None:
+        return {}
     names: set[str] = set()
-    for name, parts in _import_statements(code):
-        if _is_of_pipeline(name):
-            __import__(name, fromlist=parts)  # an exception fails the query with its cause
+    for name, parts in _import_statements(code, importer):
+        if importer.has(name):
+            importer.imported(name, parts)  # an exception fails the query with its cause
             names |= {name, *(f"{name}.{part}" for part in parts)}
     packages = {prefix for name in names for prefix in _prefixes(name)}
-    modules = {name: sys.modules[name] for name in sorted(packages) if name in sys.modules}
+    modules = {name: importer.named[name] for name in sorted(packages) if name in importer.named}
     return {
         name: module if isinstance(module, PipelineModule) else _NamespacePackage(name)
         for name, module in modules.items()
     }
 
 
-def _import_statements(code: CodeType) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _import_statements(code: CodeType, importer: Importer) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the absolute name of each module that the code imports, and the names that it takes from it."""
     arguments: list[Any] = [None, None]
     for instruction in dis.get_instructions(code):
         if instruction.opname == "IMPORT_NAME":
             level, parts = arguments
-            name = _absolute_name(code, level, instruction.argval)
-            if name is not None:
-                yield name, tuple(parts or ())
+            package = importer.package_of(code.co_filename) if level else ""
+            if package is not None:
+                yield resolve_name("." * level + instruction.argval, package), tuple(parts or ())
         arguments = [arguments[1], instruction.argval]
-
-
-def _absolute_name(code: CodeType, level: int, name: str) -> str | None:
-    """Return the absolute name of an imported module; None if the package of the code is unknown."""
-    if not level:
-        return name
-    for module in list(sys.modules.values()):
-        if isinstance(module, PipelineModule) and module.__file__ == code.co_filename:
-            return resolve_name("." * level + name, module.__package__)
-    return None
-
-
-def _is_of_pipeline(name: str) -> bool:
-    """Return whether the pipeline's folders have a module; imports no module of others."""
-    for prefix in _prefixes(name):
-        spec = _spec(prefix)
-        if spec is not None and isinstance(spec.loader, PipelineLoader):
-            return True
-        if spec is None or spec.origin is not None:  # a package of a folder without `__init__.py` has no origin
-            return False
-    return False
-
-
-def _spec(name: str) -> ModuleSpec | None:
-    try:
-        return find_spec(name)
-    except (ImportError, ValueError):  # a module that has no spec was made by code
-        return None
 
 
 def _prefixes(name: str) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from framework.declare.imported_files import with_imported
 from framework.declare.loader import library_files
@@ -46,7 +48,6 @@ class PipelineSession:
         self._base, self._master = base, master
         self._short, self._verbose, self._cold = short, verbose, cold
         self._own: SparkSession | None = None
-        self._is_ours = False
 
     def get(self, spec: PipelineSpec) -> SparkSession:
         """Return the session with the settings of a pipeline, and the secrets that they refer to.
@@ -57,8 +58,7 @@ class PipelineSession:
         if self._own is None:
             spark_conf, configuration = settings_of(spec)
             if self._base is None:
-                # An active session belongs to another pipeline or to the user, and `close` does not stop it.
-                self._is_ours = active_session() is None
+                is_started = active_session() is None
                 self._base = start_session(
                     app_name=f"sluice {spec.name}",
                     master=self._master or DEFAULT_MASTER,
@@ -68,6 +68,7 @@ class PipelineSession:
                     cold=self._cold,
                     formats=named_formats(spec),
                 )
+                _STARTED.add(self, self._base, is_started=is_started)
             # An existing session may lack our settings; static ones can't be changed.
             base = self._base
             settings = {key: value for key, value in spark_conf if base.conf.isModifiable(key)}
@@ -79,13 +80,48 @@ class PipelineSession:
         """Let the next call of `get` return a new session: the last one has the functions that old code registered."""
         self._own = None
 
+    def uses(self, base: SparkSession) -> bool:
+        """Whether the pipeline's session is in the Java machine of another one."""
+        return self._base is not None and self._base.sparkContext is base.sparkContext
+
     def close(self) -> bool:
-        """Stop the session if it was started here; return whether it was."""
-        if not self._is_ours or self._base is None:
+        """Stop the session if a pipeline started it and no other one uses it; return whether this one has none now."""
+        if self._base is None or not _STARTED.has(self):
             return False
-        stop_session(self._base)
+        _STARTED.remove(self, self._base)
         self._base = self._own = None
         return True
+
+
+class _StartedSession:
+    """The pipelines that use the session which one of them started; the process has one Java machine for them all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users: WeakSet[PipelineSession] = WeakSet()  # a pipeline that nobody refers to needs no session
+
+    def add(self, user: PipelineSession, base: SparkSession, *, is_started: bool) -> None:
+        """Add a pipeline whose session was started now, or is that of the pipelines here; not one of the user's."""
+        with self._lock:
+            if is_started:
+                self._users.clear()
+            if is_started or any(each.uses(base) for each in self._users):
+                self._users.add(user)
+
+    def has(self, user: PipelineSession) -> bool:
+        """Whether the pipeline uses the session."""
+        return user in self._users
+
+    def remove(self, user: PipelineSession, base: SparkSession) -> None:
+        """Stop the session when its last user is done."""
+        with self._lock:
+            self._users.discard(user)
+            is_last = not self._users
+        if is_last:
+            stop_session(base)
+
+
+_STARTED = _StartedSession()
 
 
 def named_formats(spec: PipelineSpec) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from framework.declare.neighbours import Neighbours
+from framework.declare.pipeline_imports import PipelineImports
 from framework.declare.pipeline_spec import PipelineSpec
 
 WORKER = """
@@ -39,8 +39,8 @@ def pickled(folder: Path, files: dict[str, str], functions: str = "prices.price"
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     spec = PipelineSpec(name="p", storage="s")
-    neighbours = Neighbours([folder], DriverOnly(), spec)  # type: ignore[arg-type]  # stands in for a session
-    with neighbours.importable():
+    imports = PipelineImports([folder], DriverOnly(), spec)  # type: ignore[arg-type]  # stands in for a session
+    with imports.importable():
         named = (function.rpartition(".") for function in functions.split())
         return b"".join(cloudpickle.dumps(getattr(importlib.import_module(name), own)) for name, _, own in named)
 

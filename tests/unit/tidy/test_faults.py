@@ -14,7 +14,7 @@ _OUTERMOST = {
     "framework/cli/command.py",  # the command: what nobody foresaw becomes a plea to report it
     "framework/cli/signals.py",  # the update's thread: raised again in the command's thread
     "framework/declare/loader.py",  # so is what a module raises
-    "framework/declare/neighbours.py",  # a module is the user's code, and may raise anything
+    "framework/declare/pipeline_imports.py",  # a module is the user's code, and may raise anything
     "framework/declare/pickled_modules.py",  # so may a value of a module that is pickled
     "framework/foundation/wording.py",  # an exception of the user's may fail to say what it is
     "framework/graph/calls.py",  # so is a query function
