@@ -26,12 +26,12 @@ sys.stdin.read()
 
 def test_a_jvm_ends_while_a_connection_for_its_calls_is_open() -> None:
     """A thread waits for calls in a connection that the JVM does not close: the end does not wait for that thread."""
-    process = subprocess.Popen([sys.executable, "-c", _JVM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - this Python
+    process = subprocess.Popen([sys.executable, "-c", _JVM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
     with process.stdout as said:
         gateway = called(JavaParameters(port=int(said.readline())))
-        server = gateway._callback_server  # noqa: SLF001 - Py4J's
+        server = gateway._callback_server
         process.stdin.write(b"%d\n" % server.server_socket.getsockname()[1])
         process.stdin.flush()
         assert said.readline() == b"connected\n"
@@ -46,7 +46,7 @@ def test_a_jvm_ends_while_a_connection_for_its_calls_is_open() -> None:
 def test_a_connection_that_the_jvm_opens_at_the_end_is_not_read() -> None:
     """What calls after a command has begun to give its session back gets no thread, for which the end would wait."""
     gateway = called(JavaParameters())
-    server = gateway._callback_server  # noqa: SLF001 - Py4J's
+    server = gateway._callback_server
     with socket.create_connection(server.server_socket.getsockname()) as first:
         while not server.connections:
             pass
@@ -62,7 +62,7 @@ def called(parameters: JavaParameters) -> ClientServer:
     """A gateway that a JVM can call."""
     python = PythonParameters(port=0, daemonize=True, daemonize_connections=True)
     gateway = ClientServer(java_parameters=parameters, python_parameters=python)
-    gateway._callback_server.server_socket.listen()  # noqa: SLF001 - Py4J's thread does, a moment later
+    gateway._callback_server.server_socket.listen()
     return gateway
 
 
