@@ -127,12 +127,14 @@ def _state(storage: Storage, checkpoint: str, progress: CheckpointProgress) -> I
     """Yield partitions of the state that are missing, and state that lacks a version.
 
     The metadata of an operator is not needed: Spark writes it again. On an object store the files of the state are not
-    looked at: a list of each partition takes long.
+    looked at: a list of each partition takes long. Before the first commit no partition is needed: Spark makes the
+    folder of the first one with its schema before the tasks run, and the others in their tasks.
     """
+    batch = progress.last_commit_batch
     for operator in sorted(name for name in storage.list_names(f"{checkpoint}/state") if name.isdecimal()):
         folder = f"{checkpoint}/state/{operator}"
         names = set(storage.list_names(folder))
-        partitions = _partitions(storage, folder) or 0
+        partitions = 0 if batch is None else _partitions(storage, folder) or 0
         missing = [number for number in range(partitions) if str(number) not in names]
         if missing:
             problem = f"{len(missing)} of {partitions} partitions of the state of operator {operator} are missing."
@@ -141,7 +143,6 @@ def _state(storage: Storage, checkpoint: str, progress: CheckpointProgress) -> I
         if _is_schema_damaged(storage.read_text(schema), is_there=storage.exists(schema)):
             problem = f"The schema of the state of operator {operator} is empty or cut off."
             yield Damage(condition=FILE_DAMAGED, path=schema, problem=problem)
-        batch = progress.last_commit_batch
         if batch is None or not storage.can_append:
             continue
         for name in sorted(names, key=lambda each: (len(each), each)):

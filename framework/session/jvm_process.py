@@ -65,9 +65,11 @@ class Jvm:
         return self.process.poll() is None
 
     def end(self) -> None:
-        """End the JVM by closing its standard input; kill it if it does not end in time."""
-        with suppress(Py4JError, OSError):
-            self.gateway.shutdown()
+        """End the JVM by closing its standard input; kill it if it does not end in time.
+
+        Its gateway is closed afterwards: Py4J closes the stream of a connection before its socket, and waits for ever
+        for a thread that reads from it, unless the JVM has closed its side.
+        """
         if self.process.stdin is not None:
             with suppress(OSError):
                 self.process.stdin.close()
@@ -76,6 +78,8 @@ class Jvm:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        with suppress(Py4JError, OSError):
+            self.gateway.shutdown()
         if self.said is not None:
             self.said.close()
 

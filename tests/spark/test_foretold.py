@@ -16,8 +16,8 @@ from framework import pipelines as dp
 from framework.plan import planner
 from framework.plan.steps import RunFlow
 from framework.run.update import flow_attempts
-from framework.run.update.results import UpdateResult
-from tests.support.engine_world import EngineWorld
+from framework.run.update.results import FlowState, UpdateResult
+from tests.support.engine_world import EngineWorld, states
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -189,6 +189,45 @@ def test_what_is_foretold_fails_and_what_is_not_foretold_runs(world: EngineWorld
     swap.setattr(planner, "foretell", lambda *_: None)
     swap.setattr(flow_attempts, "foretell", lambda *_: None)
     assert ends(changed.run()) == expected
+
+
+STATEFUL: Mapping[str, Query] = {
+    "once": lambda rows: timed(rows).dropDuplicates(["id"]).select("id"),
+    "counts": lambda rows: counts("kind")(rows).select(F.col("n").alias("id")),
+    "pairs": lambda rows: joined("id", "at")(rows).select("id"),
+    "chain": lambda rows: counted_and_deduplicated(rows).select(F.col("n").alias("id")),
+}
+
+
+def declare_stateful(world: EngineWorld, *, fails: bool) -> None:
+    """A table for each stateful query; before their repair, rows fail in the tasks that read them."""
+    for name, query in STATEFUL.items():
+
+        def rows(query: Query = query) -> DataFrame:
+            rows = world.spark.readStream.format("delta").load(world.source())
+            other = F.expr("CAST(kind AS LONG)") if fails else F.lit(0)
+            return query(rows.where(other >= 0))
+
+        dp.table(name=name)(rows)
+
+
+def test_a_first_batch_that_failed_tells_its_cause_and_runs_once_it_is_repaired(world: EngineWorld) -> None:
+    """Spark has made the folder of one partition of the state before the tasks that failed: that is no damage."""
+    failing = world.pipeline(lambda: declare_stateful(world, fails=True))
+    told = {flow.flow.table: str(flow.error) for flow in failing.run().flows}
+    assert {name for name, error in told.items() if "[CAST_INVALID_INPUT]" in error} == set(STATEFUL), told
+    state = world.root / "storage/checkpoints/main.s.once/main.s.once/1/state/0"
+    assert {path.name for path in state.iterdir()} == {"0", "_metadata"}
+    steps = [step for step in failing.plan().steps if isinstance(step, RunFlow)]
+    assert [step.broken for step in steps] == [None] * len(STATEFUL)
+    assert {each.diagnosis.name for each in failing.doctor.examine().findings} == {"ROW_NOT_USABLE"}
+    feed(world, 7)
+    repaired = world.run(lambda: declare_stateful(world, fails=False))
+    assert set(states(repaired).values()) == {FlowState.COMPLETED}
+    ids, closed_hours = [(1,), (2,), (3,), (7,), (8,), (9,)], [(1,)] * 4
+    assert {name: world.rows(name) for name in STATEFUL} == {
+        "once": ids, "pairs": ids, "counts": closed_hours, "chain": closed_hours
+    }  # fmt: skip
 
 
 def declare_chain(world: EngineWorld) -> None:

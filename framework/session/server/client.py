@@ -122,16 +122,19 @@ def _forget() -> None:
             context._accumulatorServer.handle_error = lambda *_: None  # noqa: SLF001 - it prints the end of the JVM
             context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark's
         if gateway is not None:
-            _shut_down_connections(gateway)
+            shut_down_connections(gateway)
             gateway.close(keep_callback_server=False, close_callback_server_connections=True)
 
 
-def _shut_down_connections(gateway: Any) -> None:
+def shut_down_connections(gateway: Any) -> None:
     """End the reads of other threads: Py4J closes a stream before its socket, and waits for ever for its reader."""
     callbacks = vars(gateway).get("_callback_server")
-    calls = gateway._gateway_client.deque  # noqa: SLF001 - Py4J's
-    # Copies, because threads of Py4J change both.
-    for connection in (*calls.copy(), *(callbacks.connections.copy() if callbacks else ())):
+    calls = gateway._gateway_client.deque.copy()  # noqa: SLF001 - Py4J's; a copy, because threads change it
+    if callbacks is not None:
+        with callbacks.lock:
+            callbacks.is_shutdown = True  # it ends a connection that it accepts from here on
+            calls.extend(callbacks.connections)
+    for connection in calls:
         if connection.socket is not None:
             quiet_shutdown(connection.socket)
 
