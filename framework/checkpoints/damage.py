@@ -147,7 +147,9 @@ def _state(storage: Storage, checkpoint: str, progress: CheckpointProgress) -> I
             continue
         for name in sorted(names, key=lambda each: (len(each), each)):
             if name.isdecimal() and not has_state_of(storage, f"{folder}/{name}", batch + 1):
-                problem = f"Files of the state of operator {operator} after batch {batch} are missing or empty."
+                problem = (
+                    f"Files of the state of operator {operator} after batch {batch} are missing, empty or cut off."
+                )
                 yield Damage(condition=_NO_VERSION, path=f"{folder}/{name}", problem=problem)
                 break
 

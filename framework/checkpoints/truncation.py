@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from framework.checkpoints.offsets import moved_offsets, read_offsets
+from framework.checkpoints.state_files import is_state_file_broken
 from framework.foundation.storage_port import Storage
 
 _STATE_FILE = re.compile(r"(\d+)(?:_[^.]*)?\.(delta|changelog|snapshot|zip)")
@@ -41,7 +42,7 @@ def missing_for(storage: Storage, checkpoint: str, batch: int) -> str | None:
 
 
 def has_state_of(storage: Storage, folder: str, version: int) -> bool:
-    """Return whether a partition of the state has a version of each of its stores, in files that are not empty.
+    """Return whether a partition of the state has a version of each of its stores, in files that are not broken.
 
     Of a partition with files of an unknown format only, it is assumed.
 
@@ -50,9 +51,23 @@ def has_state_of(storage: Storage, folder: str, version: int) -> bool:
         folder: the folder of the partition.
         version: the version; the one after batch `n` is `n + 1`.
     """
-    files = [path for path in _files(storage, folder, filled=True) if not path.startswith("_metadata/")]
-    versions = _versions(files)
-    return bool(files) and all(_has_version(kinds, version) for kinds in versions.values())
+    sizes = {path: size for path, size in _sizes(storage, folder) if not path.startswith("_metadata/")}
+    versions = _versions(path for path, size in sizes.items() if size)
+    if not any(sizes.values()) or not all(_has_version(kinds, version) for kinds in versions.values()):
+        return False
+    needed = (path for path in sizes if _is_needed(path, versions, version))
+    return not any(is_state_file_broken(storage, f"{folder}/{path}", sizes[path]) for path in needed)
+
+
+def _is_needed(path: str, versions: Mapping[str, Mapping[int, set[str]]], version: int) -> bool:
+    """Whether a version of a store is read from a file: its last snapshot, or the changes since then."""
+    store, _, name = path.rpartition("/")
+    found = _STATE_FILE.fullmatch(name)
+    if found is None or int(found[1]) > version:
+        return False
+    snapshots = [each for each, kinds in versions.get(store, {}).items() if kinds & _COMPLETE and each <= version]
+    begin = max(snapshots, default=0)
+    return int(found[1]) > begin or (int(found[1]) == begin and found[2] in _COMPLETE)
 
 
 def _versions(paths: Iterable[str]) -> dict[str, dict[int, set[str]]]:
@@ -117,11 +132,16 @@ def _belongs(path: str, batch: int) -> bool:
     return plain != "metadata"
 
 
-def _files(storage: Storage, folder: str, below: str = "", *, filled: bool = False) -> Iterator[str]:
-    """Yield the paths of all files below a folder, relative to it; `filled` leaves empty ones out."""
+def _files(storage: Storage, folder: str) -> Iterator[str]:
+    """Yield the paths of all files below a folder, relative to it."""
+    return (path for path, _ in _sizes(storage, folder))
+
+
+def _sizes(storage: Storage, folder: str, below: str = "") -> Iterator[tuple[str, int]]:
+    """Yield the paths of all files below a folder, relative to it, with their sizes in bytes."""
     files = {file.name: file.size for file in storage.list_files(folder)}
     for name in storage.list_names(folder):
         if name not in files:
-            yield from _files(storage, f"{folder}/{name}", f"{below}{name}/", filled=filled)
-        elif files[name] or not filled:
-            yield f"{below}{name}"
+            yield from _sizes(storage, f"{folder}/{name}", f"{below}{name}/")
+        else:
+            yield f"{below}{name}", files[name]

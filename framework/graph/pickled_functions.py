@@ -25,6 +25,12 @@ def pickled_functions(plan: Any) -> list[bytes]:
     return [command_of(each) for node in found for each in _functions(node)]
 
 
+def function_names(plan: Any) -> tuple[str, ...]:
+    """Return the names of the Python functions in an analysed plan, each once, in the order of the plan."""
+    found = (node for part in (plan, *scala_items(plan.subqueriesAll())) for node in _nodes(part))
+    return tuple(dict.fromkeys(str(each.name()) for node in found for each in _functions(node)))
+
+
 def function_text(pickled: bytes) -> str | None:
     """Return a text of a pickle that is the same for equal functions in any process.
 

@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from framework import pipelines as dp
 from framework.plan.steps import RunFlow
 from framework.run.update.results import FlowState, UpdateState
@@ -87,3 +89,53 @@ def test_a_source_that_is_put_back_after_a_kill_is_known_by_what_was_stored(
         rows = [(1,), (2,)] if flow.error else [(1,), (50,)]
         assert twin.rows("appended") == rows
     assert errors == {"sources.after_known": None, "sources.before_known": "DELTA_SOURCE_PUT_BACK"}
+
+
+def test_a_stream_that_failed_far_behind_or_within_a_commit_does_not_read_on_in_an_older_copy(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The last commit that it has read is known, also if the table has 25 newer ones or the stream read a part of it.
+
+    Without it, the flow behind read versions 4 to 24 of the other history, and kept the rows of versions 2 and 3.
+    """
+    world = EngineWorld(spark.newSession(), tmp_path)
+    sources = {name: Path(world.source(name)) for name in ("behind", "within")}
+
+    def declare() -> None:
+        def rows(name: str) -> DataFrame:
+            reader = world.spark.readStream.format("delta").options(startingVersion="0", maxFilesPerTrigger="1")
+            return reader.load(str(sources[name])).where("IF(id = 4, raise_error('no'), true)")
+
+        for name in sources:
+            dp.table(name=f"of_{name}")(lambda name=name: rows(name))
+
+    for name, source in sources.items():
+        world.feed([(0,)], "id INT", name)
+        shutil.copytree(source, tmp_path / "backups" / name)
+    for number in range(1, 25):
+        world.feed([(number,)], "id INT", "behind")
+    files = world.spark.range(1, 7, numPartitions=6).select(F.col("id").cast("int").alias("id"))
+    files.write.format("delta").mode("append").save(str(sources["within"]))
+    assert world.run(declare).state is UpdateState.FAILED
+    assert [world.rows(f"of_{name}") for name in sources] == [[(0,), (1,), (2,), (3,)]] * 2
+    for name, source in sources.items():
+        shutil.rmtree(source)
+        shutil.move(tmp_path / "backups" / name, source)
+    forget_tables()
+    for number in range(101, 125):
+        world.feed([(number,)], "id INT", "behind")
+    broken = {
+        step.flow.table: (step.broken.condition, step.broken.problem.partition(":")[0])
+        for step in world.pipeline(declare).plan().steps
+        if isinstance(step, RunFlow) and step.broken
+    }
+    assert broken == {
+        "of_behind": (
+            "DELTA_SOURCE_PUT_BACK",
+            "Version 4 of the table is another commit than the one that the flow has read",
+        ),
+        "of_within": (
+            "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
+            "The table is at version 0, and the flow has read up to version 1",
+        ),
+    }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,3 +145,56 @@ def test_an_error_of_a_python_function_names_the_exception_and_the_users_line(
         assert words in str(errors[name])
         assert "JVM stacktrace" not in str(errors[name])
     assert capfd.readouterr() == ("", "")
+
+
+def killing(spark: SparkSession, source: str, seen: Path) -> None:
+    """A stream and a view whose functions always end their process, and a stream that is killed once."""
+
+    def ended() -> None:
+        with seen.open("a") as file:
+            file.write("x")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @sql.udf("int")
+    def always(_value: int) -> int:
+        ended()
+        return 0
+
+    @sql.udf("int")
+    def once(value: int) -> int:
+        if not seen.with_name("once").exists():
+            seen.with_name("once").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    @dp.table
+    def ends_always() -> DataFrame:
+        return spark.readStream.format("delta").load(source).coalesce(1).select(always("id").alias("id"))
+
+    @dp.table
+    def ends_once() -> DataFrame:
+        return spark.readStream.format("delta").load(source).coalesce(1).select(once("id").alias("id"))
+
+    @dp.materialized_view
+    def view() -> DataFrame:
+        return spark.range(1, numPartitions=1).select(once("id").alias("id"), always("id").alias("other"))
+
+
+def test_a_function_that_ends_its_process_again_with_the_same_rows_is_not_tried_a_third_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The function is named; one that was killed once goes on, with each row once."""
+    world = EngineWorld(spark.newSession(), tmp_path)
+    world.feed([(0,), (1,)], "id INT")
+    seen = tmp_path / "seen"
+    result = world.pipeline(lambda: killing(world.spark, world.source(), seen), development=False).run()
+    errors = {flow.flow.table: flow.error and flow.error.what for flow in result.flows}
+    again = "its process two times with the same rows: it was killed, or it crashed."
+    none_more = " It is not tried again, because a third attempt would end in the same way."
+    assert errors == {
+        "ends_always": f"The Python function always of flow main.s.ends_always ended {again}{none_more}",
+        "ends_once": None,
+        "view": f"A Python function (once, always) of flow main.s.view ended {again}{none_more}",
+    }
+    assert seen.read_text() in {"xxx", "xxxx"}  # `once` may have ended the first process of the view
+    assert world.rows("ends_once") == [(0,), (1,)]

@@ -77,11 +77,20 @@ CONDITIONS: dict[str, Condition] = {
         "container. Then run again. Committed rows are kept.",
     ),
     "PYTHON_PROCESS_ENDED": Condition(
-        "A Python process that ran a function of flow {flow} ended in the middle: it was killed, or it crashed.",
+        "A Python process that ran a function of flow {flow} ended in the middle: it was killed, or it "
+        "crashed.{killed}",
         "A machine without free memory kills such processes, and its log says so: free memory, run fewer tasks at a "
         "time with `--master local[1]`, or limit each process with `spark.executor.pyspark.memory` in `spark_conf`, so "
         "that the function's line is named. A crash in a library is found with "
         "`spark.python.worker.faulthandler.enabled` = `true`. Then run again. Committed rows are kept.",
+    ),
+    "PYTHON_PROCESS_ENDED_AGAIN": Condition(
+        "{functions} of flow {flow} ended its process two times with the same rows: it was killed, or it crashed."
+        "{killed} It is not tried again, because a third attempt would end in the same way.",
+        "Correct the function, or leave out the rows that it cannot process. It may need more memory than the machine "
+        "or its container has: limit its process with `spark.executor.pyspark.memory` in `spark_conf`, so that its "
+        "line is named. A crash in a library is found with `spark.python.worker.faulthandler.enabled` = `true`. Then "
+        "run again. Committed rows are kept.",
     ),
     "FLOW_FAILED": Condition(
         "Flow {flow} failed: {cause}",
@@ -122,7 +131,7 @@ CONDITIONS: dict[str, Condition] = {
         "`sluice run --full-refresh {dataset}`.",
     ),
     "SPARK_LOST": Condition(
-        "The Java process of Spark ended: it was killed, or had no memory left.",
+        "The Java process of Spark ended: {ended}.",
         "Run again: every flow continues at its checkpoint. If it ends again, check the memory of this machine and "
         "`spark.driver.memory`.",
     ),

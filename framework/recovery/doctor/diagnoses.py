@@ -332,6 +332,7 @@ DIAGNOSES = (
         faults=(
             Fault(condition="EXPECTATION_VIOLATION"),
             Fault(condition="PYTHON_EXCEPTION"),
+            Fault(condition="PYTHON_PROCESS_ENDED_AGAIN"),
             Fault(condition="DATABASE_VALUE_NOT_REPRESENTABLE"),
             Fault(condition="DATABASE_TEXT_NOT_UTF8"),
             Fault(condition="AUTOCDC_MICROBATCH_VALIDATION"),

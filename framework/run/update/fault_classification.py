@@ -22,6 +22,7 @@ from framework.foundation.errors import OperationError, SluiceError, remote_erro
 from framework.foundation.java_causes import python_of_tasks, session_fault, temporary_folders, with_last_cause
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
+from framework.foundation.process_ends import end_of_java, kills_since, memory_kills
 from framework.foundation.resource_faults import DISK_FULL, FILE_CONDITIONS, file_condition, free_space
 from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.calls import first_words
@@ -59,6 +60,9 @@ _OF_PYTHONS_PACKAGES = re.compile(
     r"UNSUPPORTED_PACKAGE_VERSION)\]"
 )
 
+PYTHON_ENDED = "PYTHON_PROCESS_ENDED"
+"""A Python process of tasks was killed, or it crashed."""
+
 _READ_FAILED = "FAILED_READ_FILE"
 _FILE_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
 _NO_STATE = "CANNOT_LOAD_STATE_STORE"
@@ -91,8 +95,9 @@ _CAN_HEAL = re.compile(
 
 
 def flow_fault(
-    error: BaseException, flow: QualifiedName, location: SourceLocation | None, places: Sequence[str] = ()
-) -> SluiceError:
+    error: BaseException, flow: QualifiedName, location: SourceLocation | None, places: Sequence[str] = (),
+    *, kills: int | None = None,
+) -> SluiceError:  # fmt: skip
     """Convert an exception into the error that the user reads, without a Java stack.
 
     A SluiceError is returned unchanged.
@@ -109,9 +114,11 @@ def flow_fault(
         flow: the flow.
         location: its declaration, used if the error has no other line of the user's code.
         places: the folders that it writes to, of which a full disk names the one with the least space.
+        kills: the number of `memory_kills` before the flow ran.
     """
     if isinstance(error, SluiceError) or is_spark_lost(error):
-        return error if isinstance(error, SluiceError) else OperationError("SPARK_LOST", location=location)
+        is_told = isinstance(error, SluiceError)
+        return error if is_told else OperationError("SPARK_LOST", location=location, ended=end_of_java(kills))
     user_line = innermost_user_line(error.__traceback__)
     text = "\n".join(_texts(error))
     told = _violation(text, flow, location) or _resource_fault(text, flow, location, places)
@@ -127,7 +134,7 @@ def flow_fault(
     found = python_error("\n".join(_own_texts(error)))
     if found is not None:
         return _python_fault(found, flow, user_line or location)
-    return _spark_fault(error, flow, text, user_line or location)
+    return _spark_fault(error, flow, text, user_line or location, kills)
 
 
 def _python_fault(found: PythonError, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
@@ -140,7 +147,9 @@ def _python_fault(found: PythonError, flow: QualifiedName, location: SourceLocat
     return OperationError("PYTHON_OF_TASKS_UNFIT", location=found.location, **fields)
 
 
-def _spark_fault(error: BaseException, flow: QualifiedName, text: str, location: SourceLocation | None) -> SluiceError:
+def _spark_fault(
+    error: BaseException, flow: QualifiedName, text: str, location: SourceLocation | None, kills: int | None
+) -> SluiceError:
     """Return the error of an exception of Spark: of the session, of a file's type, or of the flow."""
     where = _expression_line(text) or location
     session = next(filter(None, map(session_fault, _chain(error))), None)
@@ -148,7 +157,7 @@ def _spark_fault(error: BaseException, flow: QualifiedName, text: str, location:
         at = where if session.is_of_read else None
         return OperationError(session.condition, location=at, subject=f"Flow {flow}", **session.fields)
     if _PYTHON_ENDED.search(text) is not None:
-        return OperationError("PYTHON_PROCESS_ENDED", location=where, flow=flow)
+        return OperationError(PYTHON_ENDED, location=where, flow=flow, killed=kills_since(kills, memory_kills()))
     mismatch = _TYPE_MISMATCH.search(text)
     condition, fields = ("FLOW_FAILED", {}) if mismatch is None else ("FILE_TYPE_MISMATCH", mismatch.groupdict())
     return OperationError(condition, location=where, flow=flow, **(fields or {"cause": _cause(error, text)}))

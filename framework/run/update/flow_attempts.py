@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from framework.checkpoints.generations import GenerationStore, flow_folder
 from framework.checkpoints.offsets import read_progress
+from framework.declare.specs import DatasetKind
 from framework.foundation.clock import Clock
 from framework.foundation.conditions.recovery import COLUMNS_DROPPED, REMOVED_ROWS, SOURCE_FILES_GONE
 from framework.foundation.errors import OperationError, SluiceError
+from framework.foundation.names import QualifiedName
+from framework.foundation.process_ends import kills_since, memory_kills
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.graph.pickled_functions import function_names
 from framework.ingest.holds import held_flows
 from framework.plan.foretelling import dropped_columns_ways, foretell, foretell_rebuild, ways_out
 from framework.plan.state import FlowState as StoredFlow
@@ -26,6 +32,7 @@ from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import StoppedError
 from framework.run.flows.view_refresh import ViewRefresher
 from framework.run.update.fault_classification import (
+    PYTHON_ENDED,
     break_fault,
     can_heal,
     changed_columns,
@@ -59,6 +66,7 @@ class FlowAttempts:
 
     Args:
         retries: the number and delays of retries.
+        kills: the number of processes that the system had killed for lack of memory before.
     """
 
     graph: DataflowGraph
@@ -69,6 +77,9 @@ class FlowAttempts:
     retries: RetryPolicy
     clock: Clock
     stop: StopSignal
+    kills: int | None = field(default_factory=memory_kills)
+    _ended: set[QualifiedName] = field(default_factory=set, repr=False)
+    """The flows whose Python functions have ended their process since their last batch."""
 
     def run(self, step: RunFlow | RefreshView) -> FlowResult:
         """Execute one step and return its result; never raises."""
@@ -112,7 +123,8 @@ class FlowAttempts:
             if self.stop.is_asked:  # a second signal does not wait for the flows
                 return self._result(step, FlowState.STOPPED, started, reason=_STOPPING, outcome=committed.total)
         places = () if is_lost else self._places(step)
-        fault = self._break(step, error) or flow_fault(error, step.flow, self._flow(step).spec.location, places)
+        location = self._flow(step).spec.location
+        fault = self._break(step, error) or flow_fault(error, step.flow, location, places, kills=self.kills)
         outcome = committed.total.plus(FlowOutcome(quality=self._violated(step, fault)))
         return self._result(
             step, FlowState.FAILED, started, reason=fault.condition, error=fault, may_heal=can_heal(error),
@@ -133,10 +145,14 @@ class FlowAttempts:
                     begins_again = True
                     continue
                 attempt += 1
-                if not can_heal(error) or attempt > self.retries.most_retries:
+                if not can_heal(error):
+                    raise
+                fault = flow_fault(error, step.flow, None)
+                if fault.condition == PYTHON_ENDED and self._ends_python_again(step):
+                    raise self._ended_again(step) from error
+                if attempt > self.retries.most_retries:
                     raise
                 delay_seconds = self.retries.delay_seconds(attempt)
-                fault = flow_fault(error, step.flow, None)
                 self.journal.flow(
                     step.flow,
                     step.dataset,
@@ -146,6 +162,36 @@ class FlowAttempts:
                 if self.stop.wait(delay_seconds):
                     raise StoppedError(str(step.flow)) from error
 
+    def _ends_python_again(self, step: RunFlow | RefreshView) -> bool:
+        """Whether Python functions of a flow have ended their process before, and no batch was committed since.
+
+        The first time is remembered for all attempts of the update. A reader of a source is no function: the system
+        may have killed its process for another one.
+        """
+        is_again = step.flow in self._ended
+        self._ended.add(step.flow)
+        return is_again and bool(self._functions(step))
+
+    def _functions(self, step: RunFlow | RefreshView) -> tuple[str, ...]:
+        """Return the names of the Python functions that tasks of a flow run."""
+        flow = self._flow(step)
+        if self._dataset(step).kind is DatasetKind.FOREACH_BATCH_SINK:
+            return (step.dataset.table,)
+        with suppress(SluiceError, PySparkException):  # its query was analysed before
+            frame: Any = self.runner.context.queries.flow_query(flow.spec, self.graph.settings(flow)).frame
+            return function_names(frame._jdf.queryExecution().analyzed())
+        return ()
+
+    def _ended_again(self, step: RunFlow | RefreshView) -> OperationError:
+        """Return the error of a flow whose functions have ended their process two times with the same rows."""
+        functions = self._functions(step)
+        names = ", ".join(functions)
+        return OperationError(
+            "PYTHON_PROCESS_ENDED_AGAIN", location=self._flow(step).spec.location, flow=step.flow,
+            functions=f"The Python function {names}" if len(functions) == 1 else f"A Python function ({names})",
+            killed=kills_since(self.kills, memory_kills()),
+        )  # fmt: skip
+
     def _once(self, step: RunFlow | RefreshView, total: _Committed) -> FlowOutcome:
         self.journal.flow(step.flow, step.dataset, FlowState.RUNNING)
         if isinstance(step, RefreshView):
@@ -154,6 +200,7 @@ class FlowAttempts:
 
         def committed(outcome: FlowOutcome, progress: dict[str, Any] | None) -> None:
             total.add(outcome)
+            self._ended.discard(step.flow)
             self.journal.progressed(step.flow, step.dataset, outcome, progress)
 
         return self.runner.run(step, committed)

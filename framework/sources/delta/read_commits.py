@@ -4,9 +4,10 @@ A table's folder that is put back from a backup, and written on to, gets the sam
 Delta would read on behind them. The file has, for the last versions that a stream has read and for those that were
 there when it last started, what tells the commit of a version from any other one.
 
-It is written before a stream starts and when it has ended. A process that dies in between leaves the commits from
-before the start: those that the stream has read since are among them. A file of an earlier release is not there: then
-the stream starts once, and the commits are those that the table has.
+It is written before a stream starts, once a minute, and when it has ended. A process that dies in between leaves the
+commits from before: those that the stream has read since are among them, unless it was more than `_MOST_COMMITS` behind
+or read what was committed since. A file of an earlier release is not there: then the stream starts once, and the
+commits are those that the table has.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ class ReadCommits:
     ) -> ReadCommits:
         """Return the commits with those of a table that the stream has read, or may read when it starts now.
 
-        Versions above the last one read are those that were there at an earlier start: they may be others now.
+        Versions above the last one read are those that were there at an earlier start: they may be others now. The last
+        one read is always among them: a stream that was stopped far behind goes on after it.
 
         Args:
             storage: reads the log.
@@ -123,9 +125,11 @@ class ReadCommits:
             for version, identity in self.tables.get(table_id, {}).items()
             if last is not None and version <= last
         }
-        for version in range(max(newest if last is None else last, newest - _MOST_COMMITS + 1, 0), newest + 1):
+        first = max(newest if last is None else last, newest - _MOST_COMMITS + 1, 0)
+        for version in (*(() if last is None else (last,)), *range(first, newest + 1)):
             identity = known.get(version) or commit_identity(storage, table_path, version)
             if identity is not None:
                 known[version] = identity
-        kept = {version: known[version] for version in sorted(known)[-_MOST_COMMITS:]}
+        newest_known = sorted(known)[-_MOST_COMMITS:]
+        kept = {version: known[version] for version in sorted(known) if version == last or version in newest_known}
         return ReadCommits(tables={**self.tables, table_id: kept})

@@ -223,7 +223,7 @@ class DeltaSource:
         return tuple(gap for gap in found if gap is not None)
 
     def put_back(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """Tables of which a version that was read is another commit now."""
+        """Tables of which a version that was read, if only in part, is another commit now, or none."""
         known = ReadCommits.load(position.storage, position.checkpoint)
         found = []
         for source, tip, offset in self._offsets(position):
@@ -235,6 +235,8 @@ class DeltaSource:
                     "copy was put in its place, and written on to."
                 )
                 found.append(Gap(condition=PUT_BACK, location=path, problem=problem))
+            elif (older := _older_copy(position.storage, path, tip, offset)) is not None:
+                found.append(older)
         return tuple(dict.fromkeys(found))
 
     def remember(self, position: SourcePosition) -> None:
@@ -404,6 +406,15 @@ def _record_count(add: dict[str, Any]) -> int | None:
         return None
 
 
+def _older_copy(storage: Storage, path: str, tip: LogTip, offset: _Offset) -> Gap | None:
+    """Return that a table does not have the last version that was read, if only in part; None if it has."""
+    # A flow that runs may have read a commit that the tip does not have yet.
+    if offset.last <= tip.version or offset.last <= (latest_version(fresh(storage), path) or 0):
+        return None
+    problem = f"The table is at version {tip.version}, and the flow has read up to version {offset.last}: an older copy"
+    return Gap(condition=REPLACED, location=path, problem=f"{problem} is in its place.")
+
+
 def _table_gap(
     storage: Storage, path: str, tip: LogTip | None, offsets: tuple[str, ...], *, is_gone: bool
 ) -> Gap | None:
@@ -418,15 +429,9 @@ def _table_gap(
             location=path,
             problem="The table was replaced after the last run of the flow.",
         )
-    ahead = max((o.version for o in mine if o.version > tip.version + 1), default=None)
-    # A flow that runs may have read a commit that the tip does not have yet.
-    if ahead is not None and (latest_version(fresh(storage), path) or 0) + 1 < ahead:
-        return Gap(
-            condition=REPLACED,
-            location=path,
-            problem=f"The table is at version {tip.version}, and the flow has read up to version {ahead - 1}: an older "
-            "copy is in its place.",
-        )
+    older = next(filter(None, (_older_copy(storage, path, tip, offset) for offset in mine)), None)
+    if older is not None:
+        return older
     wanted = min((o.version for o in mine if not o.in_snapshot and o.version <= tip.version), default=None)
     # One look for the file: a long log takes long to list, and each of many flows may read it.
     if wanted is None or storage.exists(commit_path(path, wanted)):
