@@ -24,7 +24,7 @@ from framework.ingest.copy_state import CopyState
 from framework.ingest.names import change_flow_name, snapshot_flow_name
 from framework.ingest.spark_conditions import condition_in_spark
 from framework.ingest.state import GatewayState, GatewayStore, Request, SnapshotGeneration, TableState
-from framework.sources.databases.chunks import read_offset
+from framework.sources.databases.chunks import read_offset, refuse_other_table
 from framework.sources.databases.tables import TableName
 
 
@@ -70,7 +70,6 @@ class Confirmation:
         from framework.sources.databases.postgres.catalog import read_table
         from framework.sources.databases.postgres.key_lookup import missing_keys
         from framework.sources.databases.postgres.session import Session
-        from framework.sources.databases.postgres.snapshot_faults import refuse_other_table
 
         name = TableName(schema=self.table.source_schema, table=self.table.source_table)
         with Session(gateway_connection(self.gateway)) as session:

@@ -10,11 +10,13 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
+from framework.sources.databases.changes_stream import ChangesStreamReader
 from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres.changes_source import OPTIONS, ChangesRequest, ChangesStreamReader
+from framework.sources.databases.postgres.changes_source import OPTIONS, ChangesRequest
 from framework.sources.databases.postgres.snapshot_source import OPTIONS as SNAPSHOT_OPTIONS
-from framework.sources.databases.postgres.snapshot_source import SnapshotBatchReader, SnapshotRequest
+from framework.sources.databases.postgres.snapshot_source import SnapshotRequest
+from framework.sources.databases.snapshot_stream import SnapshotBatchReader
 from tests.support.postgres_log import PUBLICATION, brief, execute, name, position, query, reader, rows_of, slot_of
 
 

@@ -19,7 +19,7 @@ from framework.sources.databases.postgres.partitions import Partitions, is_older
 from framework.sources.databases.postgres.position import StartPosition
 from framework.sources.databases.postgres.seen_partitions import PartitionWatch, SeenPartitions
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.spool import SpooledBatch
+from framework.sources.databases.spool import SpooledBatch
 from framework.sources.databases.tables import TableName
 from tests.support.postgres_log import PUBLICATION, position, query, reader, rows_of, set_server, slot_of
 

@@ -29,7 +29,7 @@ from framework.sources.databases.postgres.position import (
 )
 from framework.sources.databases.postgres.position_check import Gap, StoredPosition, check_position
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.spool import Spool
+from framework.sources.databases.spool import Spool
 from tests.support.postgres_log import (
     PUBLICATION,
     brief,

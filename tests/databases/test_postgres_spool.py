@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from framework.sources.databases.postgres import changes_source
-from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeKind
-from framework.sources.databases.postgres.changes_source import ChangesStreamReader, SpooledPartition
+from framework.sources.databases import changes_stream
+from framework.sources.databases.change_rows import ChangeBuffer, ChangeKind
+from framework.sources.databases.changes_stream import ChangesStreamReader, SpooledPartition
 from framework.sources.databases.postgres.pgoutput import Begin, Relation
-from framework.sources.databases.postgres.spool import SCHEMA, Spool, SpooledFile, SpoolLimits, SpoolWriter
+from framework.sources.databases.spool import SCHEMA, Spool, SpooledFile, SpoolLimits, SpoolWriter
 from tests.support.full_disk import full_disk
 from tests.support.postgres_log import execute, name, position, reader, rows_of
 
@@ -194,7 +194,7 @@ def test_other_users_can_not_read_a_spool(swap: pytest.MonkeyPatch, mask: int) -
     swap.setattr(tempfile, "tempdir", str(shared))
     before = os.umask(mask)
     try:
-        left = changes_source.spool_folder(None)
+        left = changes_stream.spool_folder(None)
         (left / "0-1").mkdir()
         spool, made, buffer = Spool(left), Spool(shared / "made"), ChangeBuffer()
         batches = []

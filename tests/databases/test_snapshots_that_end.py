@@ -21,8 +21,8 @@ from framework.foundation.errors import SourceError
 from framework.run.update.results import UpdateState
 from framework.sources.databases.formats import snapshot_request
 from framework.sources.databases.postgres.session import OpenConnections, arrow_connection
-from framework.sources.databases.postgres.staged_stream import StagedSnapshotStream
-from framework.sources.databases.staging import Staging
+from framework.sources.databases.staged_stream import StagedSnapshotStream
+from framework.sources.staging.place import Staging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

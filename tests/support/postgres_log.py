@@ -19,7 +19,7 @@ from framework.sources.databases.postgres.log_reader import LogReader
 from framework.sources.databases.postgres.position import StartPosition, ensure_position
 from framework.sources.databases.postgres.seen_partitions import PartitionWatch
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.spool import Spool, SpooledBatch, SpoolLimits
+from framework.sources.databases.spool import Spool, SpooledBatch, SpoolLimits
 from framework.sources.databases.tables import TableName
 
 PUBLICATION = "sluice_publication"

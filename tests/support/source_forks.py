@@ -23,9 +23,11 @@ import pyspark.sql.worker.create_data_source
 import pyspark.sql.worker.plan_data_source_read
 import pyspark.worker
 
+import framework.sources.databases.changes_stream
 import framework.sources.databases.formats
 import framework.sources.databases.postgres.changes_source
 import framework.sources.databases.postgres.snapshot_source
+import framework.sources.databases.snapshot_stream
 from tests.support.forked_sources import TASKS
 
 # What the processes need; PyArrow imports pandas for the first array.

@@ -49,7 +49,7 @@ from framework.run.flows.staged_leftovers import StagedLeftovers
 from framework.run.flows.streaming_query import Progress
 from framework.run.tables.appended_files import TableAppend, can_append
 from framework.sources.databases.formats import SNAPSHOT_FORMAT, staged_stream
-from framework.sources.databases.staging import Staging
+from framework.sources.staging.place import Staging
 from framework.sources.stream_source import stream_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from framework.cdc.writer import AutoCdcWriter
     from framework.foundation.added_columns import AddedColumn
-    from framework.sources.databases.postgres.staged_stream import StagedSnapshotStream
+    from framework.sources.databases.staged_stream import StagedSnapshotStream
 
 # A file that is missing or damaged is an error, whatever the session's settings are.
 _EXACTLY_THESE = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}

@@ -13,10 +13,14 @@ from enum import StrEnum
 from typing import Any
 
 from framework.foundation.errors import SourceError
+from framework.sources.databases.tables import TableName
 
 _VERSION = 1
 BEGINNING = json.dumps({"version": _VERSION, "beginning": True})
 """The offset before the first plan, for a streaming source whose initial offset must not depend on the table."""
+
+BATCH_CHUNKS = 8
+"""Chunks of the largest size in a micro-batch; of smaller chunks it has as many more."""
 
 _MOST_PERCENT_BEFORE_END = 99.0
 
@@ -276,6 +280,28 @@ def remaining_seconds(
         return None
     left = max(estimated_rows - (offset.rows_planned if offset else 0), 0)
     return left * elapsed_seconds / rows_read
+
+
+def plan_fault(table: TableName, reason: str) -> SourceError:
+    """Return the fault of a plan whose basis is gone."""
+    return SourceError("SNAPSHOT_PLAN_INVALID", table=table, reason=reason)
+
+
+def refuse_other_table(table: TableName, planned: int, found: int) -> None:
+    """Refuse a table that has the name of the planned one, but is another one; 0 is an unknown table.
+
+    Raises:
+        SourceError: SNAPSHOT_TABLE_REPLACED.
+    """
+    if planned and found != planned:
+        raise SourceError("SNAPSHOT_TABLE_REPLACED", table=table, planned=planned, found=found)
+
+
+def column_fault(table: TableName, column: str, *, found: str, expected: str) -> SourceError:
+    """Return the fault of a column whose Spark type is another one than that of the query."""
+    return SourceError(
+        "SNAPSHOT_COLUMN_CHANGED", table=table, column=column, found=found.lower(), expected=expected.lower()
+    )
 
 
 def _chunks(end: SnapshotOffset, *, first: int, lowest: Bound | None) -> tuple[Chunk, ...]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from framework.checkpoints.offsets import CheckpointProgress
     from framework.sources.databases.postgres.snapshot_source import SnapshotRequest
-    from framework.sources.databases.postgres.staged_stream import StagedSnapshotStream
-    from framework.sources.databases.staging import Staging
+    from framework.sources.databases.staged_stream import StagedSnapshotStream
+    from framework.sources.staging.place import Staging
 
 SNAPSHOT_FORMAT, CHANGES_FORMAT = "postgres_snapshot", "postgres_changes"
 CHANGES_SCHEMA = (
@@ -96,7 +96,7 @@ class PostgresSnapshot(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of chunks."""
         request = self._request()
-        from framework.sources.databases.postgres.snapshot_source import SnapshotStreamReader
+        from framework.sources.databases.snapshot_stream import SnapshotStreamReader
 
         analysed = {field.name: field.dataType.simpleString() for field in schema.fields}
         return SnapshotStreamReader(request, tuple(analysed), analysed)
@@ -104,7 +104,7 @@ class PostgresSnapshot(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of all chunks at once."""
         request = self._request()
-        from framework.sources.databases.postgres.snapshot_source import SnapshotBatchReader
+        from framework.sources.databases.snapshot_stream import SnapshotBatchReader
 
         return SnapshotBatchReader(request, tuple(schema.fieldNames()))
 
@@ -142,7 +142,8 @@ class PostgresChanges(DataSource):
         """Return a reader of the log."""
         del schema
         require_drivers(f"the source `{CHANGES_FORMAT}`")
-        from framework.sources.databases.postgres.changes_source import OPTIONS, ChangesRequest, ChangesStreamReader
+        from framework.sources.databases.changes_stream import ChangesStreamReader
+        from framework.sources.databases.postgres.changes_source import OPTIONS, ChangesRequest
 
         return ChangesStreamReader(ChangesRequest.of(Options.of(CHANGES_FORMAT, self.options, OPTIONS)))
 
@@ -175,6 +176,6 @@ def staged_stream(
         UserError: as `snapshot_request`.
     """
     request = snapshot_request(options)
-    from framework.sources.databases.postgres.staged_stream import StagedSnapshotStream
+    from framework.sources.databases.staged_stream import StagedSnapshotStream
 
     return StagedSnapshotStream(spark, request, staging, progress)

@@ -14,7 +14,16 @@ import psycopg2
 
 from framework.foundation.conditions import describe
 from framework.foundation.errors import SourceError
-from framework.sources.databases.chunks import Bound, ChunkKind, PlanBasis, SnapshotOffset, advance
+from framework.sources.databases.chunks import (
+    BATCH_CHUNKS,
+    Bound,
+    ChunkKind,
+    PlanBasis,
+    SnapshotOffset,
+    advance,
+    plan_fault,
+    refuse_other_table,
+)
 from framework.sources.databases.postgres.chunk_sql import (
     ALIAS,
     BEGIN,
@@ -29,12 +38,7 @@ from framework.sources.databases.postgres.chunk_sql import (
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.histogram import SEEDED_ROWS, known_bounds
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.snapshot_faults import (
-    filter_fault,
-    plan_fault,
-    refuse_changed_partitions,
-    refuse_other_table,
-)
+from framework.sources.databases.postgres.snapshot_faults import filter_fault, refuse_changed_partitions
 from framework.sources.databases.postgres.table_storage import TableStorage, parse_storage, storage_sql
 from framework.sources.databases.tables import KeyKind, SourceTable
 
@@ -42,8 +46,6 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor as Cursor
 
 LARGEST_CHUNK_BYTES = 64 * 1024 * 1024
-BATCH_CHUNKS = 8
-"""Chunks of that size in a micro-batch; of smaller chunks it has as many more."""
 
 _FEWEST_CHUNKS = 12
 _SMALLEST_CHUNK_BYTES = 16 * 1024 * 1024

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from framework.foundation.errors import InternalError, SourceError
 from framework.foundation.wording import one_line
+from framework.sources.databases.change_rows import ChangeBuffer, ChangeKind
 from framework.sources.databases.postgres.pgoutput import (
     OMITTED,
     Relation,
@@ -38,14 +39,6 @@ class FragmentFactory(Protocol):
     def __call__(self, table: TableName, column: RelationColumn) -> Fragment:
         """Return the function for this column."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeKind:
-    """What rows have in common: table, operation and schema."""
-
-    relation: Relation
-    operation: str
 
 
 class PendingRow(NamedTuple):
@@ -79,21 +72,6 @@ class RowKey:
     columns: tuple[str, ...] = ()
     is_required: bool = False
     is_logged: bool | None = None
-
-
-class ChangeBuffer:
-    """Rows of changes that are not written yet: one index of a kind and one payload for each."""
-
-    def __init__(self) -> None:
-        self.kinds: list[int] = []
-        self.payloads: list[str | None] = []
-        self.pending: list[PendingRow] = []
-
-    def clear(self) -> None:
-        """Remove the rows; the lists stay the same objects."""
-        self.kinds.clear()
-        self.payloads.clear()
-        self.pending.clear()
 
 
 class RowEncoder:

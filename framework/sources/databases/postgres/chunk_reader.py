@@ -15,7 +15,7 @@ from adbc_driver_manager import Error as ArrowError
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
 from framework.foundation.xxhash64 import UnhashableError
-from framework.sources.databases.chunks import Chunk, ChunkKind, PlanBasis
+from framework.sources.databases.chunks import Chunk, ChunkKind, PlanBasis, column_fault, plan_fault, refuse_other_table
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.chunk_sql import (
     ALIAS,
@@ -32,17 +32,14 @@ from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.partitions import Query
 from framework.sources.databases.postgres.session import FLUSH_LOG, arrow_connection
 from framework.sources.databases.postgres.snapshot_faults import (
-    column_fault,
     filter_fault,
-    plan_fault,
     refuse_changed_partitions,
-    refuse_other_table,
     refuse_rewritten_columns,
 )
-from framework.sources.databases.postgres.staged_files import StagedFile, write_staged_file
 from framework.sources.databases.postgres.table_storage import TableStorage, parse_storage, storage_sql
 from framework.sources.databases.postgres.types import ColumnType, column_type
 from framework.sources.databases.tables import SourceColumn, TableName, quote_identifier
+from framework.sources.staging.files import StagedFile, write_staged_file
 
 if TYPE_CHECKING:
     from adbc_driver_manager.dbapi import Connection as ArrowConnection

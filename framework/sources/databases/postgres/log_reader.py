@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
 import psycopg2
 
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import InternalError, SourceError
+from framework.sources.databases.change_log import ReadLimit
+from framework.sources.databases.change_rows import ChangeBuffer
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.lsn import format_lsn, parse_lsn
-from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeEncoder, FragmentFactory, RowKey
+from framework.sources.databases.postgres.changes import ChangeEncoder, FragmentFactory, RowKey
 from framework.sources.databases.postgres.faults import named_error
 from framework.sources.databases.postgres.log_types import LogTypes
 from framework.sources.databases.postgres.partitions import is_partition
@@ -33,16 +35,16 @@ from framework.sources.databases.postgres.position_check import (
     history_gap,
     unconfirmed_from,
 )
-from framework.sources.databases.postgres.reading import Goal, LogScan, Reading, ReadLimit, next_messages
+from framework.sources.databases.postgres.reading import Goal, LogScan, Reading, next_messages
 from framework.sources.databases.postgres.reread import OmittedValues
-from framework.sources.databases.postgres.seen_partitions import PartitionWatch
+from framework.sources.databases.postgres.seen_partitions import PartitionWatch, SeenPartitions
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.spool import Spool, SpooledBatch, SpoolWriter
 from framework.sources.databases.postgres.stream import (
     OBJECT_IN_USE,
     ReplicationStream,
     StartRefusedError,
 )
+from framework.sources.databases.spool import Spool, SpooledBatch, SpoolWriter
 from framework.sources.databases.tables import TableName
 
 _POLL_SECONDS = 0.1
@@ -50,6 +52,24 @@ _RELEASE_SECONDS, _RELEASE_POLL_SECONDS = 5.0, 0.005
 _IS_READ = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s AND active_pid = %s"
 _FLUSHED = "SELECT pg_current_wal_flush_lsn()"
 _CONFIRMED = "SELECT confirmed_flush_lsn, active_pid FROM pg_replication_slots WHERE slot_name = %s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogBatch(SpooledBatch):
+    """A batch, with what a position at its end keeps of it.
+
+    Args:
+        seen: partitions and truncates in it.
+        last: the end of its last transaction; None if it has none.
+    """
+
+    seen: SeenPartitions = field(default_factory=SeenPartitions)
+    last: Commit | None = None
+
+    @classmethod
+    def of(cls, batch: SpooledBatch, *, seen: SeenPartitions, last: Commit | None) -> Self:
+        """Add both to a batch."""
+        return cls(**{each.name: getattr(batch, each.name) for each in fields(batch)}, seen=seen, last=last)
 
 
 class LogReader:
@@ -121,7 +141,7 @@ class LogReader:
         """Take a later position of the same slot, which the next calls begin at."""
         self._position = position
 
-    def read_transactions(self, start: int, limit: ReadLimit | None = None) -> SpooledBatch:
+    def read_transactions(self, start: int, limit: ReadLimit | None = None) -> LogBatch:
         """Read the transactions that end after a position, up to what is committed at the time of the call.
 
         The batch ends earlier at a limit. A single transaction is never cut; its rows are in files, so memory is
@@ -139,7 +159,7 @@ class LogReader:
             target = parse_lsn(self._one(_FLUSHED))
             return self._read(start, Goal(target, limit or ReadLimit(), self._clock, self._source))
 
-    def read_range(self, start: int, end: int) -> SpooledBatch:
+    def read_range(self, start: int, end: int) -> LogBatch:
         """Read the transactions that end after `start` and not after `end` once more.
 
         The rows, their positions and ordinals are the same each time, and so are their operations and values, except of
@@ -222,7 +242,7 @@ class LogReader:
             self.close()
             raise
 
-    def _read(self, start: int, goal: Goal) -> SpooledBatch:
+    def _read(self, start: int, goal: Goal) -> LogBatch:
         self._open_at(start)
         self._watch.take()
         writer = SpoolWriter(
@@ -234,7 +254,7 @@ class LogReader:
         )
         try:
             end, last = self._deliver(start, goal, writer)
-            return replace(writer.seal(start, end, caught_up=goal.reached), seen=self._watch.take(), last=last)
+            return LogBatch.of(writer.seal(start, end, caught_up=goal.reached), seen=self._watch.take(), last=last)
         except BaseException:
             writer.discard()
             raise
@@ -375,8 +395,8 @@ class LogReader:
         self._messages = []
 
 
-def _nothing(position: int) -> SpooledBatch:
-    return SpooledBatch(
+def _nothing(position: int) -> LogBatch:
+    return LogBatch(
         start=position,
         end=position,
         files=(),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from framework.foundation.clock import Clock
 from framework.foundation.errors import InternalError
+from framework.sources.databases.change_log import ReadLimit
+from framework.sources.databases.change_rows import ChangeBuffer
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.lsn import format_lsn
-from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeEncoder
+from framework.sources.databases.postgres.changes import ChangeEncoder
 from framework.sources.databases.postgres.pgoutput import Begin, Commit, Relation, Truncate, decode
-from framework.sources.databases.postgres.spool import SpoolWriter
 from framework.sources.databases.postgres.stream import (
     DATA,
     PAYLOAD_START,
@@ -19,6 +19,7 @@ from framework.sources.databases.postgres.stream import (
     read_keepalive,
     unreachable,
 )
+from framework.sources.databases.spool import SpoolWriter
 
 _INSERT, _UPDATE, _DELETE = b"IUD"
 _SEEN = b"BCRT"
@@ -28,19 +29,6 @@ _RELATION = slice(PAYLOAD_START, PAYLOAD_START + 5)
 """The kind of a change, and the oid of its relation."""
 _NUDGE_SECONDS = 1.0
 _SILENCE_SECONDS = 120.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLimit:
-    """When a batch ends: at the first end of a transaction at which one of these is reached.
-
-    Args:
-        rows: of changes.
-        bytes: of the log's messages.
-    """
-
-    rows: int = 1_000_000
-    bytes: int = 256 << 20
 
 
 class Goal:

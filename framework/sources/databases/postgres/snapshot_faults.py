@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
-from framework.sources.databases.chunks import ChunkKind, PlanBasis
+from framework.sources.databases.chunks import ChunkKind, PlanBasis, plan_fault
 from framework.sources.databases.postgres.chunk_sql import relation_sql
 from framework.sources.databases.postgres.partitions import Query, has_attached_rows, is_older, present_partitions
 from framework.sources.databases.postgres.table_storage import TableStorage
@@ -14,21 +14,6 @@ from framework.sources.databases.tables import TableName
 
 _FIRST_BLOCKS = "(100,0)"
 """Where a row from before the plan is looked for: few blocks, because a rewritten table has none."""
-
-
-def plan_fault(table: TableName, reason: str) -> SourceError:
-    """Return the fault of a plan whose basis is gone."""
-    return SourceError("SNAPSHOT_PLAN_INVALID", table=table, reason=reason)
-
-
-def refuse_other_table(table: TableName, planned: int, found: int) -> None:
-    """Refuse a table that has the name of the planned one, but is another one; 0 is an unknown table.
-
-    Raises:
-        SourceError: SNAPSHOT_TABLE_REPLACED.
-    """
-    if planned and found != planned:
-        raise SourceError("SNAPSHOT_TABLE_REPLACED", table=table, planned=planned, found=found)
 
 
 def refuse_rewritten_columns(
@@ -95,13 +80,6 @@ def refuse_changed_partitions(table: TableName, basis: PlanBasis, storage: Table
     for each in present_partitions(query, storage.relation):
         if each.is_leaf and each.link not in known and has_attached_rows(query, table, each):
             raise plan_fault(table, f"{each.name} was attached to it with its rows")
-
-
-def column_fault(table: TableName, column: str, *, found: str, expected: str) -> SourceError:
-    """Return the fault of a column whose Spark type is another one than that of the query."""
-    return SourceError(
-        "SNAPSHOT_COLUMN_CHANGED", table=table, column=column, found=found.lower(), expected=expected.lower()
-    )
 
 
 def filter_fault(table: TableName, row_filter: str, message: str) -> SourceError:

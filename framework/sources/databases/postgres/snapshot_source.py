@@ -1,43 +1,27 @@
-"""Readers of `postgres_snapshot`: the rows of a PostgreSQL table as a stream that ends, read in chunks.
-
-The offset in the flow's checkpoint says which chunks are planned, with their bounds. So a stream that is killed goes on
-at the chunks of its last micro-batch, and nothing else remembers progress.
-"""
+"""What the options of a snapshot of a PostgreSQL table ask for: its columns, the plans of its chunks, their readers."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
-
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
-from framework.sources.databases.chunks import (
-    BEGINNING,
-    Chunk,
-    PlanBasis,
-    SnapshotOffset,
-    chunks_between,
-    read_offset,
-)
+from framework.sources.databases.chunks import PlanBasis, SnapshotOffset
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres.boundaries import BATCH_CHUNKS, BoundaryWalker
+from framework.sources.databases.postgres.boundaries import BoundaryWalker
 from framework.sources.databases.postgres.catalog import read_identity, read_table
 from framework.sources.databases.postgres.chunk_reader import ChunkReader
 from framework.sources.databases.postgres.membership import read_membership, refuse_filtered
 from framework.sources.databases.postgres.position import ensure_position
-from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.snapshot_faults import column_fault, refuse_rewritten_columns
+from framework.sources.databases.postgres.session import OpenConnections, Session
+from framework.sources.databases.postgres.snapshot_faults import refuse_rewritten_columns
 from framework.sources.databases.postgres.types import ColumnType, check_text_columns, column_types
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch
-
     from framework.sources.databases.connections import Connection
+    from framework.sources.databases.snapshot_stream import ChunkPartition
     from framework.sources.databases.tables import SourceTable, TableName
 
 OPTIONS = (
@@ -45,7 +29,6 @@ OPTIONS = (
     "maxChunksPerTrigger", "generation", "slot", "publication", "relation",
     "reader",
 )  # fmt: skip
-_ALL_CHUNKS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -178,111 +161,6 @@ class SnapshotRequest:
             text_columns=self.text_columns,
         )  # fmt: skip
 
-
-class ChunkPartition(InputPartition):
-    """A chunk for one task."""
-
-    def __init__(self, plan: SnapshotOffset, chunk: Chunk, columns: tuple[ColumnType, ...]) -> None:
-        super().__init__(chunk.number)
-        self.plan = plan
-        self.chunk = chunk
-        self.columns = columns
-
-
-class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans chunks from offset to offset; each is read by a task.
-
-    Args:
-        request: what to read.
-        columns: names of the columns of the stream, in their order.
-        analysed: the Spark types that the query was analysed with, by column; those of the table if omitted.
-    """
-
-    def __init__(
-        self, request: SnapshotRequest, columns: tuple[str, ...], analysed: Mapping[str, str] | None = None
-    ) -> None:
-        self._request = request
-        self._columns = columns
-        self._analysed = analysed
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Nothing: a snapshot ends by itself."""
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """As many chunks in a micro-batch as the options say; Spark has no limit of its own in chunks."""
-        return ReadMaxFiles(self._request.chunks_per_trigger or BATCH_CHUNKS)
-
-    def initialOffset(self) -> dict[str, Any]:
-        """The beginning, whatever the table is."""
-        return _as_dict(BEGINNING)
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The offset after the next chunks; `start` itself at the end of the snapshot."""
-        previous = _as_offset(start)
-        if previous is not None and previous.finished:
-            return start
-        most = _ALL_CHUNKS if isinstance(limit, ReadAllAvailable) else self._request.chunks_per_trigger
-        return _as_dict(self._request.plan(previous, most).to_json())
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The chunks between two offsets, exactly as they were planned.
-
-        Raises:
-            SourceError: SNAPSHOT_COLUMN_CHANGED if the query was analysed with other types than the table has now, or
-                SNAPSHOT_PLAN_INVALID if a column was altered by a rewrite of the rows since the plan.
-        """
-        planned = _as_offset(end)
-        chunks = chunks_between(_as_offset(start), planned)
-        if planned is None or not chunks:
-            return ()
-        # Asked for each batch, so that its tasks fail only by a type that changes now: see `ChunkReader`.
-        table, described = self._request.describe(self._columns)
-        self._request.refuse_rewritten(table, described, planned.basis)
-        types = self._checked(described)
-        return [ChunkPartition(planned, chunk, types) for chunk in chunks]
-
-    def _checked(self, types: tuple[ColumnType, ...]) -> tuple[ColumnType, ...]:
-        for column in types:
-            found = column.spark_type.lower()
-            expected = found if self._analysed is None else self._analysed[column.name]
-            if found != expected:
-                raise column_fault(self._request.table, column.name, found=found, expected=expected)
-        return types
-
-    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        """The rows of a chunk."""
-        assert isinstance(partition, ChunkPartition)
-        return self._request.reader(partition).batches(partition.chunk)
-
-
-class SnapshotBatchReader(DataSourceReader):
-    """Reads the whole table, for `spark.read`; its chunks are read at different times, as in a stream.
-
-    Args:
-        request: what to read.
-        columns: names of the columns, in their order.
-    """
-
-    def __init__(self, request: SnapshotRequest, columns: tuple[str, ...]) -> None:
-        self._request = request
-        self._columns = columns
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """All chunks."""
-        planned = self._request.plan(None, _ALL_CHUNKS)
-        types = self._request.describe(self._columns)[1]
-        return [ChunkPartition(planned, chunk, types) for chunk in chunks_between(None, planned)]
-
-    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        """The rows of a chunk."""
-        assert isinstance(partition, ChunkPartition)
-        return self._request.reader(partition).batches(partition.chunk)
-
-
-def _as_offset(value: Mapping[str, Any]) -> SnapshotOffset | None:
-    return read_offset(json.dumps(value))
-
-
-def _as_dict(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    return found
+    def connections(self) -> OpenConnections:
+        """Return what can end the connections that some threads open."""
+        return OpenConnections()

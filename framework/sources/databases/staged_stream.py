@@ -1,48 +1,31 @@
 """The source of a staged snapshot: plans chunks in the process of the update; tasks write each chunk into a file.
 
-The offsets are those of `postgres_snapshot`, so a checkpoint is valid for both. A batch has one row about each file.
-The rows of the table pass neither through Spark's connection to Python nor through its rows: ADBC, Arrow, Parquet.
+The offsets are those of `database_snapshot`, so a checkpoint is valid for both. A batch has one row about each file.
+The rows of the table pass neither through Spark's connection to Python nor through its rows: Arrow, Parquet.
 Chunks of few rows are read in the process of the update: a job and PySpark's processes cost more than the rows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
-
 from framework.foundation.errors import SluiceError
-from framework.foundation.jvm_cache import java_class
 from framework.sources.databases.chunks import BEGINNING, ChunkKind, SnapshotOffset, read_offset
-from framework.sources.databases.postgres.session import OpenConnections
-from framework.sources.databases.postgres.snapshot_source import ChunkPartition, SnapshotRequest, SnapshotStreamReader
-from framework.sources.plans import of_plan
+from framework.sources.databases.snapshot_stream import ChunkPartition, SnapshotRequest, SnapshotStreamReader
+from framework.sources.staging.tasks import FILES_SCHEMA, file_fields, files_of_tasks, no_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import InputPartition
 
     from framework.checkpoints.offsets import CheckpointProgress
-    from framework.sources.databases.staging import Staging
-
-FILES_SCHEMA = StructType(
-    [
-        StructField("name", StringType()),
-        StructField("rows", LongType()),
-        StructField("bytes", LongType()),
-        StructField("stats", StringType()),
-        StructField("is_stamped", BooleanType()),
-        StructField("has_distinct_keys", BooleanType()),
-    ]
-)
-"""The fields of `StagedFile`; the name is that in the folder, null for a chunk without rows, which has no file."""
+    from framework.sources.staging.files import StagedFile
+    from framework.sources.staging.place import Staging
 
 _FEW_ROWS = 5000
 _FEW_CHUNKS = 4
@@ -73,7 +56,7 @@ class StagedSnapshotStream:
             request, tuple(name for name, _ in staging.columns), dict(staging.columns)
         )  # fmt: skip
         self._is_settled = progress.is_settled
-        self._connections = OpenConnections()
+        self._connections = request.connections()
         self._ahead: _Ahead | None = None
         self._few: Sequence[InputPartition] | None = None
         if progress.last_offset_batch is None:
@@ -104,15 +87,13 @@ class StagedSnapshotStream:
         if self._is_settled:
             # Spark asks a restarted source for its last committed batch, whose rows it does not use.
             self._is_settled = False
-            return _nothing(self._spark)
+            return no_files(self._spark)
         with self._connections.entered():
             chunks = self._reader.partitions(json.loads(start or BEGINNING), json.loads(end))
         self._plan_ahead(end)
         if _are_few(start, end):
             self._few = chunks
-        return _numbers(self._spark, len(chunks)).mapInArrow(
-            _writer(self._request, self._staging, chunks), FILES_SCHEMA
-        )
+        return files_of_tasks(self._spark, len(chunks), _writer(self._request, self._staging, chunks))
 
     def write_files(self, batch: DataFrame) -> list[Mapping[str, Any]]:
         """Write the files of the last batch, and return the fields of `FILES_SCHEMA` of each; for one call.
@@ -128,7 +109,7 @@ class StagedSnapshotStream:
             # Each evaluation reads the table again.
             return [row.asDict() for row in batch.where("name IS NOT NULL").collect()]
         with self._connections.entered():
-            written = [_written(self._request, self._staging, chunk) for chunk in few]
+            written = [file_fields(_written(self._request, self._staging, chunk)) for chunk in few]
         return [each for each in written if each["name"] is not None]
 
     def stop_adding(self) -> None:
@@ -181,46 +162,19 @@ class _Ahead:
             self._found = self._plan()
 
 
-def _nothing(spark: SparkSession) -> DataFrame:
-    """A batch without rows."""
-    nulls = (f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}" for field in FILES_SCHEMA.fields)
-    return _numbers(spark, 0).selectExpr(*nulls)
-
-
-def _numbers(spark: SparkSession, count: int) -> DataFrame:
-    """The numbers from 0, each in a task of its own, as the batch of a stream."""
-    leaf: Any = spark.range(0, count, 1, max(count, 1))._jdf.queryExecution().analyzed()
-    numbers = java_class("org.apache.spark.sql.catalyst.plans.logical.Range")
-    is_streaming = True
-    return of_plan(spark, numbers(leaf.start(), leaf.end(), leaf.step(), leaf.numSlices(), leaf.output(), is_streaming))
-
-
 def _writer(
     request: SnapshotRequest, staging: Staging, chunks: Sequence[InputPartition]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of a task: writes the chunks with the numbers of its rows, and returns the descriptions of files."""
-
-    def write(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield _described(_written(request, staging, chunks[number]))
-
-    return write
+) -> Callable[[int], StagedFile]:
+    """Return what a task does; it has a copy of the arguments, not of the stream."""
+    return lambda number: _written(request, staging, chunks[number])
 
 
-def _written(request: SnapshotRequest, staging: Staging, part: InputPartition) -> dict[str, Any]:
+def _written(request: SnapshotRequest, staging: Staging, part: InputPartition) -> StagedFile:
     assert isinstance(part, ChunkPartition)
     filesystem, folder = staging.open()
-    file = request.reader(part).write_parquet(
+    return request.reader(part).write_parquet(
         part.chunk, folder, filesystem, prefix=staging.prefix, added=staging.added
-    )
-    name = None if file.path is None else file.path.rpartition("/")[2]
-    return {**asdict(file), "name": name}
-
-
-def _described(file: Mapping[str, Any]) -> pa.RecordBatch:
-    schema = to_arrow_schema(FILES_SCHEMA)
-    return pa.RecordBatch.from_pylist([{field: file[field] for field in FILES_SCHEMA.names}], schema=schema)
+    )  # fmt: skip
 
 
 def _are_few(start: str | None, end: str) -> bool:

@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from framework.sources.databases.row_stamps import RowStamps, can_add
+from framework.sources.staging.row_stamps import RowStamps, can_add
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

@@ -10,7 +10,7 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -19,9 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from framework.foundation.arrow import defer_pandas
-from framework.sources.databases.postgres.changes import ChangeBuffer, ChangeKind
-from framework.sources.databases.postgres.pgoutput import Begin, Commit, Relation
-from framework.sources.databases.postgres.seen_partitions import SeenPartitions
+from framework.sources.databases.change_rows import ChangeBuffer, ChangeKind, RowShape, Transaction
 
 SCHEMA = pa.schema(
     [
@@ -87,8 +85,6 @@ class SpooledBatch:
         rows_by_table: by `schema.table`.
         relations: the schemas of the rows, by table and version.
         caught_up: whether all that was committed when the read began is in this batch or before it.
-        seen: partitions and truncates in it.
-        last: the end of its last transaction; None if it has none.
     """
 
     start: int
@@ -97,10 +93,8 @@ class SpooledBatch:
     rows: int
     transactions: int
     rows_by_table: Mapping[str, int]
-    relations: tuple[Relation, ...]
+    relations: tuple[RowShape, ...]
     caught_up: bool
-    seen: SeenPartitions = field(default_factory=SeenPartitions)
-    last: Commit | None = None
 
 
 class _Run(NamedTuple):
@@ -108,7 +102,7 @@ class _Run(NamedTuple):
 
     start: int
     first_ordinal: int
-    transaction: Begin
+    transaction: Transaction
 
 
 class Completion(Protocol):
@@ -135,10 +129,10 @@ class Spool:
             shutil.rmtree(left)
         defer_pandas()
 
-    def remove_until(self, lsn: int) -> None:
+    def remove_until(self, position: int) -> None:
         """Remove batches that end at or before a position."""
         for path in self.folder.iterdir():
-            if not path.name.startswith(_UNFINISHED) and int(path.name.partition("-")[2], 16) <= lsn:
+            if not path.name.startswith(_UNFINISHED) and int(path.name.partition("-")[2], 16) <= position:
                 shutil.rmtree(path)
 
 
@@ -172,7 +166,7 @@ class SpoolWriter:
         self._parquet: pq.ParquetWriter | None = None
         buffer.clear()
 
-    def begin(self, transaction: Begin) -> None:
+    def begin(self, transaction: Transaction) -> None:
         """Take the rows that follow as those of this transaction."""
         self._runs.append(_Run(len(self._buffer.kinds), 0, transaction))
 

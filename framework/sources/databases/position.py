@@ -1,0 +1,48 @@
+"""Positions in the log of a database: a number that Spark compares, and a text for the server and for people."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from framework.foundation.errors import SourceError
+from framework.sources.databases.lsn import parse_lsn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A position in a log.
+
+    Args:
+        order: sorts the positions of one log; rows of changes have it. A log that begins again, such as that of another
+            server, has another generation, because its numbers can't be compared with those of before.
+        token: the position as the database writes it.
+    """
+
+    order: int
+    token: str
+
+    def __str__(self) -> str:
+        return self.token
+
+
+def position_of(offset: str) -> Position:
+    """Return the position that an offset of a stream of changes has, whatever dialect wrote it.
+
+    An offset is a JSON object of the dialect, with `order` and `token`. Those of PostgreSQL have `lsn` in their place.
+
+    Raises:
+        SourceError: DATABASE_POSITION_INVALID, with the problem.
+
+    Examples:
+        >>> position_of('{"slot": "sluice", "lsn": "1/0000002A"}')
+        Position(order=4294967338, token='1/0000002A')
+    """
+    try:
+        value = json.loads(offset)
+        if "lsn" in value:
+            return Position(order=parse_lsn(value["lsn"]), token=value["lsn"])
+        return Position(order=int(value["order"]), token=str(value["token"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = f"it has a missing or malformed field: {error}"
+        raise SourceError("DATABASE_POSITION_INVALID", problem=problem) from error
