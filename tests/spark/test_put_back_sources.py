@@ -15,6 +15,8 @@ from tests.support.engine_world import EngineWorld, forget_tables, states
 from tests.support.interruption import copying
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -102,12 +104,15 @@ def test_a_stream_that_failed_far_behind_or_within_a_commit_does_not_read_on_in_
     sources = {name: Path(world.source(name)) for name in ("behind", "within")}
 
     def declare() -> None:
-        def rows(name: str) -> DataFrame:
-            reader = world.spark.readStream.format("delta").options(startingVersion="0", maxFilesPerTrigger="1")
-            return reader.load(str(sources[name])).where("IF(id = 4, raise_error('no'), true)")
+        def reads(name: str) -> Callable[[], DataFrame]:
+            def rows() -> DataFrame:
+                reader = world.spark.readStream.format("delta").options(startingVersion="0", maxFilesPerTrigger="1")
+                return reader.load(str(sources[name])).where("IF(id = 4, raise_error('no'), true)")
+
+            return rows
 
         for name in sources:
-            dp.table(name=f"of_{name}")(lambda name=name: rows(name))
+            dp.table(name=f"of_{name}")(reads(name))
 
     for name, source in sources.items():
         world.feed([(0,)], "id INT", name)
