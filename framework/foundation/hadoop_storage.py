@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
 
@@ -17,6 +17,8 @@ from framework.foundation.storage_port import FileStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_Value = TypeVar("_Value")
 
 # Named constants for positional Java arguments.
 _RECURSIVE = True
@@ -55,18 +57,21 @@ class HadoopStorage:
 
     def read_text(self, path: str) -> str | None:
         """The whole file as UTF-8; None if it is absent."""
-        target = self._locate(path)
-        with _java_errors("STORAGE_NOT_READABLE", path):
+        return self._read(path, lambda stream: str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")))
+
+    def read_after(self, path: str, position: int) -> bytes:
+        """The bytes of the file behind the first `position` ones."""
+
+        def rest(stream: Any) -> bytes:
             try:
-                stream = self._file_system(target).open(target)
+                stream.seek(position)
             except Py4JJavaError as error:
-                if _is_absent(error):
-                    return None
+                if error.java_exception.getClass().getSimpleName() == "EOFException":
+                    return b""
                 raise
-            try:
-                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-            finally:
-                stream.close()
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+
+        return self._read(path, rest) or b""
 
     def write_text(self, path: str, text: str) -> None:
         """Replace the file atomically."""
@@ -181,6 +186,21 @@ class HadoopStorage:
                 return False
             raise
         return True
+
+    def _read(self, path: str, read: Callable[[Any], _Value]) -> _Value | None:
+        """Return what `read` returns for the stream of a file; None if the file is absent."""
+        target = self._locate(path)
+        with _java_errors("STORAGE_NOT_READABLE", path):
+            try:
+                stream = self._file_system(target).open(target)
+            except Py4JJavaError as error:
+                if _is_absent(error):
+                    return None
+                raise
+            try:
+                return read(stream)
+            finally:
+                stream.close()
 
     def _temporary(self, path: str) -> str:
         folder, _, name = path.rpartition("/")

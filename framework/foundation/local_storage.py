@@ -46,6 +46,16 @@ class LocalStorage:
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
 
+    def read_after(self, path: str, position: int) -> bytes:
+        """The bytes of the file behind the first `position` ones."""
+        with _reading(path):
+            try:
+                with self._locate(path).open("rb") as file:
+                    file.seek(position)
+                    return file.read()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return b""
+
     def write_text(self, path: str, text: str) -> None:
         """Replace the file atomically: a synced temporary file is renamed over it."""
         target = self._locate(path)

@@ -43,6 +43,10 @@ class ReadOnceStorage:
         """The whole file at the first read; None if it was absent."""
         return self._once("text", path, self._storage.read_text)
 
+    def read_after(self, path: str, position: int) -> bytes:
+        """The end of the file as it is now: what follows a file does not read it once."""
+        return self._storage.read_after(path, position)
+
     def list_names(self, path: str) -> list[str]:
         """The names in a folder at the first listing; a list of the caller's own."""
         return [*self._once("names", path, self._storage.list_names)]

@@ -53,6 +53,10 @@ class Storage(Protocol):
         """The whole file as UTF-8, with invalid bytes replaced; None if it is absent."""
         ...
 
+    def read_after(self, path: str, position: int) -> bytes:
+        """The bytes of the file behind the first `position` ones; nothing if it is shorter, or absent."""
+        ...
+
     def write_text(self, path: str, text: str) -> None:
         """Replace the file atomically, creating its folders."""
         ...

@@ -13,6 +13,8 @@ from framework.record.events import Event, EventLevel, EventType, parse_event
 from framework.record.log import EVENTS_FOLDER
 
 _POLL_SECONDS = 0.5
+_MOST_REPEATED = 20_000
+"""The events among which one may be again: a line that was written twice after a fault follows the first one soon."""
 
 EventFilter = Callable[[Event], bool]
 _Age = tuple[str, str, str, int]
@@ -82,24 +84,32 @@ def newest_events(storage: Storage, type: EventType) -> Iterator[Event]:
 
 
 def follow_events(
-    storage: Storage, *, matches: EventFilter | None = None, clock: Clock | None = None, from_start: bool = False
+    storage: Storage, *, matches: EventFilter | None = None, clock: Clock | None = None, existing: int | None = 0
 ) -> Iterator[Event]:
-    """Yield events as they are written, without end; existing events only with `from_start`."""
+    """Yield events as they are written, without end; each line of the log is read once.
+
+    Args:
+        storage: the storage with the log.
+        matches: the events that are wanted; None for all.
+        clock: waits for the next events.
+        existing: how many of the events that are there are yielded first, of which the newest; None for all.
+    """
     waiting = clock or SystemClock()
-    sizes: dict[str, int] = {}
-    seen: set[str] = set()
+    positions: dict[str, int] = {}
+    seen: dict[str, None] = {}
     first = True
     while True:
         fresh: dict[str, tuple[_Age, Event]] = {}
-        for file in _event_files(storage):
-            if sizes.get(file.name) != file.size:
-                sizes[file.name] = file.size
-                found = (event for event in _events_of(storage, file) if event.id not in seen)
-                fresh.update((event.id, (_age(event, file), event)) for event in found)
-        seen.update(fresh)
-        if from_start or not first:
-            ordered = (event for _, event in sorted(fresh.values(), key=itemgetter(0)))
-            yield from (event for event in ordered if matches is None or matches(event))
+        files = _event_files(storage)
+        for file in files:
+            events, positions[file.name] = _events_after(storage, file, positions.get(file.name, 0))
+            fresh.update((event.id, (_age(event, file), event)) for event in events if event.id not in seen)
+        positions = {file.name: positions[file.name] for file in files}  # old files are deleted meanwhile
+        seen.update(dict.fromkeys(fresh))
+        seen = dict.fromkeys([*seen][-_MOST_REPEATED:])
+        ordered = [event for _, event in sorted(fresh.values(), key=itemgetter(0))]
+        wanted = [event for event in ordered if matches is None or matches(event)]
+        yield from wanted[len(wanted) - min(existing, len(wanted)) :] if first and existing is not None else wanted
         first = False
         waiting.sleep(_POLL_SECONDS)
 
@@ -126,6 +136,17 @@ def _events_of(storage: Storage, file: FileStatus) -> Iterator[Event]:
         event = parse_event(line)
         if event is not None:
             yield event
+
+
+def _events_after(storage: Storage, file: FileStatus, position: int) -> tuple[list[Event], int]:
+    """Return the events of a file behind a position, in bytes, and the position behind the last complete line."""
+    if file.size < position:  # another file has the name
+        position = 0
+    if file.size == position:
+        return [], position
+    lines, newline, _ = storage.read_after(storage.path(EVENTS_FOLDER, file.name), position).rpartition(b"\n")
+    events = map(parse_event, lines.decode(errors="replace").split("\n"))
+    return [event for event in events if event is not None], position + len(lines) + len(newline)
 
 
 def _age(event: Event, file: FileStatus) -> _Age:

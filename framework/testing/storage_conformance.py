@@ -49,6 +49,18 @@ class StorageConformance:
         storage.append_text(path, "two\nthree\n")
         assert storage.read_text(path) == "one\ntwo\nthree\n"
 
+    def test_the_end_of_a_file_is_read_from_a_position_in_bytes(self, storage: Storage) -> None:
+        """A position may be within a character; behind the last byte there is nothing, and so in an absent file."""
+        path = storage.path("events", "u.jsonl")
+        assert storage.read_after(path, 0) == b""
+        storage.append_text(path, "one \u00e9\n")
+        assert [storage.read_after(path, position) for position in (0, 5, 7, 8)] == [
+            b"one \xc3\xa9\n",
+            b"\xa9\n",
+            b"",
+            b"",
+        ]
+
     def test_half_a_line_is_not_appended(self, storage: Storage) -> None:
         """A text without a newline at its end is refused."""
         with pytest.raises(ValueError, match="whole lines"):

@@ -53,10 +53,8 @@ class EventQuery:
 
     def follow(self, storage: Storage, clock: Clock) -> Iterator[Event]:
         """Yield the newest `last` events of the log, then each new one, without end."""
-        if self.last:
-            yield from self._matching(storage)
         matches = event_filter(type=self.type, level=self._level, dataset=self._dataset)
-        yield from follow_events(storage, matches=matches, clock=clock)
+        yield from follow_events(storage, matches=matches, clock=clock, existing=self.last or 0)
 
     @property
     def _level(self) -> str | None:

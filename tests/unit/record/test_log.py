@@ -255,7 +255,7 @@ def test_a_clock_that_is_set_back_changes_no_order(storage: LocalStorage) -> Non
     ]  # fmt: skip
     assert [event.message for event in read_events(storage, last=1)] == ["u-1 FAILED"]
     assert next(newest_events(storage, EventType.FLOW_PROGRESS)).message == "u-1 FAILED"
-    followed = follow_events(storage, from_start=True)
+    followed = follow_events(storage, existing=None)
     assert [next(followed).message for _ in range(6)][-1] == "u-1 FAILED"
 
 
@@ -275,6 +275,38 @@ def test_following_gives_what_comes_next_and_only_that(storage: LocalStorage) ->
 
     followed = follow_events(storage, matches=event_filter(type="update_progress"), clock=WritingClock())
     assert [next(followed).message for _ in range(3)] == ["at 0.5", "at 1.0", "at 1.5"]
+
+
+def test_a_follower_reads_each_byte_once(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a line that is not there yet is read with the rest of it; a line that is there twice is one event."""
+    read: list[int] = []
+    original = LocalStorage.read_after
+
+    def counted(self: LocalStorage, path: str, position: int) -> bytes:
+        found = original(self, path, position)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(LocalStorage, "read_after", counted)
+    with open_log(storage) as log:
+        lines = [log.emit("update_progress", f"e\u00e9 {number}").to_line().encode() for number in range(4)]
+    file = pathlib.Path(storage.path("events", "u-1.jsonl"))
+    file.write_bytes(lines[0])
+    cut = lines[2].index(b"\xa9")
+    writes = [lines[1] + lines[2][:cut], lines[2][cut:] + lines[1], b"", lines[3]]
+
+    class WritingClock(ManualClock):
+        """Writes the next part of the file whenever the follower sleeps."""
+
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            with file.open("ab") as end:
+                end.write(writes.pop(0))
+
+    followed = follow_events(storage, clock=WritingClock(), existing=1)
+    assert [next(followed).message[-1] for _ in range(4)] == ["0", "1", "2", "3"]
+    assert sum(read) == file.stat().st_size + cut
+    assert len(read) == 4
 
 
 def test_the_file_holds_nothing_but_lines_of_events(storage: LocalStorage) -> None:
