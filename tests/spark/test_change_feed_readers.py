@@ -191,6 +191,30 @@ def test_another_sequence_is_foretold(spark: SparkSession, tmp_path: Path) -> No
     )  # fmt: skip
 
 
+def test_a_stream_of_a_materialized_view_is_foretold(spark: SparkSession, tmp_path: Path) -> None:
+    """A source of AUTO CDC and a stream, also through a temporary view, but not a batch, a feed or a snapshot."""
+    world = EngineWorld(spark, tmp_path)
+    world.feed([(1, "a")], "id INT, name STRING")
+
+    def declare() -> None:
+        dp.table(name="rows")(lambda: spark.read.format("delta").load(world.source()))
+        dp.table(name="stream")(lambda: spark.readStream.table("through"))
+        dp.temporary_view(name="through")(lambda: spark.readStream.table("rows"))
+        dp.table(name="batch")(lambda: spark.read.table("rows"))
+        dp.table(name="changes")(lambda: spark.readStream.option("readChangeFeed", "true").table("rows"))
+        for target in ("events", "snapshots"):
+            dp.create_streaming_table(target)
+        dp.create_auto_cdc_flow(target="events", source="rows", keys=["id"], sequence_by="name")
+        dp.create_auto_cdc_from_snapshot_flow(target="snapshots", source="rows", keys=["id"])
+
+    pipeline = world.pipeline(declare)
+    warnings = {(str(each.fields["flow"]), each.condition, str(each)) for each in pipeline.validate().warnings}
+    told = "STREAM_OF_MATERIALIZED_VIEW"
+    assert {each[:2] for each in warnings} == {("main.s.stream", told), ("main.s.events", told)}
+    assert all("`dp.create_auto_cdc_from_snapshot_flow`" in text and "STREAM" in text for _, _, text in warnings)
+    assert all(str(Path(__file__)) in text for _, _, text in warnings)
+
+
 def test_a_view_that_loses_a_column_names_the_version_where_its_reader_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:

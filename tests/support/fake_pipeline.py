@@ -227,7 +227,7 @@ class FakePipeline:
     def graph(self) -> DataflowGraph:
         """The graph."""
         self._call("graph")
-        return graph()
+        return replace(graph(), warnings=self.warnings)
 
     def validate(self) -> DataflowGraph:
         """The graph."""

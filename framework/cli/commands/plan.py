@@ -24,6 +24,7 @@ def command(call: Call, /, **options: Any) -> None:
     it, or its source or a folder of it can't be read or written, or a flow would fail because its checkpoint does
     not fit its query. So does a storage that the user can't write.
     """
+    from framework.graph.streamed_views import STREAMED_VIEW
     from framework.plan.explainer import plan_json
     from framework.plan.steps import breakages, refusals
 
@@ -35,6 +36,7 @@ def command(call: Call, /, **options: Any) -> None:
     else:
         _print_plan(call.output, plan)
     graph = pipeline.graph
+    call.warn([each for each in graph.warnings if each.condition == STREAMED_VIEW])
     call.warn([each.error() for each in plan.warnings])
     call.refuse((*refusals(graph, plan), *breakages(graph, plan)))
 

@@ -135,6 +135,17 @@ def test_validate_prints_the_warnings_of_a_valid_pipeline(sluice: Sluice, pipeli
     assert "Warning:\n[PARTITION_STORES_OTHER_HOUR] d is partitioned by at" in result.stderr
 
 
+def test_a_plan_prints_the_warning_that_foretells_a_failure(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """Of the warnings about the code it has only that of a stream whose rows will be replaced."""
+    stream = UserError("STREAM_OF_MATERIALIZED_VIEW", flow="main.shop.load", view="main.shop.prices")
+    other = UserError("PARTITION_STORES_OTHER_HOUR", dataset="d", column="at", zone="Europe/Berlin")
+    pipeline.warnings = (other, stream)
+    result = sluice("plan")
+    assert result.exit_code == 0
+    assert result.stderr.count("Warning:") == 1
+    assert "[STREAM_OF_MATERIALIZED_VIEW] Flow main.shop.load reads main.shop.prices as a stream" in result.stderr
+
+
 @pytest.mark.parametrize("arguments", [("--refresh", ""), ("--full-refresh", "a,,b"), ("--reset-checkpoint", " ")])
 def test_an_empty_name_does_not_select_all(sluice: Sluice, pipeline: FakePipeline, arguments: tuple[str, str]) -> None:
     """`--refresh "$NOTHING"` is an error and not an update of everything."""

@@ -174,8 +174,7 @@ def test_a_batch_that_the_target_has_and_the_checkpoint_has_not_is_repeated(
         (path / "commits/0").unlink()
     else:
         world.storage.write_text(str(path / "offsets/1"), (path / "offsets/0").read_text("utf-8"))
-    info = {"operatorInfo": {"operatorName": "dedupe"}, "stateStoreInfo": [{"numPartitions": 1}]}
-    world.storage.write_text(str(path / "state/0/_metadata/metadata"), f"v1\n{json.dumps(info)}")  # of no partition
+    world.storage.write_text(str(path / "state/0/0/_metadata/schema"), "")  # the damage
     assert "written and not committed" not in cost(world, "RESET_START")
     table = Path(world.storage.root) / "tables/main/shop/orders/_delta_log" / f"{1:020d}.json"
     batch = {"txn": {"appId": "q", "version": 0 if first else 1}}

@@ -1,0 +1,37 @@
+"""Warnings about flows that read a materialized view as a stream: its rows are replaced, not appended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.declare.specs import DatasetKind
+from framework.foundation.errors import UserError
+from framework.graph.graph import DataflowGraph, GraphFlow, Read
+from framework.graph.schemas import reads_changes
+
+STREAMED_VIEW = "STREAM_OF_MATERIALIZED_VIEW"
+"""The condition of the warnings; of those about the code, the one that foretells a failure, so that plans have it."""
+
+
+def streamed_view_warnings(graph: DataflowGraph) -> Iterator[UserError]:
+    """Yield a warning for each materialized view that a flow reads as a stream, unless it reads the change data feed.
+
+    No error, as on Databricks: such a flow runs until the view is computed again, and some views never are.
+    """
+    for flow in graph.flows:
+        target = graph.dataset(flow.spec.target)
+        if target is None or target.kind is DatasetKind.TEMPORARY_VIEW or not flow.streaming:
+            continue
+        views = {read.dataset: None for read in flow.reads if _is_streamed_view(graph, read)}
+        yield from (_warning(flow, read) for read in views)
+
+
+def _is_streamed_view(graph: DataflowGraph, read: Read) -> bool:
+    dataset = None if read.dataset is None or not read.streaming else graph.dataset(read.dataset)
+    is_view = dataset is not None and dataset.kind is DatasetKind.MATERIALIZED_VIEW
+    return is_view and not reads_changes({key.lower(): value for key, value in read.options})
+
+
+def _warning(flow: GraphFlow, view: object) -> UserError:
+    spec = flow.spec
+    return UserError(STREAMED_VIEW, location=spec.location, flow=spec.name, view=view)
