@@ -54,7 +54,7 @@ def ingest_database(
             exclude_columns, row_filter (a condition in Spark SQL), text_columns, auto_full_refresh_policy (a dict of
             enabled and min_interval_hours, which is 24 without it): an update reads a table again by itself if its
             columns changed at the source in a way that a copy can't follow, at most once in so many hours.
-        options: options of the sources `postgres_snapshot` and `postgres_changes`.
+        options: options of the sources `database_snapshot` and `database_changes`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* for an invalid argument; INGESTION_SEQUENCE_BY, INGESTION_APPEND_ONLY.

@@ -19,13 +19,13 @@ from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SourceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
-from framework.ingest.connections import gateway_connection
+from framework.ingest.connections import open_gateway, source_name
 from framework.ingest.copy_state import CopyState
 from framework.ingest.names import change_flow_name, snapshot_flow_name
 from framework.ingest.spark_conditions import condition_in_spark
 from framework.ingest.state import GatewayState, GatewayStore, Request, SnapshotGeneration, TableState
 from framework.sources.databases.chunks import read_offset, refuse_other_table
-from framework.sources.databases.tables import TableName
+from framework.sources.databases.position import position_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,22 +60,18 @@ class Confirmation:
         return f"named_struct('generation', {self.generation.number}L, 'position', 0L, 'ordinal', 0L)"
 
     def missing(self, keys: Sequence[Sequence[str]]) -> list[int]:
-        """Return the indexes of the keys that the source does not have, given as PostgreSQL's text.
+        """Return the indexes of the keys that the source does not have, given as the text of its database.
 
         A row that is inserted after this has a higher position than the generation, so its change wins.
 
         Raises:
             SourceError: the source can't be read.
         """
-        from framework.sources.databases.postgres.catalog import read_table
-        from framework.sources.databases.postgres.key_lookup import missing_keys
-        from framework.sources.databases.postgres.session import Session
-
-        name = TableName(schema=self.table.source_schema, table=self.table.source_table)
-        with Session(gateway_connection(self.gateway)) as session:
-            found = read_table(session, name)
+        name = source_name(self.table)
+        with open_gateway(self.gateway) as source:
+            found = source.read_table(name)
             refuse_other_table(name, self.generation.relation, found.relation)
-            return missing_keys(session, found, self.table.keys, keys, self.text_columns)
+            return source.missing_keys(found, self.table.keys, keys, self.text_columns)
 
 
 def is_awaited(gateways: Sequence[IngestedGateway], storage: Storage, flow: QualifiedName) -> bool:
@@ -200,15 +196,13 @@ def staged_position(state: GatewayState, storage: Storage) -> tuple[int, int] | 
 
     None also for a damaged offset, with which the flow of the changes fails.
     """
-    from framework.sources.databases.postgres.position_check import StoredPosition
-
     generations, changes = GenerationStore(storage), state.gateway.changes
     current = generations.current(changes, changes)
     if current is None or current.number < state.changes_checkpoint:
         return None
     progress = read_progress(storage, generations.path(changes, changes, current.number))
     with suppress(SourceError):
-        return next(((state.slot_generation, StoredPosition.from_json(each).lsn) for each in progress.sources), None)
+        return next(((state.slot_generation, position_of(each).order) for each in progress.sources), None)
     return None
 
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from framework.declare.specs import IngestedGateway
+from typing import TYPE_CHECKING
+
+from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.dialects import dialect_of, open_source
 from framework.sources.databases.options import Options
+from framework.sources.databases.source_session import LogName
 from framework.sources.databases.tables import TableName
+
+if TYPE_CHECKING:
+    from framework.sources.databases.dialect import Dialect
+    from framework.sources.databases.source_session import SourceSession
 
 
 def gateway_connection(gateway: IngestedGateway) -> Connection:
@@ -17,6 +25,31 @@ def gateway_connection(gateway: IngestedGateway) -> Connection:
     return named_connection(gateway.connection, gateway.folder)
 
 
+def gateway_dialect(gateway: IngestedGateway) -> Dialect:
+    """Return the dialect of the database of a gateway.
+
+    Raises:
+        UserError: the connection is not defined, or the drivers are not installed.
+    """
+    return dialect_of(gateway_connection(gateway))
+
+
+def gateway_log(gateway: IngestedGateway) -> LogName:
+    """Return what a gateway is called in the log of its database."""
+    return LogName(slot=gateway.slot, publication=gateway.publication)
+
+
+def open_gateway(
+    gateway: IngestedGateway, *, read_only: bool = True, lock_seconds: float | None = None
+) -> SourceSession:  # fmt: skip
+    """Open a session at the database of a gateway, see `open_source`.
+
+    Raises:
+        SluiceError: the connection is not defined, or the database can't be reached.
+    """
+    return open_source(gateway_connection(gateway), read_only=read_only, lock_seconds=lock_seconds)
+
+
 def named_connection(name: str, folder: str) -> Connection:
     """Return the connection of a name, from the environment or from `connections.yml` of a folder.
 
@@ -26,6 +59,11 @@ def named_connection(name: str, folder: str) -> Connection:
     return Options("ingest_database", {"connection": name, "connectionsFolder": folder}).connection()
 
 
+def source_name(table: IngestedTable) -> TableName:
+    """Return the name of a table at its source."""
+    return TableName(schema=table.source_schema, table=table.source_table)
+
+
 def table_names(gateway: IngestedGateway) -> list[TableName]:
     """Return the names of the tables that a gateway can copy now, as the source has them."""
-    return [TableName(schema=each.source_schema, table=each.source_table) for each in gateway.tables if each.keys]
+    return [source_name(each) for each in gateway.tables if each.keys]

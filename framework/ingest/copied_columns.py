@@ -12,7 +12,7 @@ from framework.sources.databases.tables import NAMED_OBJECT_TYPES, KeyKind, Sour
 
 if TYPE_CHECKING:
     from framework.declare.specs import TableConfiguration
-    from framework.sources.databases.postgres.types import ColumnType
+    from framework.sources.databases.dialect import SparkColumn
 
 
 def check_columns(table: TableName, configuration: TableConfiguration, known: Sequence[str]) -> None:
@@ -77,7 +77,7 @@ def _key_statement(source: SourceTable) -> str:
 
 
 def copied_columns(
-    table: TableName, configuration: TableConfiguration, keys: tuple[str, ...], types: Sequence[ColumnType]
+    table: TableName, configuration: TableConfiguration, keys: tuple[str, ...], types: Sequence[SparkColumn]
 ) -> tuple[str, ...]:
     """Return the columns of the copy; the key is always among them.
 

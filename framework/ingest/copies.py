@@ -9,30 +9,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 from framework.foundation.conditions.databases import RETRYABLE
-from framework.foundation.errors import RemoteError, SluiceError, SourceError, UserError
+from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.foundation.names import QualifiedName
+from framework.ingest.connections import named_connection
 from framework.ingest.copied_columns import check_columns, copied_columns, key_columns, refuse_cased
 from framework.ingest.names import publication_name, slot_name
 from framework.ingest.objects import SCHEMA_MISSING, object_tables, target_of
-from framework.sources.databases.findings import Severity
-from framework.sources.databases.options import Options
+from framework.sources.databases.dialects import dialect_of
+from framework.sources.databases.source_session import KnownTable, LogName
 from framework.sources.databases.tables import SourceTable, TableName
 
 if TYPE_CHECKING:
     from framework.declare.specs import IngestedObject, IngestionSpec, TableConfiguration
-    from framework.sources.databases.postgres.membership import Membership
-    from framework.sources.databases.postgres.session import Session
-    from framework.sources.databases.postgres.types import ColumnType
+    from framework.sources.databases.dialect import Dialect, SparkColumn
+    from framework.sources.databases.source_session import LoggedTables, SourceSession
     from framework.sources.databases.tables import ColumnIdentity
 
-_OF_IDENTITY = frozenset({"DATABASE_REPLICA_IDENTITY", "DATABASE_KEY_NOT_LOGGED"})
-"""Each partition has a replica identity of its own, which may change when the table is published."""
 _SLOT_IN_USE = "DATABASE_SLOT_IN_USE"
 """Of a table: its partitions can't be compared before the other reader of the log has ended."""
 
@@ -76,7 +73,7 @@ class Copy:
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """The columns that are read as PostgreSQL's text."""
+        """The columns that are read as the text of the database."""
         return self.configuration.text_columns
 
 
@@ -96,25 +93,6 @@ class FailedCopy:
     target: QualifiedName
     error: SluiceError
     named_partitions: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownTable:
-    """What earlier updates know of a source table whose changes a copy needs from the log.
-
-    Args:
-        is_begun: whether its snapshot has planned a chunk, so that it was a member of the publication.
-        relation: what identified it in its database; 0 if that is not recorded.
-        membership: what identified its membership of the publication; 0 if it was no member.
-        partitions: its partitions, as text of the dialect; empty if it had none.
-        position: the last position of the changes, as text of the dialect; empty if none was planned.
-    """
-
-    is_begun: bool
-    relation: int = 0
-    membership: int = 0
-    partitions: str = ""
-    position: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,24 +127,17 @@ class CopyFinder:
             UserError: the connection or any table of the ingestion is missing.
             SourceError: the database can't be read; DATABASE_SCHEMA_MISSING of a schema that no update had.
         """
-        from framework.sources.databases.postgres.catalog import partitions_without_key, read_tables
-        from framework.sources.databases.postgres.inheritance import read_children
-        from framework.sources.databases.postgres.membership import read_membership
-        from framework.sources.databases.postgres.session import Session
-
-        options = {"connection": self.spec.connection, "connectionsFolder": str(folder)}
+        log = LogName(slot=slot_name(self.spec), publication=publication_name(self.spec))
         try:
-            with Session(Options("ingest_database", options).connection()) as session:
-                membership = read_membership(session, slot_name(self.spec), publication_name(self.spec))
-                tables, gone = self._tables(session)
-                sources = read_tables(session, [name for _, name in tables])
-                keys = {name: each.key for name, each in sources.items() if isinstance(each, SourceTable)}
-                unlogged = {name for name, lacking in partitions_without_key(session, keys).items() if lacking}
-                children = read_children(session, [*sources])
-                copies = [
-                    self._copy(session, membership, each, sources[name], name, is_logged=name not in unlogged)
-                    for each, name in tables
-                ]
+            connection = named_connection(self.spec.connection, str(folder))
+            dialect = dialect_of(connection)
+            with dialect.open(connection) as source:
+                logged = source.logged_tables(log)
+                tables, gone = self._tables(source)
+                sources = source.read_tables([name for _, name in tables])
+                logged = logged.among([each for each in sources.values() if isinstance(each, SourceTable)])
+                children = source.read_children([*sources])
+                copies = [self._copy(dialect, logged, each, sources[name], name) for each, name in tables]
                 found = [
                     replace(each, children=children.get(each.table, ())) if isinstance(each, Copy) else each
                     for each in copies
@@ -178,13 +149,13 @@ class CopyFinder:
             raise UserError("INGESTION_WITHOUT_TABLES", location=self.spec.location, name=self.spec.name)
         return self._without_doubles(found)
 
-    def _tables(self, session: Session) -> tuple[list[tuple[IngestedObject, TableName]], list[FailedCopy]]:
+    def _tables(self, source: SourceSession) -> tuple[list[tuple[IngestedObject, TableName]], list[FailedCopy]]:
         """Return the tables that the database has, and those of schemas that it no longer has."""
         tables: list[tuple[IngestedObject, TableName]] = []
         gone: list[FailedCopy] = []
         for each in self.spec.objects:
             try:
-                tables += object_tables(session, each)
+                tables += object_tables(source, each)
             except SourceError as error:
                 listed = self.listed(each) if error.condition == SCHEMA_MISSING else ()
                 if not listed:
@@ -198,31 +169,27 @@ class CopyFinder:
 
     def _copy(
         self,
-        session: Session,
-        membership: Membership,
+        dialect: Dialect,
+        logged: LoggedTables,
         each: IngestedObject,
         source: SourceTable | SourceError,
         name: TableName,
-        *,
-        is_logged: bool,
     ) -> Copy | FailedCopy:
         """Return the copy of one table. Only a fault of the connection is raised, since it is not one of the table."""
         target = self._target(each, name)
-        from framework.sources.databases.postgres.partitions import read_partitions
-
         partitions = ""
         try:
             if isinstance(source, SourceError):
                 raise source
             # Before they are compared: the error then names what came or went up to these.
-            partitions = read_partitions(session, source.relation).to_json() if source.is_partitioned else ""
+            partitions = logged.partitions(source)
             copy = replace(
-                self._described(source, target, each.configuration),
+                self._described(dialect, source, target, each.configuration),
                 relation=source.relation,
-                membership=membership.tables.get(source.name, 0),
+                membership=logged.membership(source.name),
                 partitions=partitions,
             )
-            self._check_log(session, membership, source, target, is_logged=is_logged)
+            logged.refuse(source, self.known(source.name, target) if logged.has_log else None)
             self.refuse_drift(copy)
         except SluiceError as error:
             if error.condition in RETRYABLE and error.condition != _SLOT_IN_USE:
@@ -235,61 +202,10 @@ class CopyFinder:
         else:
             return copy
 
-    def _check_log(
-        self, session: Session, membership: Membership, source: SourceTable, target: QualifiedName, *, is_logged: bool
-    ) -> None:
-        """Refuse a table whose changes are not in the log, or that would break its writers when it is published."""
-        from framework.sources.databases.postgres.membership import refuse_filtered
-        from framework.sources.databases.postgres.table_checks import Publication, check_table
-
-        if membership.has_slot:
-            self._check_continuity(session, source, membership.tables.get(source.name, 0), target)
-        refuse_filtered(membership, publication_name(self.spec), [source.name])
-        is_member = source.name in membership.tables
-        if is_member and not source.is_unidentified and is_logged:
-            return
-        role = session.rows("SELECT current_user::text")[0][0]
-        # The table is added to it; one that the role may not add would stop the changes of all tables.
-        publication = Publication(
-            name=publication_name(self.spec), missing=(), is_via_root=True, is_owned=membership.is_owned
-        )
-        for finding in check_table(session, source.name, role=role, publication=publication).findings:
-            # A table that is published already is read with the rights that it needs now, if it is read.
-            if finding.severity is Severity.ERROR and (not is_member or finding.condition in _OF_IDENTITY):
-                raise RemoteError(finding.condition, what=finding.what, remedy=finding.remedy)
-
-    def _check_continuity(self, session: Session, source: SourceTable, member: int, target: QualifiedName) -> None:
-        """Refuse a table that is another one than before, or that changed without an entry in the log."""
-        known = self.known(source.name, target)
-        if known is None:
-            return
-        if known.relation and source.relation != known.relation:
-            raise UserError("INGESTION_TABLE_REPLACED", table=source.name)
-        is_missing = known.is_begun and not member
-        if is_missing or (known.membership and member != known.membership):
-            raise UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, publication=publication_name(self.spec))
-        if source.is_partitioned and known.partitions:
-            self._check_partitions(session, source, known)
-
-    def _check_partitions(self, session: Session, source: SourceTable, known: KnownTable) -> None:
-        from framework.sources.databases.postgres.lost_changes import Log, lost_changes, unread_log
-        from framework.sources.databases.postgres.partitions import Partitions
-        from framework.sources.databases.postgres.position_check import StoredPosition
-        from framework.sources.databases.postgres.seen_partitions import SeenPartitions
-
-        read = StoredPosition.from_json(known.position).seen if known.position else SeenPartitions()
-        slot, publication = slot_name(self.spec), publication_name(self.spec)
-        log = Log(seen=read, unread=cache(lambda table: unread_log(session, slot, publication, table)))
-        before = Partitions.from_json(known.partitions)
-        change = lost_changes(session, source.name, source.relation, before, log)
-        if change is not None:
-            raise UserError(PARTITIONS_CHANGED, table=source.name, change=change)
-
-    def _described(self, source: SourceTable, target: QualifiedName, configuration: TableConfiguration) -> Copy:
-        from framework.sources.databases.postgres.types import check_text_columns, column_types
-
-        check_text_columns(source, configuration.text_columns)
-        types = column_types(source, configuration.text_columns)
+    def _described(
+        self, dialect: Dialect, source: SourceTable, target: QualifiedName, configuration: TableConfiguration
+    ) -> Copy:
+        types = dialect.spark_columns(source, configuration.text_columns)
         check_columns(source.name, configuration, [column.name for column in types])
         keys = key_columns(source, configuration.primary_keys)
         columns = copied_columns(source.name, configuration, keys, types)
@@ -349,7 +265,7 @@ def definition_of(
     source: SourceTable,
     configuration: TableConfiguration,
     keys: tuple[str, ...],
-    read: Sequence[ColumnType],
+    read: Sequence[SparkColumn],
 ) -> CopyDefinition:
     """Return how the rows of a copy are made.
 

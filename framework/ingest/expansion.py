@@ -27,7 +27,7 @@ from framework.ingest.confirmation import (
     has_changes,
     snapshot_filter,
 )
-from framework.ingest.copies import Copy, CopyFinder, FailedCopy, KnownTable
+from framework.ingest.copies import Copy, CopyFinder, FailedCopy
 from framework.ingest.datasets import IngestionDatasets, known_tables_of
 from framework.ingest.known_tables import first_position, known_table, recorded_reader
 from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
@@ -38,7 +38,8 @@ from framework.ingest.relations import log_relations
 from framework.ingest.row_filters import fault_of_filter
 from framework.ingest.state import GatewayState, GatewayStore, TableState
 from framework.ingest.status import lost_operations, read_from_other_slot
-from framework.sources.databases.formats import CHANGES_FORMAT, SNAPSHOT_FORMAT
+from framework.sources.databases.format_names import CHANGES_FORMAT, SNAPSHOT_FORMAT
+from framework.sources.databases.source_session import KnownTable
 from framework.sources.databases.tables import REPLACED, UNREADABLE, TableName, quote_identifier
 
 if TYPE_CHECKING:

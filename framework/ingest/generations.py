@@ -27,7 +27,7 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import has_changes, has_rows, is_rebuild_open
-from framework.ingest.connections import gateway_connection, table_names
+from framework.ingest.connections import gateway_log, open_gateway, source_name, table_names
 from framework.ingest.copy_state import CopyState, new_copy
 from framework.ingest.declared import forget_moved, record_undeclared, refreshed, staged_for_copies
 from framework.ingest.drift import is_replaceable
@@ -42,7 +42,6 @@ from framework.ingest.state import (
     copy_elsewhere,
 )
 from framework.ingest.status import position_gap
-from framework.sources.databases.tables import TableName
 
 Waiting = Callable[[IngestedGateway], AbstractContextManager[None]]
 _MISSED = "begins, because an earlier update did not have its table, or staged its changes for another copy"
@@ -212,13 +211,10 @@ class _Beginning:
         return self._replaced(state, replace(table, is_missed=True))
 
     def _replace_slot(self) -> None:
-        from framework.sources.databases.postgres.position import drop_position, ensure_position
-        from framework.sources.databases.postgres.session import Session
-
-        gateway = self._gateway
-        with Session(gateway_connection(gateway), read_only=False) as session, self._waiting(gateway):
-            drop_position(session, gateway.slot, gateway.publication, reader=self._reader)
-            ensure_position(session, gateway.slot, gateway.publication, table_names(gateway), reader=self._reader)
+        gateway, log = self._gateway, gateway_log(self._gateway)
+        with open_gateway(gateway, read_only=False) as source, self._waiting(gateway):
+            source.drop_position(log, reader=self._reader)
+            source.ensure_position(log, table_names(gateway), reader=self._reader)
 
     def _with_generation(
         self, state: GatewayState, table: TableState, request: Request, *, is_refresh: bool = False
@@ -246,12 +242,9 @@ class _Beginning:
         return self._found
 
     def _settled_position(self) -> int:
-        from framework.sources.databases.postgres.position import settled_position
-        from framework.sources.databases.postgres.session import Session
-
         gateway = self._gateway
-        with Session(gateway_connection(gateway)) as session, self._waiting(gateway):
-            return settled_position(session, gateway.slot)
+        with open_gateway(gateway) as source, self._waiting(gateway):
+            return source.settled_position(gateway_log(gateway)).order
 
     def _with_refresh(self, state: GatewayState, table: IngestedTable) -> GatewayState:
         """Return the state with a generation for the full refresh of a copy that has rows of another definition.
@@ -388,17 +381,13 @@ class _Beginning:
 
     def _publish(self, table: IngestedTable) -> int:
         """Add a table to the publication; return what identifies its membership, 0 if there is no slot."""
-        from framework.sources.databases.postgres.membership import read_membership
-        from framework.sources.databases.postgres.position import ensure_position
-        from framework.sources.databases.postgres.session import Session
-
-        gateway, name = self._gateway, TableName(schema=table.source_schema, table=table.source_table)
-        with Session(gateway_connection(gateway), read_only=False) as session:
-            if not read_membership(session, gateway.slot, gateway.publication).has_slot:
+        gateway, log, name = self._gateway, gateway_log(self._gateway), source_name(table)
+        with open_gateway(gateway, read_only=False) as source:
+            if not source.logged_tables(log).has_log:
                 return 0
             with self._waiting(gateway):
-                ensure_position(session, gateway.slot, gateway.publication, (name,), reader=self._reader)
-            return read_membership(session, gateway.slot, gateway.publication).tables.get(name, 0)
+                source.ensure_position(log, (name,), reader=self._reader)
+            return source.logged_tables(log).membership(name)
 
     def _filter(self, state: TableState, request: Request) -> str | None:
         """Return the condition of the new snapshot; None if it replaces one that is not complete.

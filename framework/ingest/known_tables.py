@@ -7,11 +7,11 @@ from framework.checkpoints.offsets import read_offsets, read_progress
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import is_rebuild_open, pending_request
-from framework.ingest.copies import KnownTable
 from framework.ingest.copy_state import CopyState
 from framework.ingest.names import snapshot_flow_name
 from framework.ingest.progress import planned_basis
 from framework.ingest.state import GatewayState, GatewayStore, copy_elsewhere
+from framework.sources.databases.source_session import KnownTable
 from framework.sources.databases.tables import TableName
 
 

@@ -11,34 +11,32 @@ from framework.sources.databases.tables import TableName
 
 if TYPE_CHECKING:
     from framework.declare.specs import IngestedObject, IngestionSpec
-    from framework.sources.databases.postgres.session import Session
+    from framework.sources.databases.source_session import SourceSession
 
 SCHEMA_MISSING = "DATABASE_SCHEMA_MISSING"
 """A schema that no update had has a wrong name; one that is gone fails its tables alone."""
 
 
-def declared_tables(session: Session, spec: IngestionSpec) -> Iterator[tuple[IngestedObject, TableName]]:
+def declared_tables(source: SourceSession, spec: IngestionSpec) -> Iterator[tuple[IngestedObject, TableName]]:
     """Yield the source tables of an ingestion with their objects; a table that is named need not exist.
 
     Raises:
         SourceError: DATABASE_SCHEMA_MISSING.
     """
     for each in spec.objects:
-        yield from object_tables(session, each)
+        yield from object_tables(source, each)
 
 
-def object_tables(session: Session, each: IngestedObject) -> Iterator[tuple[IngestedObject, TableName]]:
+def object_tables(source: SourceSession, each: IngestedObject) -> Iterator[tuple[IngestedObject, TableName]]:
     """Yield the source tables of an object of an ingestion, with the object.
 
     Raises:
         SourceError: DATABASE_SCHEMA_MISSING.
     """
-    from framework.sources.databases.postgres.catalog import list_tables
-
     if each.source_table is not None:
         yield each, TableName(schema=each.source_schema, table=each.source_table)
     else:
-        yield from ((each, name) for name in list_tables(session, [each.source_schema]) if takes_table(each, name))
+        yield from ((each, name) for name in source.list_tables([each.source_schema]) if takes_table(each, name))
 
 
 def target_of(each: IngestedObject, name: TableName, *, catalog: str, schema: str) -> QualifiedName:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import UserError
 from framework.foundation.storage_port import Storage
-from framework.ingest.connections import gateway_connection
+from framework.ingest.connections import open_gateway, source_name
 from framework.ingest.copies import PARTITIONS_CHANGED
 from framework.ingest.state import GatewayStore
 from framework.ingest.status import NEW_SLOT, gap_of_table, way_out_of
-from framework.sources.databases.tables import TableName
 
 
 def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: IngestedTable, where: str) -> str:
@@ -48,10 +47,5 @@ def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: Inge
 
 def _check_by_database(gateway: IngestedGateway, table: IngestedTable, where: str) -> None:
     """Let the database check a condition."""
-    from framework.sources.databases.postgres.boundaries import BoundaryWalker
-    from framework.sources.databases.postgres.catalog import read_table
-    from framework.sources.databases.postgres.session import Session
-
-    with Session(gateway_connection(gateway)) as session:
-        source = read_table(session, TableName(schema=table.source_schema, table=table.source_table))
-        BoundaryWalker(session, source, source_identity="", row_filter=where).check_row_filter()
+    with open_gateway(gateway) as source:
+        source.check_filter(source_name(table), where)

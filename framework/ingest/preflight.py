@@ -14,10 +14,12 @@ from framework.ingest.copied_columns import refuse_cased
 from framework.ingest.expansion import connections_folder
 from framework.ingest.names import publication_name, slot_name
 from framework.ingest.objects import declared_tables
+from framework.sources.databases.dialects import open_source
 from framework.sources.databases.findings import Finding, Severity
+from framework.sources.databases.source_session import LogName
 
 if TYPE_CHECKING:
-    from framework.sources.databases.postgres.session import Session
+    from framework.sources.databases.source_session import SourceSession
     from framework.sources.databases.tables import TableName
 
 
@@ -52,29 +54,24 @@ def check_ingestions(ingestions: Sequence[IngestionSpec], folder: Path) -> tuple
 
 
 def _check(spec: IngestionSpec, folder: Path) -> Preflight:
-    from framework.sources.databases.postgres.preflight import check
-    from framework.sources.databases.postgres.session import Session
-
-    slot, publication, folder = slot_name(spec), publication_name(spec), connections_folder(spec, folder)
+    log, folder = LogName(slot=slot_name(spec), publication=publication_name(spec)), connections_folder(spec, folder)
     names: tuple[TableName, ...] = ()
     try:
-        with Session(named_connection(spec.connection, str(folder))) as session:
-            declared = {name: each.configuration for each, name in declared_tables(session, spec)}
+        with open_source(named_connection(spec.connection, str(folder))) as source:
+            declared = {name: each.configuration for each, name in declared_tables(source, spec)}
             names = tuple(declared)
             findings = (
-                *check(session, names, slot=slot, publication=publication),
-                *_cased_columns(session, declared),
+                *source.check(names, log),
+                *_cased_columns(source, declared),
             )
     except SluiceError as error:  # an unknown schema, a server that does not answer
         findings = (_finding(error),)
     return Preflight(gateway=spec.name, tables=names, findings=findings)
 
 
-def _cased_columns(session: Session, tables: Mapping[TableName, TableConfiguration]) -> Iterator[Finding]:
+def _cased_columns(source: SourceSession, tables: Mapping[TableName, TableConfiguration]) -> Iterator[Finding]:
     """Yield the tables that an update would refuse because columns that it reads differ in letter case only."""
-    from framework.sources.databases.postgres.catalog import read_tables
-
-    for name, table in read_tables(session, tuple(tables)).items():
+    for name, table in source.read_tables(tuple(tables)).items():
         if isinstance(table, SluiceError):  # `check` has a finding of it
             continue
         configuration = tables[name]

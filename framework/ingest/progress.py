@@ -12,7 +12,7 @@ from framework.checkpoints.offsets import read_offsets, read_progress
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SluiceError
 from framework.foundation.storage_port import Storage
-from framework.ingest.connections import gateway_connection, table_names
+from framework.ingest.connections import open_gateway, table_names
 from framework.sources.databases.chunks import PlanBasis, SnapshotOffset, percent_done, read_offset, remaining_seconds
 from framework.sources.databases.tables import TableName
 
@@ -84,11 +84,8 @@ def source_sizes(gateway: IngestedGateway) -> Sizes:
     Raises:
         SluiceError: the database can't be read.
     """
-    from framework.sources.databases.postgres.catalog import read_sizes
-    from framework.sources.databases.postgres.session import Session
-
-    with Session(gateway_connection(gateway)) as session:
-        return read_sizes(session, table_names(gateway))
+    with open_gateway(gateway) as source:
+        return source.read_sizes(table_names(gateway))
 
 
 def _offset(sources: Sequence[str]) -> SnapshotOffset | None:

@@ -7,14 +7,11 @@ applied after the hold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from framework.ingest.connections import gateway_dialect, source_name
 from framework.ingest.copies import Copy
 from framework.ingest.state import GatewayState, TableState
 from framework.sources.databases.tables import quote_identifier
-
-if TYPE_CHECKING:
-    from framework.sources.databases.postgres.partitions import Partitions
 
 
 def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]:
@@ -26,16 +23,14 @@ def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]
     """
     declared = [each for each in state.tables if each.relation and each.is_declared]
     staged = {_name(each): each.staged for each in state.tables if each.is_declared and each.staged is not None}
-    compared = {_name(each): _partitions(each.partitions) for each in declared if each.partitions}
+    partitions = {source_name(each.table): each.partitions for each in declared if each.partitions}
     options: dict[str, Sequence[tuple[object, ...]]] = {
         # A table that was renamed may be a copy of its new name, while the copy of the old name has failed.
         "relations": [
             *((*_name(each), each.relation) for each in declared),
             *((copy.table.schema, copy.table.table, copy.relation) for copy in copies if copy.relation),
         ],
-        "partitions": [(*name, oid) for name, found in compared.items() for oid in found.files],
-        "emptyPartitions": [(*name, oid) for name, found in compared.items() for oid in found.empty],
-        "partitionsSince": [(*name, found.oldest) for name, found in compared.items()],
+        **(gateway_dialect(state.gateway).partition_options(partitions) if partitions else {}),
         # A table whose key or replica identity is another one at present has changes that a copy can't apply.
         "keys": [(*name, column) for name, form in staged.items() for column in form.keys],
         "textColumns": [(*name, column) for name, form in staged.items() for column in form.text_columns],
@@ -49,9 +44,3 @@ def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]
 
 def _name(state: TableState) -> tuple[str, str]:
     return state.table.source_schema, state.table.source_table
-
-
-def _partitions(text: str) -> Partitions:
-    from framework.sources.databases.postgres.partitions import Partitions
-
-    return Partitions.from_json(text)

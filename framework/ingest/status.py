@@ -17,17 +17,18 @@ from framework.foundation.errors import SluiceError, SourceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import staged_position
-from framework.ingest.connections import gateway_connection, table_names
+from framework.ingest.connections import gateway_dialect, gateway_log, open_gateway, source_name, table_names
 from framework.ingest.progress import Sizes, SnapshotProgress, snapshot_progress
 from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, TableState
 from framework.ingest.waits import waits_of
 from framework.record.events import Event, EventType
 from framework.record.reader import newest_events
+from framework.sources.databases.position import Position, position_of
+from framework.sources.databases.source_session import LogName
 from framework.sources.databases.tables import TableName, quote_identifier
 
 if TYPE_CHECKING:
-    from framework.sources.databases.postgres.session import Session
-    from framework.sources.databases.postgres.slot_status import SlotStatus
+    from framework.sources.databases.source_session import LogStatus, SourceSession
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
 _ENDED_WELL = frozenset({"COMPLETED", "IDLE"})
@@ -37,6 +38,7 @@ _PUBLICATION, _PARTITION_ROOT, _OTHER_SLOT, SLOT_REPLACED = (
     f"{_GAP}{reason}" for reason in ("PUBLICATION", "PARTITION_ROOT", "OTHER_SLOT", "SLOT_REPLACED")
 )
 _SLOT_IN_USE = "DATABASE_SLOT_IN_USE"
+_LOCK_SECONDS = 2.0
 _OTHER_STORAGE = "INGESTION_OF_OTHER_STORAGE"
 _TABLE_GAPS = frozenset(
     {
@@ -124,8 +126,8 @@ class GatewayStatus:
     name: str
     is_paused: bool
     slot: str
-    slot_status: SlotStatus | None
-    position: int | None
+    slot_status: LogStatus | None
+    position: Position | None
     gap: str | None
     way_out: str | None
     refused: str | None
@@ -139,7 +141,7 @@ class _Answer:
     """What the source says."""
 
     sizes: Sizes = field(default_factory=dict)
-    slot: SlotStatus | None = None
+    slot: LogStatus | None = None
     log_end: int | None = None
     gap: str | None = None
     table_gaps: Mapping[str, str] = field(default_factory=dict)
@@ -216,12 +218,11 @@ def read_from_other_slot(storage: Storage, state: GatewayState, slot: str, publi
         slot: the slot that the modules name.
         publication: the publication that they name.
     """
-    from framework.sources.databases.postgres.position_check import StoredPosition, other_slot_gap
-
     is_rebuilt = GenerationStore(storage).building(state.gateway.changes, state.gateway.changes) is not None
     offset = None if is_rebuilt else _stored_offset(state, storage)
     with suppress(SourceError):  # of a damaged offset, with which the flow of the changes fails
-        gap = None if offset is None else other_slot_gap(StoredPosition.from_json(offset), slot, publication)
+        log = LogName(slot=slot, publication=publication)
+        gap = None if offset is None else gateway_dialect(state.gateway).other_log(offset, log)
         return None if gap is None else gap.error()
     return None
 
@@ -269,7 +270,8 @@ def _open_flows(states: Sequence[GatewayState], storage: Storage) -> set[str]:
 
 def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failures: Mapping[str, str]) -> GatewayStatus:
     store, gateway = GatewayStore(storage), state.gateway
-    staged = staged_position(state, storage)
+    staged, offset = staged_position(state, storage), _stored_offset(state, storage)
+    position = None if staged is None or offset is None else position_of(offset)
     answer = _ask(state, storage, failures)
     request = store.request(gateway.name)
     is_paused = request.mode is Mode.PAUSED
@@ -282,7 +284,7 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
     tables = []
     for each in (each for each in state.tables if each.is_declared):
         table, asked = each.table, requests.get(each.table.source, Request())
-        name = TableName(schema=table.source_schema, table=table.source_table)
+        name = source_name(table)
         size = answer.sizes.get(name)
         progress = snapshot_progress(table, storage, size[0] if size else None)
         error = _error_of(each, answer, failures, is_read=staged is not None or progress.chunks > 0)
@@ -304,7 +306,7 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
         )
     return GatewayStatus(
         name=gateway.name, is_paused=is_paused, slot=gateway.slot, slot_status=answer.slot,
-        position=None if staged is None else staged[1], gap=gap, way_out=way_out, refused=refused, error=answer.error,
+        position=position, gap=gap, way_out=way_out, refused=refused, error=answer.error,
         waits=answer.waits, tables=tuple(tables),
     )  # fmt: skip
 
@@ -334,52 +336,40 @@ def _state_of(
 
 
 def _ask(state: GatewayState, storage: Storage, failures: Mapping[str, str] = MappingProxyType({})) -> _Answer:
-    from framework.sources.databases.postgres.catalog import read_sizes
-    from framework.sources.databases.postgres.inheritance import read_children
-    from framework.sources.databases.postgres.position_check import StoredPosition, check_position, other_slot_gap
-    from framework.sources.databases.postgres.session import Session
-    from framework.sources.databases.postgres.slot_status import read_log_end, read_slot_status
-
     gateway, waits = state.gateway, tuple[str, ...]()
     try:
-        with Session(gateway_connection(gateway)) as session:
-            waits = waits_of(session, gateway, is_refused=failures.get(str(gateway.changes)) == _SLOT_IN_USE)
-            session.execute("SET lock_timeout = '2s'")  # the size of a locked table waits, too
+        # The size of a locked table waits, too.
+        with open_gateway(gateway, lock_seconds=_LOCK_SECONDS) as source:
+            waits = waits_of(source, gateway, is_refused=failures.get(str(gateway.changes)) == _SLOT_IN_USE)
             offset = _stored_offset(state, storage)
-            stored = None if offset is None else StoredPosition.from_json(offset)
-            gap = None
-            if stored is not None:
-                gap = other_slot_gap(stored, gateway.slot, gateway.publication) or check_position(session, stored)
+            gap = None if offset is None else source.find_gap(offset, gateway_log(gateway))
             return _Answer(
-                sizes=read_sizes(session, table_names(gateway)),
-                slot=read_slot_status(session, gateway.slot),
-                log_end=read_log_end(session),
+                sizes=source.read_sizes(table_names(gateway)),
+                slot=source.log_status(gateway_log(gateway)),
+                log_end=source.log_end().order,
                 gap=None if gap is None else gap.condition,
-                table_gaps=_table_gaps(session, state),
-                children=read_children(session, table_names(gateway)),
+                table_gaps=_table_gaps(source, state),
+                children=source.read_children(table_names(gateway)),
                 waits=waits,
             )
     except SluiceError as error:
         return _Answer(error=error.condition, waits=waits)
 
 
-def _table_gaps(session: Session, state: GatewayState) -> dict[str, str]:
+def _table_gaps(source: SourceSession, state: GatewayState) -> dict[str, str]:
     """Return the condition of each table that is another one than before, or was out of the publication."""
-    from framework.sources.databases.postgres.catalog import read_tables
-    from framework.sources.databases.postgres.membership import read_membership
-
     gateway = state.gateway
-    membership = read_membership(session, gateway.slot, gateway.publication)
-    found = read_tables(session, table_names(gateway)) if membership.has_slot else {}
+    logged = source.logged_tables(gateway_log(gateway))
+    found = source.read_tables(table_names(gateway)) if logged.has_log else {}
     gaps = {}
     for each in state.tables:
-        name = TableName(schema=each.table.source_schema, table=each.table.source_table)
-        source = found.get(name)
-        if source is None or isinstance(source, SourceError):
+        name = source_name(each.table)
+        table = found.get(name)
+        if table is None or isinstance(table, SourceError):
             continue
-        if each.relation and source.relation != each.relation:
+        if each.relation and table.relation != each.relation:
             gaps[each.table.source] = "INGESTION_TABLE_REPLACED"
-        elif each.membership and membership.tables.get(name, 0) != each.membership:
+        elif each.membership and logged.membership(name) != each.membership:
             gaps[each.table.source] = "INGESTION_TABLE_UNPUBLISHED"
     return gaps
 

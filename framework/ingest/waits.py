@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from framework.ingest.connections import gateway_connection, table_names
+from framework.ingest.connections import gateway_log, open_gateway, table_names
 
 if TYPE_CHECKING:
     from framework.declare.specs import IngestedGateway
-    from framework.sources.databases.postgres.session import Session
+    from framework.sources.databases.source_session import SourceSession
 
 MOST_NAMED = 3
 
@@ -23,30 +23,26 @@ def held_up(gateway: IngestedGateway, is_certain: bool) -> tuple[str, ...]:  # n
     Raises:
         SluiceError: the database gives no answer.
     """
-    from framework.sources.databases.postgres.session import Session
-
-    with Session(gateway_connection(gateway)) as session:
-        return _transactions(session, gateway, is_certain=is_certain)
+    with open_gateway(gateway) as source:
+        return _transactions(source, gateway, is_certain=is_certain)
 
 
-def waits_of(session: Session, gateway: IngestedGateway, *, is_refused: bool) -> tuple[str, ...]:
+def waits_of(source: SourceSession, gateway: IngestedGateway, *, is_refused: bool) -> tuple[str, ...]:
     """Return all that a gateway waits for, or that its next update would wait for, as sentences with the way out.
 
     Args:
-        session: asks its database.
+        source: asks its database.
         gateway: the gateway.
         is_refused: whether the last update found the slot in use: else an update of the pipeline may read it.
 
     Raises:
         SourceError: the database gives no answer.
     """
-    from framework.sources.databases.postgres.open_transactions import is_waiting, slot_reader, table_locks
-
-    begun = _transactions(session, gateway, is_certain=is_waiting(session))
+    begun = _transactions(source, gateway, is_certain=source.is_waiting())
     started = named("older transactions have ended", begun)
-    locks = table_locks(session, table_names(gateway))
+    locks = source.table_locks(table_names(gateway))
     held = tuple(f"{lock}; to end it: {lock.way_out}" for lock in locks)
-    reader = slot_reader(session, gateway.slot) if is_refused else None
+    reader = source.log_holder(gateway_log(gateway)) if is_refused else None
     slot = () if reader is None else (f"{reader}; to end it: {reader.way_out}",)
     return tuple(filter(None, (started, named("tables are unlocked", held), named("the slot is free", slot))))
 
@@ -58,9 +54,6 @@ def named(what: str, found: tuple[str, ...]) -> str:
     return f"Waits until {what}: {'. '.join(texts)}" if texts else ""
 
 
-def _transactions(session: Session, gateway: IngestedGateway, *, is_certain: bool) -> tuple[str, ...]:
-    from framework.sources.databases.postgres.open_transactions import is_starting, open_transactions
-
-    if not is_certain and not is_starting(session, gateway.slot, gateway.publication):
-        return ()
-    return tuple(f"{each}; to end it: {each.way_out}" for each in open_transactions(session, gateway.slot))
+def _transactions(source: SourceSession, gateway: IngestedGateway, *, is_certain: bool) -> tuple[str, ...]:
+    waits = source.starting_waits(gateway_log(gateway), is_certain=is_certain)
+    return tuple(f"{each}; to end it: {each.way_out}" for each in waits)

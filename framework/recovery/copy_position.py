@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import GenerationState
@@ -12,10 +11,8 @@ from framework.foundation.errors import SourceError
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.run.flows.state_reader import StateReader
 from framework.run.tables.table_store import TableStore
+from framework.sources.databases.position import position_of
 from framework.sources.databases.source import ChangesSource
-
-if TYPE_CHECKING:
-    from framework.sources.databases.postgres.position_check import StoredPosition
 
 _CHANGES = ChangesSource.kind
 
@@ -25,11 +22,11 @@ class CopyPosition:
     """The position of a copy.
 
     Args:
-        stored: all changes up to it are in the copy; None if it is unknown.
+        stored: the offset up to which all changes are in the copy; None if it is unknown.
         problem: why it is unknown, as one sentence; empty otherwise.
     """
 
-    stored: StoredPosition | None = None
+    stored: str | None = None
     problem: str = ""
 
 
@@ -82,21 +79,12 @@ class CopyPositions:
             return None
         return generations.path(flow.spec.target, flow.spec.name, current.number)
 
-    def _position(self, flow: GraphFlow) -> StoredPosition | None:
+    def _position(self, flow: GraphFlow) -> str | None:
         checkpoint = self._checkpoint(flow)
         progress = None if checkpoint is None else read_progress(self.store.storage, checkpoint)
         if progress is None or not progress.is_settled:
             return None
-        # The drivers of the database are imported only if there is one.
-        from framework.sources.databases.postgres.position_check import StoredPosition
-
-        for offset in progress.sources:
-            if ChangesSource().owns(offset):
-                try:
-                    return StoredPosition.from_json(offset)
-                except SourceError:
-                    return None
-        return None
+        return next((each for each in progress.sources if ChangesSource().owns(each) and _is_whole(each)), None)
 
     def _is_done(self, flow: GraphFlow) -> bool:
         dataset = self.graph.dataset(flow.spec.target)
@@ -108,3 +96,12 @@ class CopyPositions:
             return False
         path = generations.path(flow.spec.target, flow.spec.name, current.number)
         return current.completed or StateReader(graph=self.graph, store=self.store).is_drained(flow, path)
+
+
+def _is_whole(offset: str) -> bool:
+    """Whether an offset has a position; a damaged one has none."""
+    try:
+        position_of(offset)
+    except SourceError:
+        return False
+    return True

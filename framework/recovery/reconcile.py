@@ -26,8 +26,8 @@ from framework.recovery.differences import find_differences
 from framework.recovery.references import DatabaseReference, Reference, TableReference, parse_reference
 from framework.recovery.request import ComparisonRequest
 from framework.recovery.sides import Side, Sides
-from framework.sources.databases.drivers import require_drivers
-from framework.sources.databases.lsn import format_lsn
+from framework.sources.databases.dialects import dialect_of
+from framework.sources.databases.options import Options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,10 +76,6 @@ def _compare_with_source(
     then the source is read. So the source shows every change that the copy has, and the only changes that the copy may
     lack lie between both positions, where the log shows them.
     """
-    # The drivers of the database are imported only if there is one.
-    require_drivers()
-    from framework.recovery.source_copy import SourceTableCopy
-
     texts = (request.first, request.second)
     place = 0 if isinstance(references[0], DatabaseReference) else 1
     reference, copied = references[place], references[1 - place]
@@ -88,18 +84,25 @@ def _compare_with_source(
     dataset = sides.dataset(copied) if isinstance(copied, TableReference) else None
     position = CopyPositions(graph=sides.graph, store=sides.store).read(dataset)
     copy = sides.open(texts[1 - place], copied)
-    source = SourceTableCopy.of(reference, connections)
+    values = {"connection": reference.connection, "table": reference.table, "connectionsFolder": str(connections)}
+    options = Options("reconcile", values)
+    connection = options.connection()
+    # The drivers of the database are imported only if there is one.
+    source = dialect_of(connection).whole_table(connection, options.table("table"))
     with scratch_folder(shared_folder) as folder:
         read = source.fetch(folder)
         source_side = Side(
             name=texts[place],
             frame=source.rows(sides.store.spark, read),
             keys=source.keys,
-            position=format_lsn(read.position),
+            position=str(read.position),
         )
         opened = [copy, source_side] if place else [source_side, copy]
         found = _compare(request, opened)
-        return replace(found, uncertain=source.doubt(read, position)) if found.totals.keys else found
+        if not found.totals.keys:
+            return found
+        doubt = position.problem if position.stored is None else source.doubt(read, position.stored)
+        return replace(found, uncertain=doubt)
 
 
 def _compare(request: ComparisonRequest, opened: Sequence[Side]) -> Comparison:

@@ -9,7 +9,6 @@ from framework.foundation.wording import seconds_text
 from framework.ingest.preflight import Preflight
 from framework.ingest.status import NEW_SLOT, SLOT_REPLACED, GatewayStatus, IngestedState, TableStatus
 from framework.sources.databases.findings import Finding, Severity
-from framework.sources.databases.lsn import format_lsn
 from framework.views.table import Cell, Column, Table, Tone
 
 _STATUS = (
@@ -57,7 +56,7 @@ def status_head(gateway: GatewayStatus) -> str:
         )
         parts += [retained, "read now" if found.is_active else "not read now"]
     if gateway.position is not None:
-        parts.append(f"staged up to {format_lsn(gateway.position)}")
+        parts.append(f"staged up to {gateway.position}")
     head = ", ".join([*parts, *(["paused"] if gateway.is_paused else [])])
     return "\n".join([head, *(f"  {each}" for each in gateway.waits)])
 
@@ -80,7 +79,7 @@ def status_json(gateways: Sequence[GatewayStatus]) -> list[dict[str, Any]]:
             "slot": each.slot,
             "slot_active": None if each.slot_status is None else each.slot_status.is_active,
             "retained_bytes": None if each.slot_status is None else each.slot_status.retained_bytes,
-            "position": None if each.position is None else format_lsn(each.position),
+            "position": None if each.position is None else str(each.position),
             "gap": each.gap,
             "new_slot_refused": each.refused,
             "error": each.error,

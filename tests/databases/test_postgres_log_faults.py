@@ -11,10 +11,10 @@ import pytest
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.sources.databases.changes_stream import ChangesStreamReader
+from framework.sources.databases.format_names import CHANGES_OPTIONS, SNAPSHOT_OPTIONS
 from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres.changes_source import OPTIONS, ChangesRequest
-from framework.sources.databases.postgres.snapshot_source import OPTIONS as SNAPSHOT_OPTIONS
+from framework.sources.databases.postgres.changes_source import ChangesRequest
 from framework.sources.databases.postgres.snapshot_source import SnapshotRequest
 from framework.sources.databases.snapshot_stream import SnapshotBatchReader
 from tests.support.postgres_log import PUBLICATION, brief, execute, name, position, query, reader, rows_of, slot_of
@@ -157,7 +157,7 @@ def test_a_snapshot_that_has_begun_needs_the_log_from_there(database: str, tmp_p
         "connection": "bank", "connectionsFolder": str(tmp_path), "slot": slot_of(database),
         "publication": PUBLICATION, "tables": "t", "notAfter": str(start.lsn),
     }  # fmt: skip
-    log = ChangesStreamReader(ChangesRequest.of(Options.of("postgres_changes", options, OPTIONS)))
+    log = ChangesStreamReader(ChangesRequest.of(Options.of("postgres_changes", options, CHANGES_OPTIONS)))
     assert parse_lsn(log.initialOffset()["lsn"]) == start.lsn
     execute(database, f"SELECT pg_drop_replication_slot('{slot_of(database)}')", "INSERT INTO t VALUES (1)")
     assert _refused(log) == "DATABASE_POSITION_LOST.SLOT_MISSING"
@@ -173,7 +173,7 @@ def test_changes_that_were_read_from_another_slot_are_not_continued(database: st
     execute(database, "INSERT INTO t VALUES (1)")
     options = {"connection": "bank", "connectionsFolder": str(tmp_path), "tables": "t"}
     for names in ({"slot": "other", "publication": PUBLICATION}, {"slot": slot_of(database)}):
-        request = ChangesRequest.of(Options.of("postgres_changes", {**options, **names}, OPTIONS))
+        request = ChangesRequest.of(Options.of("postgres_changes", {**options, **names}, CHANGES_OPTIONS))
         log = ChangesStreamReader(request)
         with pytest.raises(SourceError) as caught:
             log.latestOffset(start, log.getDefaultReadLimit())

@@ -27,8 +27,9 @@ from framework.sources.databases.postgres.position import (
     ensure_position,
     settled_position,
 )
-from framework.sources.databases.postgres.position_check import Gap, StoredPosition, check_position
+from framework.sources.databases.postgres.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.source_session import Gap
 from framework.sources.databases.spool import Spool
 from tests.support.postgres_log import (
     PUBLICATION,

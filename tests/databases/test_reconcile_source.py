@@ -16,14 +16,13 @@ from pyspark.sql import functions as F
 from framework import Pipeline
 from framework.foundation.errors import SluiceError
 from framework.recovery.comparison import Comparison, Totals
-from framework.recovery.copy_position import CopyPosition
-from framework.recovery.references import DatabaseReference
-from framework.recovery.source_copy import SourceTableCopy
 from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.postgres.position import ensure_position
+from framework.sources.databases.postgres.position_check import StoredPosition
 from framework.sources.databases.postgres.session import Session, open_replication
+from framework.sources.databases.postgres.table_copy import SourceTableCopy
 from framework.sources.databases.tables import TableName
 from framework.testing.manual_clock import ManualClock
 
@@ -154,20 +153,19 @@ def test_each_reason_for_doubt_is_named(database: str, folder: Path, run: Run) -
     connection = Connection(name="bank", uri=database)
     with Session(connection, read_only=False) as session:
         start = ensure_position(session, "compared", "compared", [TableName(schema="public", table="items")])
-    copy = CopyPosition(stored=start.stored())
+    copy = start.stored()
 
-    def doubt(table: str = "public.items", position: CopyPosition = copy) -> str | None:
-        found = SourceTableCopy.of(DatabaseReference(connection="bank", table=table), folder)
+    def doubt(table: str = "items", position: StoredPosition = copy) -> str | None:
+        found = SourceTableCopy.of(connection, TableName(schema="public", table=table))
         source = replace(found, clock=ManualClock())
         read = source.fetch(folder)
         assert pq.read_table(read.path).num_rows == run(f"SELECT count(*) FROM {table}")[0][0]
-        return source.doubt(read, position)
+        return source.doubt(read, position.to_json())
 
     assert doubt() is None
     run("INSERT INTO others VALUES (1)")
     assert doubt() is None
-    assert doubt("public.others") == "The flow of the copy does not read the changes of public.others."
-    assert doubt(position=CopyPosition(problem="It is unknown.")) == "It is unknown."
+    assert doubt("others") == "The flow of the copy does not read the changes of public.others."
     with closing(psycopg2.connect(database)) as other, other.cursor() as cursor:
         cursor.execute("INSERT INTO items VALUES (1, 'open')")
         assert "A transaction at the source is open" in str(doubt())
@@ -176,16 +174,16 @@ def test_each_reason_for_doubt_is_named(database: str, folder: Path, run: Run) -
     before = start.stored(parse_lsn(run("SELECT pg_current_wal_insert_lsn()::text")[0][0]))
     run("INSERT INTO items SELECT i, 'x' FROM generate_series(1, 100) i; UPDATE items SET name = 'y' WHERE id < 4")
     assert "the log has 103 changes of the table between them" in str(doubt())
-    assert "the log has 103 changes" in str(doubt(position=CopyPosition(stored=before)))
+    assert "the log has 103 changes" in str(doubt(position=before))
     after = start.stored(parse_lsn(run("SELECT pg_current_wal_insert_lsn()::text")[0][0]))
-    assert doubt(position=CopyPosition(stored=after)) is None
+    assert doubt(position=after) is None
     run("TRUNCATE items")
-    assert "the log has 1 changes of the table" in str(doubt(position=CopyPosition(stored=after)))
+    assert "the log has 1 changes of the table" in str(doubt(position=after))
     with closing(open_replication(connection)) as reader, reader.cursor() as cursor:
         cursor.start_replication("compared", options={"proto_version": "1", "publication_names": "compared"})
         assert "A running update reads the changes" in str(doubt())
     elsewhere = replace(start.stored(), identity=replace(start.identity, system="1"))
-    assert "system identifier" in str(doubt(position=CopyPosition(stored=elsewhere)))
+    assert "system identifier" in str(doubt(position=elsewhere))
     run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active")
     run("SELECT pg_drop_replication_slot('compared')")
     assert "compared" in str(doubt())

@@ -18,6 +18,7 @@ import pytest
 from framework import Pipeline
 from framework.checkpoints.offsets import CheckpointProgress
 from framework.foundation.errors import SourceError
+from framework.ingest.connections import named_connection
 from framework.run.update.results import UpdateState
 from framework.sources.databases.formats import snapshot_request
 from framework.sources.databases.postgres.session import OpenConnections, arrow_connection
@@ -164,10 +165,11 @@ def test_few_rows_that_this_process_reads_are_not_waited_for_after_the_end(
         until(run, _WAITING, lambda count: count == 1)
         stream.end()
         writing.join(_SOON_SECONDS)
+    connection = named_connection("bank", str(folder))
     assert faults == ["SNAPSHOT_CHUNK_TIMEOUT"]  # nobody sees it: the query has ended
     until(run, _OURS, lambda count: count == 0)
     assert len(list((folder / "staged").iterdir())) == 1
-    with pytest.raises(SourceError), stream._connections.entered(), arrow_connection(request.connection) as opened:
+    with pytest.raises(SourceError), stream._connections.entered(), arrow_connection(connection) as opened:
         opened.cursor()
 
 

@@ -21,10 +21,10 @@ from tests.support.sources import ROOT
 
 EXTRAS = ("", "postgres", "demo")
 DRIVERS = ("psycopg2", "adbc_driver_manager", "adbc_driver_postgresql")
-# Imports every module but those of the engine's own folder, the one that reads a table of a database, and test suites.
+# Imports every module but those of the engine's own folder, and test suites.
 IMPORT_ALL = """
 import importlib, pathlib, sys, framework
-own = ("framework.sources.databases.postgres", "framework.recovery.source_copy")
+own = "framework.sources.databases.postgres"
 root = pathlib.Path(framework.__file__).parent
 parts_of_projects = {{"templates", "transformations"}}
 for file in sorted(root.rglob("*.py")):

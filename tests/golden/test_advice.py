@@ -22,7 +22,8 @@ from framework.cli.main import cli
 from framework.declare import ingestion, pipeline_spec
 from framework.foundation.conditions import CONDITIONS
 from framework.sources.cloud_files import option_names as cloud_files
-from framework.sources.databases.postgres import changes_source, snapshot_source
+from framework.sources.databases.format_names import CHANGES_OPTIONS, SNAPSHOT_OPTIONS
+from framework.sources.databases.postgres.dialect import POSTGRES
 from tests.support.commands import every_command
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,8 @@ ARGUMENTS = {name for each in dp.__all__ for name in inspect.signature(getattr(d
 }
 SPEC_KEYS = set(pipeline_spec._KNOWN)
 SOURCE_OPTIONS = {
-    *(f"cloudFiles.{each}" for each in cloud_files.OPTIONS), *snapshot_source.OPTIONS, *changes_source.OPTIONS,
+    *(f"cloudFiles.{each}" for each in cloud_files.OPTIONS), *SNAPSHOT_OPTIONS, *CHANGES_OPTIONS,
+    *POSTGRES.changes_options,
     "ignoreMissingFiles", "rescuedDataColumn", "skipRows", "multiLine",
 }  # fmt: skip
 FILES = {"pipeline.yml", "databricks.yml", "connections.yml", "variable-overrides.json", "storage.json"}

@@ -33,7 +33,7 @@ def slot_evidence(gateway: GatewayStatus) -> Iterator[str]:
     if slot is None:
         yield f"slot: {gateway.slot} does not exist"
         return
-    parts = [gateway.slot, slot.wal_status or "", "is read now" if slot.is_active else "is not read"]
+    parts = [gateway.slot, slot.state, "is read now" if slot.is_active else "is not read"]
     if slot.retained_bytes is not None:
         parts.append(f"{slot.retained_bytes:,} bytes of log retained")
     yield f"slot: {', '.join(part for part in parts if part)}"

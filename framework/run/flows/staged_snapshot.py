@@ -48,7 +48,8 @@ from framework.run.flows.reads import FlowQuery
 from framework.run.flows.staged_leftovers import StagedLeftovers
 from framework.run.flows.streaming_query import Progress
 from framework.run.tables.appended_files import TableAppend, can_append
-from framework.sources.databases.formats import SNAPSHOT_FORMAT, staged_stream
+from framework.sources.databases.format_names import SNAPSHOT_FORMATS
+from framework.sources.databases.formats import staged_stream
 from framework.sources.staging.place import Staging
 from framework.sources.stream_source import stream_of
 
@@ -107,7 +108,7 @@ class StagedSnapshot:
     def of(cls, run: FlowRun, query: FlowQuery, session: SparkSession) -> Self | None:
         """Return the run of a flow that can have its source in files; None if Spark must read the source itself."""
         rows = RowQuery.of(query.frame)
-        if rows is None or rows.format != SNAPSHOT_FORMAT or not run.dataset.is_table:
+        if rows is None or rows.format not in SNAPSHOT_FORMATS or not run.dataset.is_table:
             return None
         in_table, added = False, None
         if run.dataset.cdc is None:

@@ -18,10 +18,10 @@ from framework.foundation.known_secrets import remember_environment, remember_se
 from framework.foundation.nearest import nearest_hint
 from framework.foundation.secrecy import hide_in_text, is_secret_name
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
+from framework.sources.databases.schemes import find_dialect
 
 FILE_NAME = "connections.yml"
 _PREFIX = "SLUICE_CONNECTION_"
-_SUPPORTED = ("postgresql", "postgres")
 _NOT_YET = ("mysql", "mariadb", "sqlserver")
 # Written as a reference, which `hide_in_text` does not replace.
 _HIDDEN = "${password}"
@@ -70,10 +70,15 @@ class Connection:
         if match is None or not _HOSTS.fullmatch(match["hosts"]) or _has_stray_user(match) or _STRAY.search(self.uri):
             raise UserError("DATABASE_CONNECTION_INVALID", name=self.name)
         scheme = match["scheme"].lower()
-        if scheme not in _SUPPORTED:
+        if find_dialect(scheme) is None:
             later = f"{scheme} is not supported yet" if scheme in _NOT_YET else f"`{scheme}` is unknown"
             raise UserError("DATABASE_KIND_NOT_SUPPORTED", name=self.name, problem=later)
         self._remember_secrets()
+
+    @property
+    def scheme(self) -> str:
+        """The scheme, in lower case, which says what kind of database it is."""
+        return _matched(self.uri)["scheme"].lower()
 
     @property
     def address(self) -> str:

@@ -1,7 +1,7 @@
-"""The formats `postgres_snapshot` and `postgres_changes` of `spark.readStream`.
+"""The formats `database_snapshot` and `database_changes` of `spark.readStream`, with the names that they had before.
 
-Spark finds them by name in the session of a pipeline. Their drivers are imported when a database is read, so that a
-pipeline without one neither needs them nor waits for them.
+Spark finds them by name in the session of a pipeline. The scheme of the connection says which dialect reads it, and its
+drivers are imported when a database is read, so that a pipeline without one neither needs them nor waits for them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.udf import _wrap_function
 
 from framework.foundation.jvm_cache import java_class
-from framework.sources.databases.drivers import require_drivers
+from framework.sources.databases.dialects import dialect_of
+from framework.sources.databases.format_names import (
+    CHANGES_FORMAT,
+    CHANGES_FORMATS,
+    CHANGES_OPTIONS,
+    SNAPSHOT_FORMAT,
+    SNAPSHOT_FORMATS,
+    SNAPSHOT_OPTIONS,
+)
 from framework.sources.databases.options import Options
 
 if TYPE_CHECKING:
@@ -21,11 +29,12 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from framework.checkpoints.offsets import CheckpointProgress
-    from framework.sources.databases.postgres.snapshot_source import SnapshotRequest
+    from framework.sources.databases.change_log import ChangesRequest
+    from framework.sources.databases.dialect import Dialect
+    from framework.sources.databases.snapshot_stream import SnapshotRequest
     from framework.sources.databases.staged_stream import StagedSnapshotStream
     from framework.sources.staging.place import Staging
 
-SNAPSHOT_FORMAT, CHANGES_FORMAT = "postgres_snapshot", "postgres_changes"
 CHANGES_SCHEMA = (
     "source_table STRING, operation STRING, generation BIGINT, position BIGINT, ordinal BIGINT, "
     "commit_time TIMESTAMP, schema_version BIGINT, payload STRING"
@@ -38,7 +47,7 @@ def register_format(spark: SparkSession, name: str) -> None:
     Spark's own registration compares the name with the *active* session, and refuses a name that another session has.
     The first registration in a JVM starts a Python process, so a session without databases has none.
     """
-    format_class = {each.name(): each for each in (PostgresSnapshot, PostgresChanges)}.get(name.lower())
+    format_class = {each.name(): each for each in _FORMATS}.get(name.lower())
     if format_class is None:
         return
     manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
@@ -66,15 +75,15 @@ def schema_of_format(name: str | None, options: Mapping[str, str]) -> str | None
     Raises:
         SluiceError: an option is wrong, or the database can't be read.
     """
-    if name == SNAPSHOT_FORMAT:
-        return snapshot_request(options).schema()
-    if name == CHANGES_FORMAT:
-        require_drivers(f"the source `{CHANGES_FORMAT}`")
+    if name in SNAPSHOT_FORMATS:
+        return snapshot_request(options, name).schema()
+    if name in CHANGES_FORMATS:
+        changes_request(options, name)  # its drivers are there, and its options are known
         return CHANGES_SCHEMA
     return None
 
 
-class PostgresSnapshot(DataSource):
+class DatabaseSnapshot(DataSource):
     """The rows of a table as they are while they are read: a stream in chunks, or a batch.
 
     Options: `connection` (its name), `table` (`schema.table`), `columns` and `textColumns` (lists of names),
@@ -109,13 +118,13 @@ class PostgresSnapshot(DataSource):
         return SnapshotBatchReader(request, tuple(schema.fieldNames()))
 
     def _request(self) -> SnapshotRequest:
-        return snapshot_request(self.options)
+        return snapshot_request(self.options, self.name())
 
 
-class PostgresChanges(DataSource):
+class DatabaseChanges(DataSource):
     """Inserts, updates, deletes and truncates of tables, in the order of their transactions.
 
-    Columns: source_table, operation (INSERT, UPDATE, DELETE, TRUNCATE), generation, position (LSN of the commit),
+    Columns: source_table, operation (INSERT, UPDATE, DELETE, TRUNCATE), generation, position (that of the commit),
     ordinal (in the transaction), commit_time, schema_version, and payload: the new row as JSON, for a DELETE the
     columns of the key.
 
@@ -141,34 +150,77 @@ class PostgresChanges(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of the log."""
         del schema
-        require_drivers(f"the source `{CHANGES_FORMAT}`")
+        request = changes_request(self.options, self.name())
         from framework.sources.databases.changes_stream import ChangesStreamReader
-        from framework.sources.databases.postgres.changes_source import OPTIONS, ChangesRequest
 
-        return ChangesStreamReader(ChangesRequest.of(Options.of(CHANGES_FORMAT, self.options, OPTIONS)))
+        return ChangesStreamReader(request)
 
 
-def snapshot_request(options: Mapping[str, str]) -> SnapshotRequest:
-    """Return what the options of `postgres_snapshot` ask for.
+class PostgresSnapshot(DatabaseSnapshot):
+    """`database_snapshot` by its first name."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `spark.readStream.format`."""
+        return SNAPSHOT_FORMATS[1]
+
+
+class PostgresChanges(DatabaseChanges):
+    """`database_changes` by its first name."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `spark.readStream.format`."""
+        return CHANGES_FORMATS[1]
+
+
+_FORMATS: tuple[type[DataSource], ...] = (DatabaseSnapshot, DatabaseChanges, PostgresSnapshot, PostgresChanges)
+
+
+def snapshot_request(options: Mapping[str, str], name: str = SNAPSHOT_FORMAT) -> SnapshotRequest:
+    """Return what the options of a snapshot ask for.
+
+    Args:
+        options: the options as Spark has them.
+        name: the name of the format, for messages.
 
     Raises:
         UserError: DRIVER_NOT_INSTALLED, DATABASE_OPTION_MISSING, DATABASE_OPTION_INVALID, DATABASE_OPTION_UNKNOWN,
             or an error of the connection.
     """
-    require_drivers(f"the source `{SNAPSHOT_FORMAT}`")
-    from framework.sources.databases.postgres.snapshot_source import OPTIONS, SnapshotRequest
+    dialect = _dialect(options, name)
+    return dialect.snapshot(Options.of(name, options, (*SNAPSHOT_OPTIONS, *dialect.snapshot_options)))
 
-    return SnapshotRequest.of(Options.of(SNAPSHOT_FORMAT, options, OPTIONS))
+
+def changes_request(options: Mapping[str, str], name: str = CHANGES_FORMAT) -> ChangesRequest:
+    """Return what the options of a stream of changes ask for.
+
+    Args:
+        options: the options as Spark has them.
+        name: the name of the format, for messages.
+
+    Raises:
+        UserError: as `snapshot_request`.
+    """
+    dialect = _dialect(options, name)
+    return dialect.changes(Options.of(name, options, (*CHANGES_OPTIONS, *dialect.changes_options)))
+
+
+def _dialect(options: Mapping[str, str], name: str) -> Dialect:
+    """Return the dialect of the connection that options name; other options may have any names."""
+    known = {each.lower(): each for each in ("connection", "connectionsFolder")}
+    given = {known[each.lower()]: value for each, value in options.items() if each.lower() in known}
+    return dialect_of(Options(name, given).connection())
 
 
 def staged_stream(
     spark: SparkSession, options: Mapping[str, str], staging: Staging, progress: CheckpointProgress
 ) -> StagedSnapshotStream:
-    """Return the source of a snapshot whose chunks become files; its offsets are those of `postgres_snapshot`.
+    """Return the source of a snapshot whose chunks become files; its offsets are those of `database_snapshot`.
 
     Args:
         spark: the session of the query.
-        options: those of `postgres_snapshot`.
+        options: those of `database_snapshot`.
         staging: where the files are written.
         progress: of the checkpoint of the query.
 

@@ -16,33 +16,33 @@ class Position:
     Args:
         order: sorts the positions of one log; rows of changes have it. A log that begins again, such as that of another
             server, has another generation, because its numbers can't be compared with those of before.
-        token: the position as the database writes it.
+        text: the position as the database writes it.
     """
 
     order: int
-    token: str
+    text: str
 
     def __str__(self) -> str:
-        return self.token
+        return self.text
 
 
 def position_of(offset: str) -> Position:
     """Return the position that an offset of a stream of changes has, whatever dialect wrote it.
 
-    An offset is a JSON object of the dialect, with `order` and `token`. Those of PostgreSQL have `lsn` in their place.
+    An offset is a JSON object of the dialect, with `order` and `text`. Those of PostgreSQL have `lsn` in their place.
 
     Raises:
         SourceError: DATABASE_POSITION_INVALID, with the problem.
 
     Examples:
         >>> position_of('{"slot": "sluice", "lsn": "1/0000002A"}')
-        Position(order=4294967338, token='1/0000002A')
+        Position(order=4294967338, text='1/0000002A')
     """
     try:
         value = json.loads(offset)
         if "lsn" in value:
-            return Position(order=parse_lsn(value["lsn"]), token=value["lsn"])
-        return Position(order=int(value["order"]), token=str(value["token"]))
+            return Position(order=parse_lsn(value["lsn"]), text=value["lsn"])
+        return Position(order=int(value["order"]), text=str(value["text"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         problem = f"it has a missing or malformed field: {error}"
         raise SourceError("DATABASE_POSITION_INVALID", problem=problem) from error

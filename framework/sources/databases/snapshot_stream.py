@@ -49,7 +49,7 @@ class ChunkReader(Protocol):
         ...
 
     def write_parquet(
-        self, chunk: Chunk, folder: str, filesystem: FileSystem, *, prefix: str, added: AddedColumn | None
+        self, chunk: Chunk, folder: str, filesystem: FileSystem, *, prefix: str = "", added: AddedColumn | None = None
     ) -> StagedFile:
         """Read a chunk into a new file of an existing folder, see `write_staged_file`.
 

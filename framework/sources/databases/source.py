@@ -5,6 +5,7 @@ No answer asks the database: a plan must not depend on it. What only the databas
 
 from __future__ import annotations
 
+from framework.sources.databases.format_names import CHANGES_FORMATS, SNAPSHOT_FORMATS
 from framework.sources.port import (
     NO_LAG,
     UNKNOWN_LAG,
@@ -17,9 +18,6 @@ from framework.sources.port import (
     offset_object,
 )
 
-_SNAPSHOTS = frozenset({"postgres_snapshot"})
-_CHANGES = frozenset({"postgres_changes"})
-
 
 class SnapshotSource(UnseenSource):
     """A snapshot of a table in chunks; its offset says whether its last chunks are planned."""
@@ -29,7 +27,7 @@ class SnapshotSource(UnseenSource):
 
     def recognize(self, relation: StreamingRelation) -> SourceReference | None:
         """Recognize the snapshot format of any database."""
-        if relation.format not in _SNAPSHOTS:
+        if relation.format not in SNAPSHOT_FORMATS:
             return None
         place = f"{relation.options.get('connection', '')}: {relation.options.get('table', '')}"
         return SourceReference(kind=self.kind, shape=SourceShape.TABLE, location=place)
@@ -58,7 +56,7 @@ class ChangesSource(UnseenSource):
 
     def recognize(self, relation: StreamingRelation) -> SourceReference | None:
         """Recognize the changes format of any database."""
-        if relation.format not in _CHANGES:
+        if relation.format not in CHANGES_FORMATS:
             return None
         # A slot has the position of all its tables, so that the source stays the same when a table joins.
         place = f"{relation.options.get('connection', '')}: {relation.options.get('slot', '')}"
@@ -66,4 +64,6 @@ class ChangesSource(UnseenSource):
 
     def owns(self, offset: str) -> bool:
         """Own positions in a log."""
-        return {"slot", "lsn"} <= set(offset_object(offset))
+        found = set(offset_object(offset))
+        # Those of PostgreSQL are older than the port.
+        return {"slot", "lsn"} <= found or {"order", "text", "source"} <= found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from framework.ingest.holds import held_flows
 from framework.ingest.operations import Operations
 from framework.ingest.relations import log_relations
 from framework.ingest.state import GatewayState, GatewayStore, Mode, SnapshotGeneration, TableState
-from framework.sources.databases.postgres import membership, position, session
 from framework.testing.manual_clock import ManualClock
+from tests.support.fake_source import FakeSource
 from tests.unit.ingest.test_operations import gateway, ingested
 
 PLAIN = CopyDefinition(
@@ -94,13 +94,7 @@ def test_a_missed_table_without_a_snapshot_gets_one(tmp_path: Path, swap: pytest
     """Also if the update is killed before it records the new generation; a paused table stays paused."""
     storage = LocalStorage(str(tmp_path))
     store, operations = GatewayStore(storage), Operations(storage=storage)
-    swap.setattr(session, "Session", lambda *_, **__: nullcontext())
-    swap.setattr(position, "settled_position", lambda *_: 42)
-    swap.setattr(position, "ensure_position", lambda *_, **__: None)
-    swap.setattr(
-        membership, "read_membership", lambda *_: membership.Membership(has_slot=True, tables={}, is_owned=True)
-    )
-    swap.setattr("framework.ingest.generations.gateway_connection", lambda _: None)
+    swap.setattr("framework.ingest.generations.open_gateway", FakeSource(member=0).open)
     tables = [replace(ingested(name), relation=number) for number, name in enumerate(("skipped", "ended", "paused"), 1)]
     whole, none = gateway(*tables), gateway()
     operations.skip_snapshot(whole, tables[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +20,8 @@ from framework.ingest.generations import begin_generations
 from framework.ingest.holds import held_flows
 from framework.ingest.operations import Operations
 from framework.ingest.state import GatewayStore, Request, SnapshotGeneration
-from framework.sources.databases.postgres import position, session
 from framework.testing.manual_clock import ManualClock
+from tests.support.fake_source import FakeSource
 from tests.unit.ingest.test_operations import BANK
 
 ORDERS = BANK.tables[0]
@@ -88,9 +87,7 @@ def _bank(definition: CopyDefinition) -> IngestedGateway:
 def storage(tmp_path: Path, swap: pytest.MonkeyPatch) -> LocalStorage:
     """A storage in which the first snapshot of one table is complete; the source answers with position 42."""
     storage = LocalStorage(str(tmp_path))
-    swap.setattr(session, "Session", lambda *_, **__: nullcontext())
-    swap.setattr(position, "settled_position", lambda *_: 42)
-    swap.setattr("framework.ingest.generations.gateway_connection", lambda _: None)
+    swap.setattr("framework.ingest.generations.open_gateway", FakeSource().open)
     assert begin_generations([_bank(BEFORE)], storage, ManualClock()) == ()
     generations = GenerationStore(storage)
     generations.begin(ORDERS.target, ORDERS.snapshot_flow, reason="first run")
@@ -143,7 +140,7 @@ def test_another_definition_becomes_durable_with_its_snapshot_only(
 
     Operations(storage=storage).resync(BANK, ORDERS, "id > 1")
     with swap.context() as during:
-        during.setattr(position, "settled_position", refuse)
+        during.setattr(FakeSource, "settled_position", refuse)
         assert len(begin_generations([_bank(FILTERED)], storage, ManualClock())) == 1
     assert _copy(storage) == before
     begin_generations([_bank(FILTERED)], storage, ManualClock())
@@ -181,7 +178,7 @@ def test_a_full_refresh_of_a_held_copy_begins_no_generation_if_it_is_refused(
     asked: list[str] = []
     before = _copy(storage)
     with swap.context() as during:
-        during.setattr(position, "settled_position", refuse)
+        during.setattr(FakeSource, "settled_position", refuse)
         Operations(storage=storage).resync(BANK, ORDERS, None)
         assert begin() == [ORDERS.target] * 2
     assert asked == ["position"]
@@ -233,9 +230,7 @@ def test_a_copy_without_rows_applies_no_change_that_was_staged_by_another_defini
     tmp_path: Path, swap: pytest.MonkeyPatch
 ) -> None:
     """Its snapshot has all rows, also if it was cancelled; the history of a change would have values of both."""
-    swap.setattr(session, "Session", lambda *_, **__: nullcontext())
-    swap.setattr(position, "settled_position", lambda *_: 42)
-    swap.setattr("framework.ingest.generations.gateway_connection", lambda _: None)
+    swap.setattr("framework.ingest.generations.open_gateway", FakeSource().open)
     storage = LocalStorage(str(tmp_path))
     begin_generations([_bank(BEFORE)], storage, ManualClock())
     swap.setattr("framework.ingest.generations.has_changes", lambda *_: True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,9 @@ from framework.ingest.generations import begin_generations
 from framework.ingest.holds import held_flows
 from framework.ingest.operations import Operations
 from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, SnapshotGeneration, TableState
-from framework.sources.databases.postgres import membership, position, session
 from framework.sources.databases.tables import TableName
 from framework.testing.manual_clock import ManualClock
+from tests.support.fake_source import FakeSource
 from tests.unit.ingest.test_operations import BANK
 
 ORDERS, CUSTOMERS, _ = BANK.tables
@@ -33,9 +33,7 @@ ORDERS, CUSTOMERS, _ = BANK.tables
 def storage(tmp_path: Path, swap: pytest.MonkeyPatch) -> LocalStorage:
     """A storage in which the first snapshot of one table is complete; the source answers with position 42."""
     storage = LocalStorage(str(tmp_path))
-    swap.setattr(session, "Session", lambda *_, **__: nullcontext())
-    swap.setattr(position, "settled_position", lambda *_: 42)
-    swap.setattr("framework.ingest.generations.gateway_connection", lambda _: None)
+    swap.setattr("framework.ingest.generations.open_gateway", FakeSource().open)
     assert begin_generations([BANK], storage, ManualClock()) == ()
     generations = GenerationStore(storage)
     for table in (ORDERS, CUSTOMERS):
@@ -96,7 +94,7 @@ def test_a_source_without_an_answer_leaves_the_request_open(storage: LocalStorag
     """The refusal names the copy; the next update tries again."""
     Operations(storage=storage).resync(BANK, ORDERS, None)
     with swap.context() as during:
-        during.setattr(position, "settled_position", refuse)
+        during.setattr(FakeSource, "settled_position", refuse)
         (refusal,) = begin_generations([found(7)], storage, ManualClock())
         assert (refusal.target, refusal.error.condition) == (ORDERS.target, "DATABASE_TRANSACTIONS_OPEN")
     assert [each.number for each in begun(storage, "public.orders", found(7))] == [1]
@@ -125,9 +123,8 @@ def test_a_new_slot_begins_a_generation_of_every_table(storage: LocalStorage, sw
 
     A table with a fault is read again from the new slot when it can be copied.
     """
-    calls: list[str] = []
-    swap.setattr(position, "drop_position", lambda *_, **__: calls.append("drop"))
-    swap.setattr(position, "ensure_position", lambda *_, **__: calls.append("create"))
+    source = FakeSource()
+    swap.setattr("framework.ingest.generations.open_gateway", source.open)
     Operations(storage=storage).replace_slot(BANK)
     wanted = SnapshotGeneration(number=1, slot_generation=1, lsn=0, checkpoint=2, relation=7)
     assert begun(storage, "public.orders", found(7)) == (wanted,)
@@ -135,7 +132,7 @@ def test_a_new_slot_begins_a_generation_of_every_table(storage: LocalStorage, sw
     assert is_pending(storage, "bank", CUSTOMERS.source)
     copied = replace(BANK, tables=tuple(replace(each, relation=7) for each in BANK.tables))
     assert begun(storage, "public.customers", copied) == (replace(wanted, lsn=42, skips_earlier=True),)
-    assert calls == ["drop", "create"]
+    assert source.calls == ["drop", "create"]
     current = GenerationStore(storage).current(BANK.changes, BANK.changes)
     assert current is not None
     assert current.number == 1
@@ -164,10 +161,10 @@ def test_another_table_of_a_name_is_only_taken_by_another_snapshot(
     assert begin_generations([BANK], storage, ManualClock()) == ()  # it could not be copied
     assert orders(storage).relation == 7
     Operations(storage=storage).resync(BANK, ORDERS, None)
-    swap.setattr(position, "settled_position", refuse)
-    assert len(begin_generations([found(8, 80)], storage, ManualClock())) == 1
+    with swap.context() as during:
+        during.setattr(FakeSource, "settled_position", refuse)
+        assert len(begin_generations([found(8, 80)], storage, ManualClock())) == 1
     assert (orders(storage).relation, orders(storage).membership) == (7, 70)
-    swap.setattr(position, "settled_position", lambda *_: 42)
     assert begin_generations([found(8, 80)], storage, ManualClock()) == ()
     wanted = SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2, where=None, relation=8)
     assert orders(storage).generations == (wanted,)
@@ -177,23 +174,15 @@ def test_another_table_of_a_name_is_only_taken_by_another_snapshot(
 def test_a_table_without_a_snapshot_is_published_once(storage: LocalStorage, swap: pytest.MonkeyPatch) -> None:
     """Its snapshot flow would do it, but does not run; a slot that is missing is made by the flow of changes."""
     name = TableName(schema="public", table="orders")
-    published: list[TableName] = []
-
-    def read(*_: object) -> membership.Membership:
-        return membership.Membership(has_slot=has_slot, tables=dict.fromkeys(published, 90), is_owned=True)
-
-    swap.setattr(membership, "read_membership", read)
-    swap.setattr(
-        position, "ensure_position", lambda _session, _slot, _publication, tables, **_: published.extend(tables)
-    )
-    has_slot = False
+    source = FakeSource(has_log=False, member=90)
+    swap.setattr("framework.ingest.generations.open_gateway", source.open)
     GatewayStore(storage).ask(Request(mode=Mode.SKIPPED), "bank", "public.orders")
     assert begin_generations([found(7)], storage, ManualClock()) == ()
-    assert (published, orders(storage).membership) == ([], 0)
-    has_slot = True
+    assert (source.published, orders(storage).membership) == ([], 0)
+    source.has_log = True
     assert begin_generations([found(7)], storage, ManualClock()) == ()
     assert begin_generations([found(7, 90)], storage, ManualClock()) == ()
-    assert (published, orders(storage).membership) == ([name], 90)
+    assert (source.published, orders(storage).membership) == ([name], 90)
 
 
 @pytest.mark.parametrize("is_early", [True, False])
@@ -318,7 +307,7 @@ def test_a_table_that_an_update_missed_is_read_again_and_its_staged_changes_are_
 
     update(ORDERS, replace(CUSTOMERS, relation=7))  # it was renamed, and is the copy of its other name
     with swap.context() as during:
-        during.setattr(position, "settled_position", refuse)
+        during.setattr(FakeSource, "settled_position", refuse)
         assert len(begin_generations([replace(BANK, tables=(present, other))], storage, ManualClock())) == 1
     assert {*held_flows(storage)} == {ORDERS.snapshot_flow, ORDERS.cdc_flow}
     update(present, other)

@@ -5,6 +5,10 @@ Its modules import the drivers, which are an extra. A missing driver is named wh
 
 from __future__ import annotations
 
-from framework.sources.databases.drivers import require_drivers
+from importlib.util import find_spec
 
-require_drivers()
+from framework.foundation.errors import UserError
+
+for _module in ("psycopg2", "adbc_driver_postgresql"):
+    if find_spec(_module) is None:
+        raise UserError("DRIVER_NOT_INSTALLED", source="a PostgreSQL database", module=_module)

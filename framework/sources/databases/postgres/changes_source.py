@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from framework.sources.databases.spool import Spool, SpooledBatch
     from framework.sources.databases.tables import TableName
 
-OPTIONS = (
-    "connection", "connectionsFolder", "slot", "publication", "tables", "textColumns", "maxRowsPerTrigger",
-    "maxBytesPerTrigger", "generation", "spoolFolder",
-    "advanceTo", "unreadableRows", "relations", "partitions", "emptyPartitions", "partitionsSince", "notAfter",
-    "historyTables", "keys", "reader",
-)  # fmt: skip
 _ROWS_PER_TRIGGER = 1_000_000
 _BYTES_PER_TRIGGER = 256 << 20
 # A position without changes is stored only this far behind, so that an idle database costs no micro-batch.

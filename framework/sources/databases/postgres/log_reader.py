@@ -29,7 +29,6 @@ from framework.sources.databases.postgres.partitions import is_partition
 from framework.sources.databases.postgres.pgoutput import Commit
 from framework.sources.databases.postgres.position import slot_in_use
 from framework.sources.databases.postgres.position_check import (
-    Gap,
     StoredPosition,
     check_position,
     history_gap,
@@ -44,6 +43,7 @@ from framework.sources.databases.postgres.stream import (
     ReplicationStream,
     StartRefusedError,
 )
+from framework.sources.databases.source_session import Gap
 from framework.sources.databases.spool import Spool, SpooledBatch, SpoolWriter
 from framework.sources.databases.tables import TableName
 

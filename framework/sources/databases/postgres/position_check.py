@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.pgoutput import Commit
 from framework.sources.databases.postgres.seen_partitions import SeenPartitions
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.source_session import Gap
 
 _VERSION = 1
 _NO_TIME = 0
@@ -94,23 +94,6 @@ class StoredPosition:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _invalid(problem=f"it has a missing or malformed field: {error}") from error
         return cls(slot=slot, publication=publication, lsn=lsn, identity=identity, seen=seen, last=last)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
-    """Why the log cannot be read from a stored position without a loss.
-
-    Args:
-        condition: DATABASE_POSITION_LOST and its kind.
-        fields: of the texts of the condition.
-    """
-
-    condition: str
-    fields: Mapping[str, object] = field(default_factory=dict)
-
-    def error(self) -> SourceError:
-        """Return the fault to raise."""
-        return SourceError(self.condition, location=None, **self.fields)
 
 
 def _invalid(*, problem: str) -> SourceError:

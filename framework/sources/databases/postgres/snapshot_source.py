@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from framework.sources.databases.snapshot_stream import ChunkPartition
     from framework.sources.databases.tables import SourceTable, TableName
 
-OPTIONS = (
-    "connection", "connectionsFolder", "table", "columns", "textColumns", "rowFilter", "chunkBytes",
-    "maxChunksPerTrigger", "generation", "slot", "publication", "relation",
-    "reader",
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class SnapshotRequest:

@@ -13,11 +13,10 @@ from psycopg2 import errors
 
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import SourceError
-from framework.recovery.copy_position import CopyPosition
-from framework.recovery.references import DatabaseReference
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.dialect import SourceRead
 from framework.sources.databases.lsn import format_lsn, parse_lsn
-from framework.sources.databases.options import Options
+from framework.sources.databases.position import Position
 from framework.sources.databases.postgres.catalog import read_table
 from framework.sources.databases.postgres.chunk_sql import ALIAS, relation_sql, search_path_sql
 from framework.sources.databases.postgres.faults import named_errors
@@ -57,21 +56,6 @@ WHERE kind = ascii('T') OR (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRead:
-    """One read of a source table.
-
-    Args:
-        path: the Parquet file with its rows.
-        position: the position of the log up to which they may have changes.
-        shows_copy: whether every transaction that ran before has ended, so that the rows show all that a copy has.
-    """
-
-    path: Path
-    position: int
-    shows_copy: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTableCopy:
     """The rows of a source table at one position.
 
@@ -91,20 +75,12 @@ class SourceTableCopy:
     clock: Clock = field(default_factory=SystemClock)
 
     @classmethod
-    def of(cls, reference: DatabaseReference, connections: Path) -> Self:
+    def of(cls, connection: Connection, name: TableName) -> Self:
         """Find a table of a database.
 
-        Args:
-            reference: the connection and the table.
-            connections: the folder of `connections.yml`.
-
         Raises:
-            UserError: the connection or the name is invalid.
             SourceError: DATABASE_TABLE_MISSING, or the database can't be read.
         """
-        values = {"connection": reference.connection, "table": reference.table, "connectionsFolder": str(connections)}
-        options = Options("reconcile", values)
-        connection, name = options.connection(), options.table("table")
         with Session(connection) as session:
             return cls(connection=connection, name=name, table=read_table(session, name))
 
@@ -135,27 +111,26 @@ class SourceTableCopy:
             cursor.execute(self._select(types))
             # As in `ChunkReader`: the public reader raises an OSError for an error in the middle of a COPY.
             _write(cursor._results.reader, types, path)  # type: ignore[union-attr]  # noqa: SLF001 - see above
-        return SourceRead(path=path, position=parse_lsn(position), shows_copy=shows_copy)
+        found = Position(order=parse_lsn(position), text=position)
+        return SourceRead(path=path, position=found, shows_copy=shows_copy)
 
     def rows(self, spark: SparkSession, read: SourceRead) -> DataFrame:
         """Return the rows of a read."""
         frame = spark.read.option("datetimeRebaseMode", "CORRECTED").parquet(str(read.path))
         return frame.toDF(*(column.name for column in self.table.columns))
 
-    def doubt(self, read: SourceRead, copy: CopyPosition) -> str | None:
+    def doubt(self, read: SourceRead, stored: str) -> str | None:
         """Return why a difference may be a change that the copy does not have yet; None if that is impossible.
 
         Args:
             read: the rows that were compared.
-            copy: the position of the copy, read before the version of the copy that was compared.
+            stored: the position of the copy, read before the version of the copy that was compared.
         """
-        if copy.stored is None:
-            return copy.problem
         if not read.shows_copy:
             return "A transaction at the source is open since before the copy was read. Compare again after its end."
         with Session(self.connection) as session:
             try:
-                return self._unapplied(session, read.position, copy.stored)
+                return self._unapplied(session, read.position.order, StoredPosition.from_json(stored))
             except errors.ObjectInUse:
                 return "A running update reads the changes, so the copy may be behind. Stop it, or compare again."
             except SourceError as error:

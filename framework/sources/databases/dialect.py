@@ -1,0 +1,185 @@
+"""The port to a kind of database: what a dialect gives to the engine, which knows no database by itself.
+
+`docs/adr/0076-databases-are-read-through-a-dialect.md` says what each part is for. `DialectConformance` of
+`framework.testing` is the suite that every dialect passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from framework.sources.databases.tables import SourceTable, TableName
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from framework.sources.databases.change_log import ChangesRequest
+    from framework.sources.databases.connections import Connection
+    from framework.sources.databases.options import Options
+    from framework.sources.databases.position import Position
+    from framework.sources.databases.snapshot_stream import SnapshotRequest
+    from framework.sources.databases.source_session import Gap, LogName, SourceSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What a kind of database can do; a caller asks here, and never by the name of the dialect.
+
+    Args:
+        keeps_position: whether the database keeps a position for each reader, and its log from there on. Otherwise the
+            log is removed by age, whoever has read it.
+        logs_truncates: whether a TRUNCATE of a table is in the log.
+        compares_tables: whether a table can be compared with its copy (`whole_table`).
+    """
+
+    keeps_position: bool = False
+    logs_truncates: bool = False
+    compares_tables: bool = False
+
+
+class SparkColumn(Protocol):
+    """A column of a source table, as Spark has it."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        ...
+
+    @property
+    def spark_type(self) -> str:
+        """The Spark type, as DDL."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRead:
+    """One read of a source table.
+
+    Args:
+        path: the Parquet file with its rows.
+        position: the position of the log up to which they may have changes.
+        shows_copy: whether every transaction that ran before has ended, so that the rows show all that a copy has.
+    """
+
+    path: Path
+    position: Position
+    shows_copy: bool
+
+
+class WholeTable(Protocol):
+    """The rows of a source table at one position, for a comparison with a copy."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the key; () if there is none."""
+        ...
+
+    def fetch(self, folder: Path) -> SourceRead:
+        """Read the table into a new file of the folder, without Spark.
+
+        Raises:
+            SourceError: the database can't be read, or a value has no Spark type.
+        """
+        ...
+
+    def rows(self, spark: SparkSession, read: SourceRead) -> DataFrame:
+        """Return the rows of a read."""
+        ...
+
+    def doubt(self, read: SourceRead, stored: str) -> str | None:
+        """Return why a difference may be a change that the copy does not have yet; None if that is impossible.
+
+        Args:
+            read: the rows that were compared.
+            stored: the offset up to which the copy has changes, read before the version of the copy that was compared.
+        """
+        ...
+
+
+class Dialect(Protocol):
+    """A kind of database. It is one object without state; what needs a connection takes it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the database, for messages."""
+        ...
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        ...
+
+    @property
+    def snapshot_options(self) -> tuple[str, ...]:
+        """The names of the options that its snapshots have beside those of every dialect."""
+        ...
+
+    @property
+    def changes_options(self) -> tuple[str, ...]:
+        """The names of the options that its streams of changes have beside those of every dialect."""
+        ...
+
+    def open(
+        self, connection: Connection, *, read_only: bool = True, lock_seconds: float | None = None
+    ) -> SourceSession:
+        """Open a session, see `open_source`.
+
+        Raises:
+            SourceError: the database can't be reached, or refuses the login.
+        """
+        ...
+
+    def spark_columns(self, table: SourceTable, text_columns: Collection[str]) -> Sequence[SparkColumn]:
+        """Return the columns of a table with their Spark types.
+
+        Args:
+            table: the table.
+            text_columns: the columns that are read as the text of the database.
+
+        Raises:
+            UserError: DATABASE_TEXT_COLUMN_UNKNOWN.
+        """
+        ...
+
+    def other_log(self, stored: str, log: LogName) -> Gap | None:
+        """Return the gap of an offset that was read from another log than the named one; None if it is of that one.
+
+        Raises:
+            SourceError: DATABASE_POSITION_INVALID.
+        """
+        ...
+
+    def partition_options(self, partitions: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
+        """Return the options of the stream of changes that say which partitions tables had, as lists of names.
+
+        Args:
+            partitions: as `LoggedTables.partitions` returned them.
+        """
+        ...
+
+    def snapshot(self, options: Options) -> SnapshotRequest:
+        """Return what the options of a snapshot ask for.
+
+        Raises:
+            UserError: DATABASE_OPTION_MISSING, DATABASE_OPTION_INVALID, or an error of the connection.
+        """
+        ...
+
+    def changes(self, options: Options) -> ChangesRequest:
+        """Return what the options of a stream of changes ask for.
+
+        Raises:
+            UserError: DATABASE_OPTION_MISSING, DATABASE_OPTION_INVALID, or an error of the connection.
+        """
+        ...
+
+    def whole_table(self, connection: Connection, name: TableName) -> WholeTable:
+        """Return a table that is read as a whole, at one position.
+
+        Raises:
+            SourceError: DATABASE_TABLE_MISSING, or the database can't be read.
+        """
+        ...

@@ -1,0 +1,70 @@
+"""PostgreSQL as a dialect: the port to the catalog, the types, the chunks and the log of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from framework.sources.databases.dialect import Abilities
+from framework.sources.databases.postgres.changes_source import ChangesRequest
+from framework.sources.databases.postgres.partitions import Partitions
+from framework.sources.databases.postgres.position_check import StoredPosition, other_slot_gap
+from framework.sources.databases.postgres.snapshot_source import SnapshotRequest
+from framework.sources.databases.postgres.source import PostgresSource
+from framework.sources.databases.postgres.table_copy import SourceTableCopy
+from framework.sources.databases.postgres.types import ColumnType, check_text_columns, column_types
+
+if TYPE_CHECKING:
+    from framework.sources.databases.connections import Connection
+    from framework.sources.databases.dialect import Dialect
+    from framework.sources.databases.options import Options
+    from framework.sources.databases.source_session import Gap, LogName
+    from framework.sources.databases.tables import SourceTable, TableName
+
+
+class PostgresDialect:
+    """PostgreSQL 13 and newer, by ADBC and logical replication."""
+
+    name = "PostgreSQL"
+    abilities = Abilities(keeps_position=True, logs_truncates=True, compares_tables=True)
+    snapshot_options: tuple[str, ...] = ()
+    changes_options: tuple[str, ...] = ("partitions", "emptyPartitions", "partitionsSince")
+
+    def open(
+        self, connection: Connection, *, read_only: bool = True, lock_seconds: float | None = None
+    ) -> PostgresSource:
+        """Open a session."""
+        return PostgresSource(connection, read_only=read_only, lock_seconds=lock_seconds)
+
+    def spark_columns(self, table: SourceTable, text_columns: Collection[str]) -> tuple[ColumnType, ...]:
+        """Return the columns of a table with their Spark types."""
+        check_text_columns(table, text_columns)
+        return column_types(table, text_columns)
+
+    def other_log(self, stored: str, log: LogName) -> Gap | None:
+        """Return the gap of an offset of another slot or publication."""
+        return other_slot_gap(StoredPosition.from_json(stored), log.slot, log.publication)
+
+    def partition_options(self, partitions: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
+        """Return the options `partitions`, `emptyPartitions` and `partitionsSince`, with oids."""
+        compared = {(name.schema, name.table): Partitions.from_json(text) for name, text in partitions.items()}
+        return {
+            "partitions": [(*name, oid) for name, found in compared.items() for oid in found.files],
+            "emptyPartitions": [(*name, oid) for name, found in compared.items() for oid in found.empty],
+            "partitionsSince": [(*name, found.oldest) for name, found in compared.items()],
+        }
+
+    def snapshot(self, options: Options) -> SnapshotRequest:
+        """Return what the options of a snapshot ask for."""
+        return SnapshotRequest.of(options)
+
+    def changes(self, options: Options) -> ChangesRequest:
+        """Return what the options of a stream of changes ask for."""
+        return ChangesRequest.of(options)
+
+    def whole_table(self, connection: Connection, name: TableName) -> SourceTableCopy:
+        """Return a table that is read as a whole."""
+        return SourceTableCopy.of(connection, name)
+
+
+POSTGRES: Dialect = PostgresDialect()

@@ -1,0 +1,141 @@
+"""A session at a PostgreSQL server behind the port: each call is one of the functions of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from framework.foundation.errors import SourceError
+from framework.sources.databases.connections import Connection
+from framework.sources.databases.findings import Finding
+from framework.sources.databases.lsn import format_lsn
+from framework.sources.databases.position import Position
+from framework.sources.databases.postgres import catalog, membership, open_transactions, position, preflight, session
+from framework.sources.databases.postgres.boundaries import BoundaryWalker
+from framework.sources.databases.postgres.inheritance import read_children
+from framework.sources.databases.postgres.key_lookup import missing_keys
+from framework.sources.databases.postgres.logged_tables import PostgresTables
+from framework.sources.databases.postgres.open_transactions import OpenTransaction, SlotReader, TableLock
+from framework.sources.databases.postgres.position_check import StoredPosition, check_position, other_slot_gap
+from framework.sources.databases.postgres.slot_status import read_log_end, read_slot_status
+from framework.sources.databases.source_session import Gap, LogName, LogStatus
+from framework.sources.databases.tables import SourceTable, TableName
+
+
+class PostgresSource:
+    """A session.
+
+    Args:
+        connection: the connection.
+        read_only: whether transactions are read-only.
+        lock_seconds: how long a statement waits for a lock; None for as long as it takes.
+
+    Raises:
+        SourceError: the server is unreachable or refuses the login.
+    """
+
+    def __init__(self, connection: Connection, *, read_only: bool = True, lock_seconds: float | None = None) -> None:
+        self.session = session.Session(connection, read_only=read_only)
+        if lock_seconds is not None:
+            self.session.execute(f"SET lock_timeout = '{lock_seconds:g}s'")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.session.close()
+
+    def list_tables(self, schemas: Sequence[str]) -> tuple[TableName, ...]:
+        """Return the tables of schemas."""
+        return catalog.list_tables(self.session, schemas)
+
+    def read_table(self, name: TableName) -> SourceTable:
+        """Return a table with its columns and its key."""
+        return catalog.read_table(self.session, name)
+
+    def read_tables(self, names: Sequence[TableName]) -> Mapping[TableName, SourceTable | SourceError]:
+        """Return tables, or the fault of each one that can't be read."""
+        return catalog.read_tables(self.session, names)
+
+    def read_sizes(self, names: Sequence[TableName]) -> dict[TableName, tuple[int, int]]:
+        """Return the estimated rows, and the bytes, of the tables that exist."""
+        return catalog.read_sizes(self.session, names)
+
+    def read_children(self, names: Sequence[TableName]) -> Mapping[TableName, tuple[str, ...]]:
+        """Return the tables that inherit from tables."""
+        return read_children(self.session, names)
+
+    def check_filter(self, name: TableName, condition: str) -> None:
+        """Let the server check a condition; no row is read."""
+        source = catalog.read_table(self.session, name)
+        BoundaryWalker(self.session, source, source_identity="", row_filter=condition).check_row_filter()
+
+    def missing_keys(
+        self, table: SourceTable, columns: Sequence[str], keys: Sequence[Sequence[str]], as_text: Collection[str]
+    ) -> list[int]:
+        """Return the indexes of the keys that a table does not have."""
+        return missing_keys(self.session, table, columns, keys, as_text)
+
+    def check(self, names: Sequence[TableName], log: LogName) -> tuple[Finding, ...]:
+        """Return what the server lacks."""
+        return preflight.check(self.session, names, slot=log.slot, publication=log.publication)
+
+    def logged_tables(self, log: LogName) -> PostgresTables:
+        """Return the tables of a publication."""
+        published = membership.read_membership(self.session, log.slot, log.publication)
+        return PostgresTables(session=self.session, log=log, published=published)
+
+    def ensure_position(self, log: LogName, names: Sequence[TableName], *, reader: str = "") -> Position:
+        """Make or find the slot, and publish tables."""
+        found = position.ensure_position(self.session, log.slot, log.publication, names, reader=reader)
+        return _position(found.lsn)
+
+    def settled_position(self, log: LogName) -> Position:
+        """Return the end of the durable log, when each transaction that committed before it is visible."""
+        return _position(position.settled_position(self.session, log.slot))
+
+    def drop_position(self, log: LogName, *, reader: str = "") -> None:
+        """Drop the slot and the publication."""
+        position.drop_position(self.session, log.slot, log.publication, reader=reader)
+
+    def find_gap(self, stored: str, log: LogName) -> Gap | None:
+        """Return why the log can't be read on from a stored offset."""
+        read = StoredPosition.from_json(stored)
+        return other_slot_gap(read, log.slot, log.publication) or check_position(self.session, read)
+
+    def log_end(self) -> Position:
+        """Return the end of the log."""
+        return _position(read_log_end(self.session))
+
+    def log_status(self, log: LogName) -> LogStatus | None:
+        """Return what the server says of the slot."""
+        return read_slot_status(self.session, log.slot)
+
+    def is_waiting(self) -> bool:
+        """Whether some process waits until older transactions have ended."""
+        return open_transactions.is_waiting(self.session)
+
+    def starting_waits(self, log: LogName, *, is_certain: bool) -> tuple[OpenTransaction, ...]:
+        """Return the transactions for which the start of a snapshot waits."""
+        if not is_certain and not open_transactions.is_starting(self.session, log.slot, log.publication):
+            return ()
+        return open_transactions.open_transactions(self.session, log.slot)
+
+    def table_locks(self, names: Sequence[TableName]) -> tuple[TableLock, ...]:
+        """Return the locks under which tables can't be read."""
+        return open_transactions.table_locks(self.session, names)
+
+    def log_holder(self, log: LogName) -> SlotReader | None:
+        """Return the session that reads the slot."""
+        return open_transactions.slot_reader(self.session, log.slot)
+
+
+def _position(lsn: int) -> Position:
+    return Position(order=lsn, text=format_lsn(lsn))

@@ -1,0 +1,22 @@
+"""The schemes of connections that a dialect reads, each with the place of its dialect: a new engine is a line here.
+
+Packages of others add theirs as entry points of the group `sluice.dialects`, named by the scheme, such as
+`mysql = "my_package.dialect:MYSQL"`. Nothing is imported before a connection with the scheme is used.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+GROUP = "sluice.dialects"
+_BUILT_IN = {
+    "postgresql": "framework.sources.databases.postgres.dialect:POSTGRES",
+    "postgres": "framework.sources.databases.postgres.dialect:POSTGRES",
+}
+
+
+def find_dialect(scheme: str) -> EntryPoint | None:
+    """Return the place of the dialect that reads connections of a scheme; None if there is none."""
+    if scheme in _BUILT_IN:
+        return EntryPoint(name=scheme, value=_BUILT_IN[scheme], group=GROUP)
+    return next(iter(entry_points(group=GROUP, name=scheme)), None)
