@@ -277,17 +277,19 @@ def test_following_gives_what_comes_next_and_only_that(storage: LocalStorage) ->
     assert [next(followed).message for _ in range(3)] == ["at 0.5", "at 1.0", "at 1.5"]
 
 
-def test_a_follower_reads_each_byte_once(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_reads_each_byte_once(tmp_path: pathlib.Path) -> None:
     """The end of a line that is not there yet is read with the rest of it; a line that is there twice is one event."""
     read: list[int] = []
-    original = LocalStorage.read_after
 
-    def counted(self: LocalStorage, path: str, position: int) -> bytes:
-        found = original(self, path, position)
-        read.append(len(found))
-        return found
+    class CountingStorage(LocalStorage):
+        """Keeps the lengths of what is read."""
 
-    monkeypatch.setattr(LocalStorage, "read_after", counted)
+        def read_after(self, path: str, position: int) -> bytes:
+            found = super().read_after(path, position)
+            read.append(len(found))
+            return found
+
+    storage = CountingStorage(str(tmp_path))
     with open_log(storage) as log:
         lines = [log.emit("update_progress", f"e\u00e9 {number}").to_line().encode() for number in range(4)]
     file = pathlib.Path(storage.path("events", "u-1.jsonl"))
