@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.errors import ParseException
 
@@ -69,14 +70,15 @@ def _restated(written: str, parsed: str, offset_of: Callable[[int], int], words:
     try:
         yield
     except ParseException as error:
-        text: str = error._desc  # type: ignore[attr-defined]  # the only place of the text that PySpark prints
+        captured: Any = error
+        text: str = captured._desc  # noqa: SLF001 - the only place of the text that PySpark prints
         place = _PLACE.search(text)
         if place is not None:
             head = text[: place.start()]
             for shown, said in words.items():
                 head = head.replace(shown, said)
             offset = offset_of(_offset(parsed, int(place["line"]), int(place["column"])))
-            error._desc = head + _shown(written, offset)  # type: ignore[attr-defined]
+            captured._desc = head + _shown(written, offset)  # noqa: SLF001
         raise
 
 
