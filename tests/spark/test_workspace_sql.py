@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from framework import Pipeline
 from framework.foundation.errors import GraphErrors
+from framework.plan.steps import SkipStep
 from framework.run.update.results import UpdateState
 from framework.views.graph import graph_json
 from tests.support.plain_tables import table_rows
@@ -77,6 +78,8 @@ def test_functions_of_a_catalog_and_distinct_streams_have_their_rows(
     assert rows(made, spark, "counted") == [(1, 2), (2, 3), (3, 1)]
     assert rows(made, spark, "total") == [("D", 6)]
     assert rows(made, spark, "united") == [(1, "A"), (1, "a"), (2, "B"), (2, "C"), (2, "b"), (2, "c")]
+    skipped = {step.dataset.table for step in made.plan().steps if isinstance(step, SkipStep)}
+    assert {"counted", "total", "casts"} <= skipped
     conditions = [each.condition for each in made.validate().warnings]
     assert conditions == ["STATEMENT_PASSED_OVER", "STREAM_GROUPED_AS_VIEW", "STREAM_GROUPED_AS_VIEW"]
 
