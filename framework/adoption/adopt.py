@@ -110,7 +110,11 @@ def _new_specs(folder: Path, environment: Mapping[str, str], faults: list[Sluice
         count = len({path for paths in twice.values() for path in paths})
         names = ", ".join([*twice][:5]) + (", …" if len(twice) > 5 else "")
         faults.append(UserError("ADOPTION_SEVERAL_PIPELINES", count=count, names=names))
-    groups = [*groups_of(modules, folder)] if modules else []
+    groups = [
+        (place, group)
+        for place, group in (groups_of(modules, folder) if modules else ())
+        if not all(module.reading.is_views_only for module in group)  # nothing would be stored
+    ]
     stems = Counter((place.parent, place.stem) for place, _ in groups)
     for place, group in groups:
         yield _spec_of_modules(place, group, place.stem if stems[place.parent, place.stem] == 1 else place.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from framework.deploy.bundle.bundle import Bundle
@@ -38,7 +39,7 @@ def specs_of_bundle(root: Path, environment: Mapping[str, str], faults: list[Slu
     try:
         bundle = _loaded(root, environment, faults)
     except UserError as error:
-        faults.append(error)
+        faults.append(_below(root, error))
         return
     keys = [each.key for each in bundle.resources if each.kind == "pipelines" and each.spec.as_dict().get("libraries")]
     for key in keys:
@@ -46,7 +47,7 @@ def specs_of_bundle(root: Path, environment: Mapping[str, str], faults: list[Slu
         try:
             made = local_spec(bundle, key, file)
         except UserError as error:
-            faults.append(error)
+            faults.append(_below(root, error))
             continue
         made.path.write_text(made.text, encoding="utf-8")
         yield made.path
@@ -68,7 +69,8 @@ def _loaded(root: Path, environment: Mapping[str, str], faults: list[SluiceError
             name = str(error.fields.get("name"))
             if error.condition == "BUNDLE_TARGET_AMBIGUOUS" and target is None and error.fields["known"] != "none":
                 target = _target(str(error.fields["known"]).split(", "))
-                faults.append(UserError("ADOPTION_TARGET_CHOSEN", location=error.location, target=target))
+                chosen = UserError("ADOPTION_TARGET_CHOSEN", location=error.location, target=target)
+                faults.append(_below(root, chosen))
             elif error.condition in _WITHOUT_VALUE and name not in variables:
                 variables[name] = name
             else:
@@ -78,6 +80,12 @@ def _loaded(root: Path, environment: Mapping[str, str], faults: list[SluiceError
                 names = ", ".join(sorted(variables))
                 faults.append(UserError("ADOPTION_VARIABLES_NAMED", path=root / BUNDLE, names=names))
             return bundle
+
+
+def _below(root: Path, error: SluiceError) -> SluiceError:
+    """Return an error of a bundle with its place below the folder of the command, not below that of the bundle."""
+    where = error.location
+    return error if where is None else error.at(replace(where, file=str(root / where.file)))
 
 
 def _target(names: list[str]) -> str:

@@ -20,6 +20,7 @@ _TARGETS = frozenset({"create_streaming_table", "create_target_table", "create_s
 _FLOWS = frozenset({"append_flow", "apply_changes", "apply_changes_from_snapshot"})
 _CDC_FLOWS = frozenset({"create_auto_cdc_flow", "create_auto_cdc_from_snapshot_flow"})
 _DECLARING = _DATASETS | _TARGETS | _FLOWS | _CDC_FLOWS
+_VIEWS = frozenset({"view", "temporary_view", "create_view"})
 _CUSTOMARY = frozenset({"dlt", "dp"})
 """The names that nearly all code gives the interface of pipelines."""
 _READERS = frozenset({"read", "read_stream"})
@@ -42,6 +43,8 @@ class CodeReading:
             imports are left out.
         not_imported: where it declares something with `dlt` or `dp` and has no such name; None if it does not.
         is_factory: whether all that it declares is in functions and classes that only other modules call.
+        is_views_only: whether all that it declares are temporary views, which nothing is stored of.
+        searched: the folders that it adds to `sys.path`, as it names them.
     """
 
     declares: bool
@@ -50,6 +53,8 @@ class CodeReading:
     imports: tuple[tuple[str, SourceLocation], ...]
     not_imported: SourceLocation | None = None
     is_factory: bool = False
+    is_views_only: bool = False
+    searched: tuple[str, ...] = ()
 
 
 def read_code(path: Path, code: str, configuration: Mapping[str, str]) -> CodeReading:
@@ -75,7 +80,7 @@ class _Reader:
         self._interfaces = {name for name, module in _aliases(tree) if module in _INTERFACES}
         self._direct = {name: module for name, module in _aliases(tree) if module.rpartition(".")[0] in _INTERFACES}
         self._texts = Texts(tree, self._value)
-        self._documents = {id(each) for each in _documentation(tree)}
+        self._documents = {id(each) for each in (*_documentation(tree), *_added_folders(tree))}
 
     def reading(self) -> CodeReading:
         datasets = {name for node in ast.walk(self._tree) for name in self._declared(node)}
@@ -94,7 +99,21 @@ class _Reader:
             imports=tuple(imports),
             not_imported=self._not_imported(),
             is_factory=declares and not self._declares_at_load(),
+            is_views_only=self._is_views_only(),
+            searched=tuple(folder for node in ast.walk(self._tree) for folder in self._searched(node)),
         )
+
+    def _is_views_only(self) -> bool:
+        called = {self._function(node.func) for node in ast.walk(self._tree) if isinstance(node, ast.Call)}
+        definitions = [node for node in ast.walk(self._tree) if isinstance(node, ast.FunctionDef)]
+        decorators = {self._function(each) for node in definitions for each in node.decorator_list}
+        declaring = (called | decorators) & _DECLARING
+        return bool(declaring) and declaring <= _VIEWS
+
+    def _searched(self, node: ast.AST) -> Iterator[str]:
+        """Yield the folder that a call adds to `sys.path`, if it is known as a whole."""
+        folder = self._texts.whole(_added_folder(node))
+        yield from [folder] if folder else []
 
     def _declares_at_load(self) -> bool:
         """Whether code outside of functions declares something, or calls a function or a class of the module."""
@@ -265,6 +284,17 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     elif node.module and not node.level:
         yield node.module
         yield from (f"{node.module}.{each.name}" for each in node.names if each.name != "*")
+
+
+def _added_folder(node: ast.AST) -> ast.expr | None:
+    """The folder that a call adds to `sys.path`; None for any other node."""
+    is_call = isinstance(node, ast.Call) and dotted(node.func) in {"sys.path.append", "sys.path.insert"}
+    return node.args[-1] if is_call and node.args else None
+
+
+def _added_folders(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield the folders that a module adds to `sys.path`: modules are found by their ends, so they need no entry."""
+    yield from filter(None, map(_added_folder, ast.walk(tree)))
 
 
 def _documentation(tree: ast.Module) -> Iterator[ast.expr]:

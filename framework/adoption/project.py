@@ -103,7 +103,7 @@ def pipeline_needs(spec: PipelineSpec, root: Path) -> tuple[tuple[Need, ...], tu
     Raises:
         UserError: MODULE_NOT_FOUND, PIPELINE_SPEC_INVALID_GLOB_PATTERN for a library.
     """
-    configuration, folders = dict(spec.configuration), _folders(spec, root)
+    configuration = dict(spec.configuration)
     waiting, modules, faults = library_files(spec, root, SUFFIXES), dict[Path, Module](), list[SluiceError]()
     seen = set(waiting)
     while waiting:
@@ -113,12 +113,16 @@ def pipeline_needs(spec: PipelineSpec, root: Path) -> tuple[tuple[Need, ...], tu
         except UserError as error:
             faults.append(error)
             continue
-        for other in _used(module, folders):
+        for other in _used(module, _folders(spec, root, module)):
             if other not in seen:
                 seen.add(other)
                 waiting.append(other)
     own = {_full(name, spec) for module in modules.values() for name in module.reading.datasets}
-    needs = [need for module in modules.values() for need in (*module.reading.needs, *_imports(module, folders))]
+    needs = [
+        need
+        for module in modules.values()
+        for need in (*module.reading.needs, *_imports(module, _folders(spec, root, module)))
+    ]
     needs += _of_settings(spec)
     return each_once(need for need in needs if not _is_known(need, spec, own)), tuple(faults)
 
@@ -147,15 +151,30 @@ def root_of_imports(modules: Iterable[Module], folder: Path) -> Path:
     for module in modules:
         for name, _ in module.reading.imports:
             parents = [each for each in module.path.parents if each.is_relative_to(folder)]
-            counted.update([each for each in parents[1:] if [*_file_of(name, [each])] or _is_folder_of(name, each)][:1])
+            folders = [*parents[1:], *searched_folders(module, folder)]
+            counted.update([each for each in folders if [*_file_of(name, [each])] or _is_folder_of(name, each)][:1])
     return counted.most_common(1)[0][0] if counted else folder
 
 
 def imported_files(module: Module, folder: Path) -> Iterator[Path]:
-    """Yield the files that a module imports from its folder or from one between it and `folder`."""
+    """Yield the files that a module imports from its folder, from one between it and `folder`, or by `sys.path`."""
     parents = [each for each in module.path.parents if each.is_relative_to(folder)]
     for name, _ in module.reading.imports:
-        yield from _file_of(name, parents)
+        yield from _file_of(name, [*parents, *searched_folders(module, folder)])
+
+
+def searched_folders(module: Module, folder: Path) -> Iterator[Path]:
+    """Yield the folders below `folder` that a module adds to `sys.path`, also by their paths in a workspace.
+
+    Of such a path, such as `/Workspace/Repos/me/project/lib`, the longest end that is a folder here is taken.
+    """
+    for text in module.reading.searched:
+        parts = [part for part in text.split("/") if part not in {"", "."}]
+        beside = (module.path.parent / text).resolve()
+        ends = (folder.joinpath(*parts[start:]) for start in range(len(parts)))
+        found = beside if ".." in parts else next((each for each in ends if each != folder and each.is_dir()), None)
+        if found is not None and found.resolve().is_relative_to(folder.resolve()):
+            yield found
 
 
 def _is_folder_of(name: str, folder: Path) -> bool:
@@ -176,8 +195,10 @@ def _full(name: str, spec: PipelineSpec) -> str:
         return name
 
 
-def _folders(spec: PipelineSpec, root: Path) -> list[Path]:
-    return [root] if spec.root_path is None else [root, (root / spec.root_path).resolve()]
+def _folders(spec: PipelineSpec, root: Path, module: Module) -> list[Path]:
+    """The folders that a module of a pipeline is imported from, beside its own."""
+    base = [] if spec.root_path is None else [(root / spec.root_path).resolve()]
+    return [root, *base, *searched_folders(module, root)]
 
 
 def _used(module: Module, folders: list[Path]) -> Iterator[Path]:

@@ -7,6 +7,7 @@ import re
 from framework.foundation.known_secrets import hide_known
 
 _LONGEST_MESSAGE = 500
+_FILES_NAME = re.compile(r"`?__sluice_files_\d+`?")
 _RECORD_COLUMN = re.compile(r"`?__sluice_record`?")
 
 
@@ -78,11 +79,13 @@ def bytes_text(number: int) -> str:
 def without_internal_names(text: str) -> str:
     """A text of Spark about one of our queries, with the record of a file in place of the column that has it.
 
+    So it has the functions of SQL that read files in place of the names that are parsed for them.
+
     Examples:
-        >>> without_internal_names("In `from_json(`__sluice_record`)`")
-        'In `from_json(the record)`'
+        >>> without_internal_names("In `from_json(`__sluice_record`)`"), without_internal_names("`__sluice_files_3`.id")
+        ('In `from_json(the record)`', 'read_files.id')
     """
-    return _RECORD_COLUMN.sub("the record", text)
+    return _FILES_NAME.sub("read_files", _RECORD_COLUMN.sub("the record", text))
 
 
 def exception_text(error: BaseException) -> str:

@@ -99,8 +99,10 @@ class AnalysedQuery:
 
     def _fingerprint(self, code_version: str | None, file_identity: Callable[[list[str]], str | None]) -> str | None:
         """The fingerprint of a query whose result is compared with that of the last update; None for any other."""
-        compared = self.target.kind in {DatasetKind.TABLE, DatasetKind.MATERIALIZED_VIEW} or self.flow.from_snapshots
-        if not compared or self.frame.isStreaming:
+        kinds = {DatasetKind.TABLE, DatasetKind.MATERIALIZED_VIEW}
+        if not self.flow.once and self.flow.cdc is None:  # a stream that is grouped is the query of a view (ADR 74)
+            kinds.add(DatasetKind.STREAMING_TABLE)
+        if self.frame.isStreaming or not (self.target.kind in kinds or self.flow.from_snapshots):
             return None
         checked = ((self.target, self.frame), *self.views)
         expectations = [each for spec, _ in checked for each in spec.expectations]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
+from framework.graph.parse_faults import Replacement, part_of, written_by_user
 from framework.graph.sql_relations import parse
 from framework.sources.cloud_files.given_options import reader_options
 
@@ -25,6 +26,7 @@ _TOKEN = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _numbers = count()
+_SELECT = "SELECT * FROM "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +48,31 @@ class FileCall:
     is_kafka: bool = False
 
 
-def replace_file_calls(spark: SparkSession, text: str) -> tuple[str, dict[str, FileCall]]:
-    """Return the text with a name in the place of each call, and the calls by their names.
+def parse_with_file_calls(spark: SparkSession, text: str) -> tuple[str, Any, dict[str, FileCall]]:
+    """Return the text with a name in the place of each call, its parsed plan, and the calls by their names.
+
+    The lines of the text stay the same.
 
     Raises:
         UserError: CLOUD_FILES_OPTION_INVALID for an argument that is no literal; CLOUD_FILES_OPTION_MISSING.
+        ParseException: Spark's, about the text that was given.
     """
     calls: dict[str, FileCall] = {}
-    for start, end in reversed(list(_calls(text))):  # from the end, so that positions stay
-        name = f"__sluice_files_{next(_numbers)}"
-        calls[name] = _parsed(spark, text[start:end])
-        text = text[:start] + name + text[end:]
-    return text, calls
+    replacements: list[Replacement] = []
+    parsed, done = "", 0
+    for start, end in _calls(text):
+        name, call = f"__sluice_files_{next(_numbers)}", text[start:end]
+        with part_of(text, start, _SELECT, call):
+            calls[name] = _parsed(spark, call)
+        shown = name + "\n" * call.count("\n")
+        words = call.partition("(")[0].strip()
+        replacements.append(Replacement(start=start, written=call, shown=shown, words=words))
+        parsed, done = parsed + text[done:start] + shown, end
+    parsed += text[done:]
+    if not calls:
+        return text, parse(spark, text), calls
+    with written_by_user(text, parsed, replacements):
+        return parsed, parse(spark, parsed), calls
 
 
 def _calls(text: str) -> Iterator[tuple[int, int]]:
@@ -77,7 +92,7 @@ def _calls(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _parsed(spark: SparkSession, call: str) -> FileCall:
-    function = parse(spark, f"SELECT * FROM {call}")
+    function = parse(spark, _SELECT + call)
     while function.nodeName() != "UnresolvedTableValuedFunction":
         function = function.children().head()
     arguments = function.functionArgs()

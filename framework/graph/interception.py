@@ -34,7 +34,7 @@ from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.locations import caller_location
 from framework.graph.distinct_streams import deduplicated
-from framework.graph.file_calls import FileCall, replace_file_calls
+from framework.graph.file_calls import FileCall, parse_with_file_calls
 from framework.graph.relations import analysed_plan, qualified
 from framework.graph.sql_relations import (
     SqlRelation,
@@ -312,8 +312,7 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
         text = with_parameters(spark, text, _columns(args))
     functions = current_functions()
     text = with_secrets(text if functions is None else functions.with_own_names(text))
-    text, calls = replace_file_calls(spark, text)
-    plan = parse(spark, text)
+    text, plan, calls = parse_with_file_calls(spark, text)
     if is_command(plan):
         if _runs_commands.get():
             return pyspark_sql(spark, text)

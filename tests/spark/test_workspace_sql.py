@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from framework import Pipeline
 from framework.foundation.errors import GraphErrors
+from framework.plan.steps import SkipStep
 from framework.run.update.results import UpdateState
 from framework.views.graph import graph_json
 from tests.support.plain_tables import table_rows
@@ -77,8 +78,47 @@ def test_functions_of_a_catalog_and_distinct_streams_have_their_rows(
     assert rows(made, spark, "counted") == [(1, 2), (2, 3), (3, 1)]
     assert rows(made, spark, "total") == [("D", 6)]
     assert rows(made, spark, "united") == [(1, "A"), (1, "a"), (2, "B"), (2, "C"), (2, "b"), (2, "c")]
+    skipped = {step.dataset.table for step in made.plan().steps if isinstance(step, SkipStep)}
+    assert {"counted", "total", "casts"} <= skipped
     conditions = [each.condition for each in made.validate().warnings]
     assert conditions == ["STATEMENT_PASSED_OVER", "STREAM_GROUPED_AS_VIEW", "STREAM_GROUPED_AS_VIEW"]
+
+
+FAULTY = """CREATE STREAMING TABLE before AS
+SELECT id,
+FROM STREAM read_files(
+  'in',
+  format => 'json'
+);
+CREATE STREAMING TABLE behind AS
+SELECT id FROM STREAM read_files(
+  '{folder}', schema => 'id INT', format => 'json'
+) WHERE id ==== 3;
+CREATE STREAMING TABLE within AS
+SELECT id
+FROM STREAM read_files('in', format => );
+CREATE STREAMING TABLE columns AS SELECT id FROM STREAM read_files(
+  '{folder}', schema => 'id INT', format => 'json'
+)
+WHERE name = 'a';
+"""
+
+
+def test_faults_of_a_query_that_reads_files_show_its_own_text_and_line(spark: SparkSession, tmp_path: Path) -> None:
+    """Before, behind and within a call of several lines: the mark is at the place in the text, which is complete."""
+    file = tmp_path / "a.sql"
+    file.write_text(FAULTY.replace("{folder}", str(tmp_path)), encoding="utf-8")
+    with pytest.raises(GraphErrors) as raised:
+        Pipeline(name="faulty", modules=[file], storage=tmp_path / "storage", spark=spark).validate()
+    found = {str(error.fields["flow"]).rpartition(".")[2]: error for error in raised.value.errors}
+    lines = {flow: error.location and error.location.line for flow, error in found.items()}
+    assert lines == {"before": 3, "behind": 10, "within": 13, "columns": 17}
+    text = str(raised.value)
+    assert "__sluice" not in text
+    assert "at or near 'read_files'" in text
+    assert "FROM STREAM read_files(\n------------^^^\n  'in',\n  format => 'json'\n)" in text
+    assert f") WHERE id ==== 3\n{'-' * 13}^^^\n" in text
+    assert "SELECT id\nFROM STREAM read_files('in', format => )\n---------------------------------------^^^" in text
 
 
 PYTHON = """from framework import pipelines as dp

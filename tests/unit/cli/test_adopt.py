@@ -188,7 +188,7 @@ def test_each_bundle_below_a_folder_gets_the_specs_of_its_pipelines(sluice: Slui
         (theirs / name).write_text(text, "utf-8")
     result = sluice("adopt", str(theirs))
     assert "[ADOPTION_TARGET_CHOSEN]" in result.stderr
-    assert "read for 'dev'" in result.stderr
+    assert f"read for 'dev'.\n  at {theirs / 'a/databricks.yml'}:1" in result.stderr
     assert "[ADOPTION_VARIABLES_NAMED]" in result.stderr
     assert _spec_files(theirs) == {"a/pipeline.yml": ["m.py"], "pipeline.yml": ["x.sql"]}
     spec = load_spec(theirs / "a/pipeline.yml")
@@ -242,6 +242,36 @@ def test_a_module_that_declares_for_others_is_no_file_of_the_pipeline(sluice: Sl
     named = ["app/lib/other.py", "app/run/one.py", "app/run/own.py", "app/run/two.py"]
     assert _spec_files(theirs) == {"pipeline.yml": named}
     assert load_spec(theirs / "pipeline.yml").root_path == "app"
+
+
+def test_a_module_in_a_folder_of_the_workspace_is_found_by_the_end_of_its_path(sluice: Sluice, theirs: Path) -> None:
+    """A folder that code adds to `sys.path` is no package and no path to fill in, and its factory no library."""
+    added = "import sys\nsys.path.append('/Workspace/Repos/me/project/lib')\n"
+    files = {
+        "lib/maker.py": FACTORY,
+        "jobs/day/one.py": f"{added}from maker import Maker\nMaker().make('a')\n",
+    }
+    for name, text in files.items():
+        (theirs / name).parent.mkdir(parents=True, exist_ok=True)
+        (theirs / name).write_text(text, "utf-8")
+    result = sluice("adopt", str(theirs))
+    assert "maker" not in result.stdout
+    assert _spec_files(theirs) == {"pipeline.yml": ["jobs/day/one.py"]}
+    assert load_spec(theirs / "pipeline.yml").root_path == "lib"
+    assert not (theirs / "sluice.local.yml").exists()
+
+
+def test_files_with_temporary_views_only_get_no_spec(sluice: Sluice, theirs: Path) -> None:
+    """Nothing would be stored; beside tables of the same pipeline they are libraries."""
+    view = "import dlt\n@dlt.view\ndef looked_at(): return spark.range(1)\n"
+    (theirs / "look").mkdir()
+    (theirs / "look/a.py").write_text(view, "utf-8")
+    (theirs / "look/b.sql").write_text("CREATE TEMPORARY VIEW looked_at AS SELECT 1;", "utf-8")
+    assert "[ADOPTION_NOTHING_FOUND]" in sluice("adopt", str(theirs)).stderr
+    for name, text in {"one.py": ONE, "view.py": view.replace("looked_at", "seen")}.items():
+        (theirs / name).write_text(text, "utf-8")
+    sluice("adopt", str(theirs))
+    assert _spec_files(theirs) == {"pipeline.yml": ["one.py", "view.py"]}
 
 
 def test_secrets_that_settings_of_a_spec_refer_to_are_entries(sluice: Sluice, theirs: Path) -> None:

@@ -1,0 +1,95 @@
+"""Errors of Spark's parser about a rewritten SQL text, with the words and positions of the text that was written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import ParseException
+
+_PLACE = re.compile(r"\(line (?P<line>\d+), pos (?P<column>\d+)\)\s*\n== SQL ==\n.*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """A part of a text that was replaced.
+
+    Args:
+        start: where the part begins, in the text that was written.
+        written: the part.
+        shown: the text in its place.
+        words: what an error has in place of `shown`.
+    """
+
+    start: int
+    written: str
+    shown: str
+    words: str
+
+
+@contextmanager
+def written_by_user(written: str, parsed: str, replacements: Sequence[Replacement]) -> Iterator[None]:
+    """Let a ParseException of the block about the parsed text be one about the text that was written.
+
+    Args:
+        written: the text that the user wrote.
+        parsed: the text that Spark parses: `written` with the replacements.
+        replacements: in the order of the text.
+    """
+
+    def offset_of(offset: int) -> int:
+        for each in replacements:
+            if offset < each.start + len(each.shown):
+                return min(offset, each.start)
+            offset += len(each.written) - len(each.shown)
+        return offset
+
+    with _restated(written, parsed, offset_of, {each.shown.strip(): each.words for each in replacements}):
+        yield
+
+
+@contextmanager
+def part_of(written: str, start: int, prefix: str, part: str) -> Iterator[None]:
+    """Let a ParseException of the block about a prefix and a part of a text be one about that text.
+
+    Args:
+        written: the text that the user wrote.
+        start: where the part begins in it.
+        prefix: what Spark parses before the part.
+        part: the part.
+    """
+    with _restated(written, prefix + part, lambda offset: max(0, offset - len(prefix)) + start, {}):
+        yield
+
+
+@contextmanager
+def _restated(written: str, parsed: str, offset_of: Callable[[int], int], words: dict[str, str]) -> Iterator[None]:
+    try:
+        yield
+    except ParseException as error:
+        captured: Any = error
+        text: str = captured._desc  # noqa: SLF001 - the only place of the text that PySpark prints
+        place = _PLACE.search(text)
+        if place is not None:
+            head = text[: place.start()]
+            for shown, said in words.items():
+                head = head.replace(shown, said)
+            offset = offset_of(_offset(parsed, int(place["line"]), int(place["column"])))
+            captured._desc = head + _shown(written, offset)  # noqa: SLF001
+        raise
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    """The offset of a line, from 1, and a column, from 0."""
+    return sum(map(len, text.splitlines(keepends=True)[: line - 1])) + column
+
+
+def _shown(text: str, offset: int) -> str:
+    """The place of an offset and the text with a mark below it, as Spark prints them."""
+    line, column = text.count("\n", 0, offset), offset - (text.rfind("\n", 0, offset) + 1)
+    lines = text.split("\n")
+    shown = [*lines[: line + 1], f"{'-' * column}^^^", *lines[line + 1 :]]
+    return f"(line {line + 1}, pos {column})\n\n== SQL ==\n" + "\n".join(shown)
