@@ -121,7 +121,8 @@ def test_a_view_that_others_read_is_stored_with_a_note(tmp_path: Path) -> None:
         "VIEW_STORED_AS_TABLE", 2, {"view": "gold.v"},
     )  # fmt: skip
     refused = "Syntax error in a SQL file at"
-    assert faults(tmp_path, "CREATE VIEW v (id INT) AS SELECT 1;\nCREATE VIEW AS SELECT 1;\nCREATE VIEW v SELECT 1") == [
+    views = "CREATE VIEW v (id INT) AS SELECT 1;\nCREATE VIEW AS SELECT 1;\nCREATE VIEW v SELECT 1"
+    assert faults(tmp_path, views) == [
         ("PARSE_SYNTAX_ERROR", 1, f"{refused} `AS`: expected columns without types in a view."),
         ("PARSE_SYNTAX_ERROR", 2, f"{refused} `AS`: expected a name."),
         ("PARSE_SYNTAX_ERROR", 3, f"{refused} `SELECT`: expected AS."),
