@@ -10,7 +10,7 @@ from pathlib import Path
 
 from framework.adoption.needs import Need, NeedKind
 from framework.adoption.paths import prefixes
-from framework.adoption.sql_reader import sql_needs
+from framework.adoption.sql_reader import relations, sql_needs
 from framework.adoption.texts import UNKNOWN, Text, Texts, argument, dotted
 from framework.foundation.locations import SourceLocation
 
@@ -19,6 +19,7 @@ _DATASETS = frozenset({"table", "view", "materialized_view", "temporary_view", "
 _TARGETS = frozenset({"create_streaming_table", "create_target_table", "create_streaming_live_table", "create_sink"})
 _FLOWS = frozenset({"append_flow", "apply_changes", "apply_changes_from_snapshot"})
 _CDC_FLOWS = frozenset({"create_auto_cdc_flow", "create_auto_cdc_from_snapshot_flow"})
+_SQL_FLOWS = frozenset({"auto_cdc_flow"})
 _DECLARING = _DATASETS | _TARGETS | _FLOWS | _CDC_FLOWS
 _VIEWS = frozenset({"view", "temporary_view", "create_view"})
 _CUSTOMARY = frozenset({"dlt", "dp"})
@@ -38,6 +39,7 @@ class CodeReading:
     Args:
         declares: whether it declares datasets or flows.
         datasets: the names of the datasets that it declares, as written; names that are computed are left out.
+        reads: the datasets with the names of tables, as written, that their functions and flows read.
         needs: what it needs, in the order of its lines; a dataset of the pipeline itself may be among the tables.
         imports: the modules that it imports, each with its line, and names that may be modules of a package; relative
             imports are left out.
@@ -49,6 +51,7 @@ class CodeReading:
 
     declares: bool
     datasets: frozenset[str]
+    reads: frozenset[tuple[str, str]]
     needs: tuple[Need, ...]
     imports: tuple[tuple[str, SourceLocation], ...]
     not_imported: SourceLocation | None = None
@@ -95,6 +98,7 @@ class _Reader:
         return CodeReading(
             declares=declares,
             datasets=frozenset(datasets),
+            reads=frozenset(read for node in ast.walk(self._tree) for read in self._reads(node)),
             needs=tuple(needs),
             imports=tuple(imports),
             not_imported=self._not_imported(),
@@ -150,6 +154,29 @@ class _Reader:
             name = self._texts.whole(argument(node, 0, "name"))
             yield from [] if name is None else [name]
 
+    def _reads(self, node: ast.AST) -> Iterator[tuple[str, str]]:
+        """Yield the dataset of a function, of a decorated lambda or of a flow, with each table that it reads."""
+        if isinstance(node, ast.FunctionDef):
+            names = [*self._declared(node), *(name for each in node.decorator_list for name in self._target(each))]
+        elif isinstance(node, ast.Call):
+            names = [*self._target(node), *self._target(node.func), *self._declared(node.func)]
+        else:
+            return
+        tables = {self._relation(each) for each in ast.walk(node)} | {*self._queried(node)} if names else set()
+        yield from ((name, table) for name in names for table in tables if table)
+
+    def _target(self, node: ast.AST) -> Iterator[str]:
+        """Yield the target of a flow."""
+        if isinstance(node, ast.Call) and self._function(node.func) in _FLOWS | _CDC_FLOWS | _SQL_FLOWS:
+            name = self._texts.whole(argument(node, 0, "target"))
+            yield from [] if name is None else [name]
+
+    def _queried(self, node: ast.AST) -> Iterator[str]:
+        """Yield the tables of the queries below a node."""
+        for call in ast.walk(node):
+            if isinstance(call, ast.Call) and dotted(call.func).rpartition(".")[2] == "sql":
+                yield from relations(self._texts.of(argument(call, 0, "sqlQuery", "query")).start)
+
     def _uses(self, node: ast.AST) -> bool:
         """Whether a node is a decorator or a call of the interface of pipelines, or imports all of it."""
         if isinstance(node, ast.FunctionDef):
@@ -184,7 +211,7 @@ class _Reader:
         elif last == "sql" or name == "sql":
             yield from self._of_sql(call, self._texts.of(argument(call, 0, "sqlQuery", "query")))
         else:
-            yield from self._of_table(call, last)
+            yield from self._of_table(call)
 
     def _of_parameter(self, call: ast.Call, function: str) -> Iterator[Need]:
         key = self._texts.whole(argument(call, 0, "key", "name"))
@@ -200,16 +227,23 @@ class _Reader:
         for kind, name, place in sql_needs(known):
             yield self._need(kind, name, call, line=known.count("\n", 0, place))
 
-    def _of_table(self, call: ast.Call, last: str) -> Iterator[Need]:
-        function = self._function(call.func)
-        if function in _READERS or (function is None and last == "table"):
-            table = self._texts.whole(argument(call, 0, "tableName", "name"))
-        elif function in {"apply_changes", "create_auto_cdc_flow"}:
-            table = self._texts.whole(argument(call, 1, "source"))
-        else:
-            return
+    def _of_table(self, call: ast.Call) -> Iterator[Need]:
+        table = self._relation(call)
         if table and "." in table and not table.upper().startswith("LIVE."):
-            yield self._need(NeedKind.TABLE, table.replace("`", ""), call)
+            yield self._need(NeedKind.TABLE, table, call)
+
+    def _relation(self, node: ast.AST) -> str:
+        """The name of the table that a call reads; empty for any other node, and for a name that is computed."""
+        if not isinstance(node, ast.Call):
+            return ""
+        function, table = self._function(node.func), None
+        if function in _READERS or (
+            function is None and isinstance(node.func, ast.Attribute) and node.func.attr == "table"
+        ):
+            table = self._texts.whole(argument(node, 0, "tableName", "name"))
+        elif function in {"apply_changes", "create_auto_cdc_flow"}:
+            table = self._texts.whole(argument(node, 1, "source"))
+        return (table or "").replace("`", "")
 
     def _value(self, call: ast.Call, texts: Texts) -> Text | None:
         """The text of a call that reads a parameter; None for any other call."""

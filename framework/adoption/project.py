@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -28,7 +29,13 @@ SUFFIXES = (".py", ".sql", ".ipynb")
 _SKIPPED = frozenset(
     {"__pycache__", "build", "dist", "node_modules", "site-packages", "spark-warehouse", "test", "tests"}
 )
+_NOTEBOOK = "-- Databricks notebook source"
 _RUN = re.compile(r"__loader__\.run_notebook\('((?:[^'\\]|\\.)*)'")
+_OF_PIPELINES = re.compile(
+    r"\b(?:LIVE|STREAM|STREAMING|MATERIALIZED|EXPECT|AUTO\s+CDC|APPLY\s+CHANGES|dlt|pipelines)\b", re.IGNORECASE
+)
+"""Words of which files of pipelines have one, and notebooks for looking at tables, which may create views, none."""
+_REFUSED = "PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR"
 _OURS = sys.stdlib_module_names | {"databricks", "delta", "dlt", "framework", "py4j", "pyspark"}
 """Modules that each pipeline has, and those that a folder of the pipeline can't replace."""
 
@@ -65,7 +72,8 @@ def read_module(path: Path, configuration: Mapping[str, str]) -> Module:
         return configuration.get(key, PLACEHOLDER)
 
     location = SourceLocation(file=str(path), line=1)
-    code, faults = read_source(path, path.read_bytes(), value_of)
+    content = path.read_bytes()
+    code, faults = read_source(path, content, value_of)
     text = code.decode("utf-8-sig", errors="replace")
     try:
         reading = read_code(path, text, configuration)
@@ -78,7 +86,16 @@ def read_module(path: Path, configuration: Mapping[str, str]) -> Module:
     runs = tuple(_RUN.findall(text))
     if runs and reading.not_imported is not None:  # a notebook that it runs imports the interface for it
         reading = replace(reading, declares=True, not_imported=None)
+    if reading.declares and _only_has_views(path, content.decode("utf-8", errors="replace"), faults):
+        reading = replace(reading, declares=False, datasets=frozenset())
     return Module(path=path, reading=replace(reading, needs=needs), runs=runs)
+
+
+def _only_has_views(path: Path, text: str, faults: Iterable[SluiceError]) -> bool:
+    """Whether a file creates views for those who look at tables, as a notebook or beside what no pipeline can have."""
+    is_script = path.suffix == ".sql" and not text.lstrip("\ufeff").startswith(_NOTEBOOK)
+    is_refused = any(each.condition == _REFUSED for each in faults)
+    return not _OF_PIPELINES.search(text) and (is_refused or not is_script)
 
 
 def sources(folder: Path) -> list[Path]:
@@ -135,14 +152,34 @@ def _of_settings(spec: PipelineSpec) -> Iterator[Need]:
 
 
 def namespace_of(modules: Iterable[Module]) -> tuple[str | None, str | None]:
-    """Return the catalog and the schema by which the modules of a pipeline name its own datasets most often."""
+    """Return the catalog and the schema by which the modules of a pipeline name its own datasets most often.
+
+    Where a dataset would then depend on itself, the names are those of other tables, such as the sources of tables that
+    keep their names.
+    """
     modules = [*modules]
     datasets = {name for module in modules for name in module.reading.datasets}
     tables = [
         need.name.split(".") for module in modules for need in module.reading.needs if need.kind is NeedKind.TABLE
     ]
     counted = Counter((parts[0] if len(parts) == 3 else None, parts[-2]) for parts in tables if parts[-1] in datasets)
-    return counted.most_common(1)[0][0] if counted else (None, None)
+    reads = {read for module in modules for read in module.reading.reads}
+    chosen = (namespace for namespace, _ in counted.most_common() if not _has_cycle(reads, namespace))
+    return next(chosen, (None, None))
+
+
+def _has_cycle(reads: Iterable[tuple[str, str]], namespace: tuple[str | None, str]) -> bool:
+    """Whether a dataset depends on itself if the pipeline has this catalog and schema."""
+    prefix = ".".join(part for part in namespace if part is not None).lower() + "."
+    sources: dict[str, set[str]] = {}
+    for dataset, table in reads:
+        name = dataset.lower().removeprefix(prefix)
+        sources.setdefault(name, set()).add(table.lower().removeprefix("live.").removeprefix(prefix))
+    try:
+        TopologicalSorter(sources).prepare()
+    except CycleError:
+        return True
+    return False
 
 
 def root_of_imports(modules: Iterable[Module], folder: Path) -> Path:

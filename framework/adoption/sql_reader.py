@@ -39,6 +39,23 @@ def sql_needs(text: str) -> Iterator[tuple[NeedKind, str, int]]:
         place = end
 
 
+def relations(text: str) -> Iterator[str]:
+    """Yield the names behind FROM and JOIN in a SQL text, of one part too; nothing for a text that is no SQL.
+
+    Examples:
+        >>> [*relations("SELECT * FROM raw.orders JOIN STREAM(own) USING (id)")]
+        ['raw.orders', 'own']
+    """
+    try:
+        found = [*tokens(text)]
+    except UnclosedTextError:
+        return
+    for place in range(len(found)):
+        end = _end_of_name(found, place)
+        if end > place and _is_relation(found, place) and not found[place].is_word("STREAM"):
+            yield ".".join(_plain(token) for token in found[place:end:2])
+
+
 def _named(found: Sequence[Token], place: int, end: int) -> Iterator[tuple[NeedKind, str, int]]:
     parts = [_plain(token) for token in found[place:end:2]]
     name, start = ".".join(parts), found[place].start

@@ -1,4 +1,4 @@
-"""`CREATE STREAMING TABLE`, `CREATE MATERIALIZED VIEW` and `CREATE TEMPORARY VIEW`, as calls of Python's interface."""
+"""`CREATE STREAMING TABLE` and `CREATE [MATERIALIZED | TEMPORARY] VIEW`, as calls of Python's interface."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from framework.declare.informational_keys import is_key
+from framework.declare.registry import add_note
 from framework.declare.specs import ViolationAction
 from framework.declare.sql.clauses import Reader, read_clauses
 from framework.declare.sql.cursor import Cursor, Keywords
 from framework.declare.sql.flows import auto_cdc_calls, refuse_replacement
 from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery, SqlScope
 from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation
 
 _CLAUSES = (
     ("USING",), ("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("LOCATION",), ("COMMENT",), ("TBLPROPERTIES",),
@@ -34,7 +36,6 @@ _KINDS = (
     (("INCREMENTAL", "LIVE", "VIEW"), "temporary_view"),
 )
 _ELSEWHERE = {
-    "VIEW": "Write CREATE TEMPORARY VIEW for a view of the pipeline only, or CREATE MATERIALIZED VIEW.",
     "TABLE": "Write CREATE STREAMING TABLE or CREATE MATERIALIZED VIEW.",
     "FUNCTION": "Write the function in a Python module, and register it with `spark.udf.register`.",
 }
@@ -65,9 +66,12 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
     Raises:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR, DUPLICATE_EXPECTATION.
     """
-    line = cursor.line
+    line, location = cursor.line, cursor.location
     if not cursor.accept("OR", "REFRESH"):
         cursor.accept("OR", "REPLACE")  # what both keep and replace follows from the declaration
+    if cursor.accept("VIEW"):
+        yield _view(cursor, line, location, scope)
+        return
     function, is_private = _kind(cursor)
     cursor.accept("IF", "NOT", "EXISTS")
     if cursor.is_at("AS"):  # it would be the name, because a query needs no AS
@@ -97,6 +101,27 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
     yield SqlCall(
         function=function, line=line, arguments=tuple(arguments.items()),
         expectations=tuple(columns.expectations), query=query,
+    )  # fmt: skip
+
+
+def _view(cursor: Cursor, line: int, location: SourceLocation, scope: SqlScope) -> SqlCall:
+    """Read CREATE VIEW, whose rows others read by its name: they are stored, as there is no catalog for its query."""
+    cursor.accept("IF", "NOT", "EXISTS")
+    if cursor.is_at("AS"):
+        cursor.fail("a name")
+    name = ".".join(scope.namespace.full(cursor.parts()))
+    columns = _columns(cursor.inside()) if cursor.is_at_symbol("(") else _Columns()
+    if columns.schema:
+        cursor.fail("columns without types in a view")
+    expected = "a clause of the view, or AS and a query"
+    clauses = read_clauses(cursor, _READERS_OF_VIEWS, refused=_NOT_HERE, expected=expected, is_over=_is_over)
+    clauses.pop("table_properties", None)  # a view has no table
+    cursor.expect("AS")
+    add_note(UserError("VIEW_STORED_AS_TABLE", location=location, view=name))
+    arguments: dict[str, Argument] = {"name": name, **clauses, **scope.spark_conf()}
+    return SqlCall(
+        function="materialized_view", line=line, arguments=tuple(arguments.items()),
+        expectations=tuple(columns.expectations), query=_query(cursor, columns, scope),
     )  # fmt: skip
 
 

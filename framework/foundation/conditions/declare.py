@@ -174,6 +174,10 @@ CONDITIONS: dict[str, Condition] = {
         "{statement} only shows something. It is passed over.",
         "Leave it as it is, or delete it. `sluice show` prints the rows of a dataset.",
     ),
+    "VIEW_STORED_AS_TABLE": Condition(
+        "The rows of the view {view} are stored in each update, as those of a materialized view.",
+        "Leave it as it is. To store nothing, write CREATE TEMPORARY VIEW: only the pipeline itself reads such a view.",
+    ),
     "NOTEBOOK_UNREADABLE": Condition(
         "The notebook {path} cannot be read: {problem}.",
         "Save it as a Python notebook in version 4 of Jupyter's format, or as a `.py` file.",

@@ -178,6 +178,58 @@ def test_files_that_declare_the_same_datasets_are_several_pipelines(sluice: Slui
     assert (again.exit_code, again.stderr, "Wrote" in again.stdout) == (0, "", False)
 
 
+SOURCES = """import dlt
+@dlt.table
+def raw_{name}():
+    return spark.read.table("{schema}.{name}")
+"""
+TARGETS = """import dlt
+dlt.create_streaming_table("{name}")
+dlt.create_auto_cdc_flow(target="{name}", source="raw_{name}", keys=["id"], sequence_by="at")
+"""
+
+
+def test_names_of_sources_that_datasets_have_too_are_no_names_of_the_pipeline(sluice: Sluice, theirs: Path) -> None:
+    """A table that keeps the name of its source would depend on itself; names in Python and SQL are compared."""
+    own = "CREATE MATERIALIZED VIEW sums AS SELECT count(*) FROM lake.gold.parts;\n"
+    files = {
+        "a/raw.py": SOURCES.format(schema="lake.landing", name="parts"),
+        "a/parts.py": TARGETS.format(name="parts"),
+        "a/bikes.sql": "CREATE MATERIALIZED VIEW bikes AS SELECT * FROM lake.landing.bikes;\n",
+        "b/raw.py": SOURCES.format(schema="lake.landing", name="parts"),
+        "b/parts.py": TARGETS.format(name="parts"),
+        "b/sums.sql": own,
+    }
+    for name, text in files.items():
+        (theirs / name).parent.mkdir(exist_ok=True)
+        (theirs / name).write_text(text, "utf-8")
+    results = [sluice("adopt", str(theirs / folder)).stdout for folder in "ab"]
+    specs = [load_spec(theirs / folder / "pipeline.yml") for folder in "ab"]
+    assert [(spec.catalog, spec.schema) for spec in specs] == [("main", "default"), ("lake", "gold")]
+    shown = [[name for name in ("parts", "bikes") if f"lake.landing.{name} " in result] for result in results]
+    assert shown == [["parts", "bikes"], ["parts"]]
+
+
+def test_views_of_scripts_are_of_a_pipeline_and_those_of_notebooks_for_looking_are_not(
+    sluice: Sluice, theirs: Path
+) -> None:
+    """A notebook that only makes views and changes tables is none of its files; one with words of pipelines is."""
+    view = "CREATE OR REPLACE VIEW {name} AS SELECT * FROM live.orders WHERE n = 1;\n"
+    looks = view.replace("live.", "shop.").format(name="seen")
+    files = {
+        "one.sql": view.replace("live.", "").format(name="one"),
+        "changes.sql": looks + "ALTER TABLE x SET OWNER TO y;\n",
+        "looks.sql": "-- Databricks notebook source\n" + looks,
+        "looks.py": "# Databricks notebook source\n# MAGIC %sql\n# MAGIC " + looks,
+        "two.sql": "-- Databricks notebook source\n" + view.format(name="two"),
+        "orders.sql": "CREATE STREAMING TABLE orders AS SELECT * FROM STREAM(raw.orders);\n",
+    }
+    for name, text in files.items():
+        (theirs / name).write_text(text, "utf-8")
+    assert sluice("adopt", str(theirs)).exit_code == 0
+    assert _spec_files(theirs) == {"pipeline.yml": ["one.sql", "orders.sql", "two.sql"]}
+
+
 def test_each_bundle_below_a_folder_gets_the_specs_of_its_pipelines(sluice: Sluice, theirs: Path) -> None:
     """What only a workspace knows has a name in its place, with a note; files of no bundle are a pipeline, too."""
     values = "name: etl, catalog: '${var.lake}', configuration: {at: '${workspace.host}/${workspace.current_user.id}'}"

@@ -113,6 +113,22 @@ CREATE TEMPORARY VIEW w (id, PRIMARY KEY (id)) AS SELECT 1
     ]
 
 
+def test_a_view_that_others_read_is_stored_with_a_note(tmp_path: Path) -> None:
+    """There is no catalog to have its query; columns may have other names, and no types."""
+    text = "USE gold;\nCREATE OR REPLACE VIEW v (id) AS\nSELECT 1"
+    (note,) = load(tmp_path, {"a.sql": text}).notes
+    assert (note.condition, note.location and note.location.line, note.fields) == (
+        "VIEW_STORED_AS_TABLE", 2, {"view": "gold.v"},
+    )  # fmt: skip
+    refused = "Syntax error in a SQL file at"
+    views = "CREATE VIEW v (id INT) AS SELECT 1;\nCREATE VIEW AS SELECT 1;\nCREATE VIEW v SELECT 1"
+    assert faults(tmp_path, views) == [
+        ("PARSE_SYNTAX_ERROR", 1, f"{refused} `AS`: expected columns without types in a view."),
+        ("PARSE_SYNTAX_ERROR", 2, f"{refused} `AS`: expected a name."),
+        ("PARSE_SYNTAX_ERROR", 3, f"{refused} `SELECT`: expected AS."),
+    ]
+
+
 def test_declarations_have_the_lines_of_their_statements(tmp_path: Path) -> None:
     """Expectations of a view too; a flow has that of its AS, and a query function that of its query."""
     text = """-- first
@@ -198,8 +214,7 @@ CREATE MATERIALIZED VIEW z AS SELECT 'abc
 @pytest.mark.parametrize(
     "statement",
     [
-        "CREATE OR REPLACE VIEW v AS SELECT 1",
-        "CREATE VIEW v AS SELECT 1",
+        "CREATE OR REPLACE VIEW v SCHEDULE EVERY 1 HOUR AS SELECT 1",
         "CREATE TABLE t (id INT)",
         "CREATE FUNCTION f(a INT DEFAULT 1) RETURNS INT LANGUAGE PYTHON AS $$ return 1 $$",
         "CREATE STREAMING TABLE t SCHEDULE EVERY 1 HOUR",
