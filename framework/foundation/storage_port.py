@@ -129,8 +129,12 @@ def present_path(storage: Storage, path: str, root: str) -> str | None:
     return storage.path(*folder.removeprefix(begin).split("/")) if folder.startswith(begin) else None
 
 
-def read_stored_json(storage: Storage, path: str, make: Callable[[dict[str, Any]], _Value]) -> _Value | None:
+def read_stored_json(
+    storage: Storage, path: str, make: Callable[[dict[str, Any]], _Value], *, remedy: str = ""
+) -> _Value | None:
     """Read the JSON object in a file and convert it with `make`; None if there is no file.
+
+    `remedy` is what else may be done about a damaged one, as a sentence after a blank.
 
     Raises:
         OperationError: STORED_FILE_DAMAGED if the file is not a JSON object that `make` accepts.
@@ -144,4 +148,6 @@ def read_stored_json(storage: Storage, path: str, make: Callable[[dict[str, Any]
             raise TypeError(f"{type(found).__name__} instead of an object")  # noqa: EM102, TRY003, TRY301 - becomes the `problem` below
         return make(found)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise OperationError("STORED_FILE_DAMAGED", path=path, problem=exception_text(error)) from error
+        raise OperationError(
+            "STORED_FILE_DAMAGED", path=path, problem=exception_text(error), otherwise=remedy
+        ) from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import ChainMap
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from framework.cdc.spark.execution import active_session
 from framework.declare.queries import display_name
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.foundation.errors import GraphErrors, SluiceError, UserError
+from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
 from framework.foundation.jvm_cache import keep_classes_of_pyspark
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
@@ -298,9 +299,11 @@ class Resolution:
         for flow in self._resolved.into[spec.name]:
             reads = tuple(self._reads.get(flow.name, ()))
             self._resolved.flows[flow.name] = self._without_query(GraphFlow(spec=flow, reads=reads))
-        stored = self.tables.stored_schema(spec.name)
+        stored = known = None
+        with suppress(OperationError):  # its record may be what can't be read
+            stored, known = self.tables.stored_schema(spec.name), self.tables.stored_kind(spec.name)
         schema = None if stored is None else without_hidden(StructType.fromJson(json.loads(stored))).json()
-        kind = spec.kind if spec.kind is not DatasetKind.TABLE else self.tables.stored_kind(spec.name) or spec.kind
+        kind = spec.kind if spec.kind is not DatasetKind.TABLE else known or spec.kind
         if fault is not None:
             return GraphDataset(spec=spec, kind=kind, schema=schema, fault=fault)
         return GraphDataset(spec=spec, kind=kind, schema=schema, waits_for=waits_for)

@@ -31,6 +31,9 @@ NO_COLUMNS = '{"type":"struct","fields":[]}'
 KEYS = StatefulOperator(number=0, name="dedupe")
 OFFSET = {"sourceVersion": 1, "reservoirVersion": 1, "index": -1, "isStartingVersion": False}
 
+EMPTY_STATE = "LZ4Block\x15" + "\0" * 12
+"""A file of changes without any: a stream of LZ4 that has only its last block."""
+
 
 class HandWrittenWorld:
     """Flows, each with a Delta source of two commits, of three and of two rows, of which it has read the first.
@@ -82,7 +85,7 @@ class HandWrittenWorld:
         files = {"metadata": '{"id":"q"}', "offsets/0": f"v1\n{{}}\n{offset}", "commits/0": "v1\n{}"}
         if flow == "removed":
             info = {"operatorInfo": {"operatorName": "dedupe"}, "stateStoreInfo": [{"numPartitions": 1}]}
-            files |= {"state/0/_metadata/metadata": f"v1\n{json.dumps(info)}", "state/0/0/1.delta": "x"}
+            files |= {"state/0/_metadata/metadata": f"v1\n{json.dumps(info)}", "state/0/0/1.delta": EMPTY_STATE}
         for file, text in files.items():
             self.storage.write_text(str(self.path(flow) / file), text)
 

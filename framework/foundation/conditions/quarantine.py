@@ -32,6 +32,11 @@ CONDITIONS: dict[str, Condition] = {
         "Flow {flow} has quarantined rows, but the code does not declare it, or with another target.",
         "Declare the flow again to replay its rows, or discard them with `sluice quarantine drop`.",
     ),
+    "QUARANTINE_UNREADABLE": Condition(
+        "The quarantine {path} cannot be read: {cause}",
+        "Put its folder back from a backup, or repair the file. Or, if its rows are not needed, move the folder away: "
+        "`sluice plan` then has the ways out of each flow with rows in it. Flows without a quarantine run.",
+    ),
     "QUARANTINE_REPLAY_FAILED": Condition(
         "The replay of flow {flow} failed: {cause}",
         "Correct the cause, and replay again. Rows that were not written stay in the quarantine, and none is written "

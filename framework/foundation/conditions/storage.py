@@ -54,7 +54,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "STORED_FILE_DAMAGED": Condition(
         "{path}, an internal file of Sluice, is damaged: {problem}.",
-        "Restore the file from a backup. docs/ARCHITECTURE.md describes the storage layout.",
+        "Restore the file from a backup.{otherwise} docs/ARCHITECTURE.md describes the storage layout.",
     ),
     "GENERATION_MISUSED": Condition(
         "Generation {number} of flow {flow} does not allow `{action}`: {problem}.",

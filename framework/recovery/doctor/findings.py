@@ -45,6 +45,7 @@ from framework.recovery.doctor.undone import undone_commits
 from framework.recovery.doctor.ways import person_ways, ways_out
 from framework.recovery.lag import FlowHealth, FlowLag, read_lag
 from framework.recovery.quarantine.quarantine import Quarantine
+from framework.recovery.quarantine.waiting import WaitingRows
 from framework.run.flows.state_reader import StateReader
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_store import TableStore
@@ -83,7 +84,12 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
         found += [of_update_fault(each.error(), store.storage) for each in examiner.state.warnings]
     found = [*_each_source_once(graph, found)]
     names = {str(flow.spec.name) for flow in chosen}
-    waiting = Quarantine(store=store, graph=lambda: graph).waiting()
+    waiting: tuple[WaitingRows, ...] = ()
+    try:
+        waiting = Quarantine(store=store, graph=lambda: graph).waiting()
+    except OperationError as error:
+        if not any(each.condition == error.condition for each in found):
+            found.append(of_update_fault(error, store.storage))
     quarantined = tuple(each for each in waiting if each.flow in names)
     return Examination(flows=len(chosen), findings=tuple(found), quarantined=quarantined)
 

@@ -24,6 +24,12 @@ SESSION_DIAGNOSES = (
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
     ),
     Diagnosis(
+        name="STORED_FILE_DAMAGED",
+        meaning="A file that Sluice keeps in the storage can't be read. Only what needs it fails, and all else runs.",
+        faults=(Fault(condition="STORED_FILE_DAMAGED"), Fault(condition="QUARANTINE_UNREADABLE")),
+        ways=(Way.FOLLOW, Way.RUN_AGAIN),
+    ),
+    Diagnosis(
         name="CATALOG_SILENT",
         meaning=(
             "The catalog of tables does not answer. Flows run all the same, because tables are read and written at "

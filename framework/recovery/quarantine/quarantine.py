@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from framework.run.quarantine.states import RowState, RowStates
 from framework.run.quarantine.table import QuarantineTable
 from framework.run.tables.table_store import TableStore
 from framework.run.update.checkpoint_actions import changing, user_name
-from framework.run.update.fault_classification import flow_fault
+from framework.run.update.fault_classification import flow_fault, unreadable_quarantine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,12 +71,17 @@ class Quarantine:
     graph: Callable[[], DataflowGraph]
 
     def list(self) -> tuple[QuarantinedRows, ...]:
-        """Return the numbers of rows by flow, reasons and state."""
-        grouped = self._shown(self._of_pipeline()).groupBy(
-            "flow", "dataset", F.array_sort("reasons").alias("reasons"), STATE
-        )
+        """Return the numbers of rows by flow, reasons and state.
+
+        Raises:
+            OperationError: QUARANTINE_UNREADABLE.
+        """
         times = F.min("quarantined_at").alias("first"), F.max("quarantined_at").alias("last")
-        found = grouped.agg(F.count(F.lit(1)).alias("rows"), *times).orderBy("flow", "reasons", STATE).collect()
+        with self._readable():
+            grouped = self._shown(self._of_pipeline()).groupBy(
+                "flow", "dataset", F.array_sort("reasons").alias("reasons"), STATE
+            )
+            found = grouped.agg(F.count(F.lit(1)).alias("rows"), *times).orderBy("flow", "reasons", STATE).collect()
         return tuple(
             QuarantinedRows(
                 flow=row["flow"], dataset=row["dataset"], reasons=tuple(row["reasons"]), state=RowState(row[STATE]),
@@ -106,11 +112,13 @@ class Quarantine:
 
         Raises:
             UserError: QUARANTINE_FLOW_NOT_FOUND, QUARANTINE_REASON_NOT_FOUND.
+            OperationError: QUARANTINE_UNREADABLE.
         """
-        found = self._of_pipeline(self._table().rows())
-        if flow is not None:
-            found = _with_reason(found, self._flow(self._of_pipeline(), flow), reason)
-        return self._shown(found)
+        with self._readable():
+            found = self._of_pipeline(self._table().rows())
+            if flow is not None:
+                found = _with_reason(found, self._flow(self._of_pipeline(), flow), reason)
+            return self._shown(found)
 
     def _shown(self, found: DataFrame) -> DataFrame:
         return found.withColumn(STATE, self._states().column(found)).select(*_SHOWN)
@@ -127,9 +135,10 @@ class Quarantine:
             UserError: QUARANTINE_FLOW_NOT_FOUND, QUARANTINE_REASON_NOT_FOUND, QUARANTINE_FLOW_NOT_DECLARED.
             OperationError: an update is running; QUARANTINE_REPLAY_FAILED.
         """
-        rows = self._of_pipeline()
-        name = self._flow(rows, flow)
-        _with_reason(rows, name, reason)
+        with self._readable():
+            rows = self._of_pipeline()
+            name = self._flow(rows, flow)
+            _with_reason(rows, name, reason)
         graph = self.graph()
         if dry_run:
             return self._replayed(graph, name, reason, dry_run=True)
@@ -165,7 +174,7 @@ class Quarantine:
             UserError: QUARANTINE_FLOW_NOT_FOUND, QUARANTINE_REASON_NOT_FOUND.
             OperationError: an update is running.
         """
-        with changing(self.store.storage, self.store.pipeline) as log:
+        with changing(self.store.storage, self.store.pipeline) as log, self._readable():
             rows = self._of_pipeline(certain=True)
             name = self._flow(rows, flow)
             rows = _with_reason(rows, name, reason)
@@ -178,6 +187,17 @@ class Quarantine:
             text = f"Quarantine of {name}: {count} rows dropped."
             log.record(user_action(action="DROP_QUARANTINE", user_name=user_name(), message=text))
             return count
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Name the table if it can't be read in the block."""
+        try:
+            yield
+        except (PySparkException, Py4JError) as error:
+            found = unreadable_quarantine(error, self.store.storage)
+            if found is None:
+                raise
+            raise found from error
 
     def _states(self) -> RowStates:
         return RowStates.of(self.store, self._valid_graph())

@@ -31,6 +31,7 @@ from framework.foundation.storage_port import present_path, read_stored_json
 from framework.graph.graph import DataflowGraph
 from framework.run.tables.catalog_entries import unregister
 from framework.run.tables.folder_uses import FolderUses
+from framework.run.tables.table_record import recorded_names
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import read_tip
 
@@ -91,9 +92,15 @@ class LeftTables:
         known = {dataset.name for dataset in self.graph.datasets if dataset.is_table}
         known |= {table.name for table in self.begun()}
         uses = FolderUses(graph=self.graph, store=self.store)
-        for record in self.store.records(besides=known):
-            table = LeftTable(name=record.dataset, path=record.path)
+        for name in recorded_names(self.store.storage, self.store.layout):
+            if name in known:
+                continue
+            table = LeftTable(name=name, path="")
             try:
+                record = self.store.record(name)
+                if record is None:
+                    continue
+                table = LeftTable(name=record.dataset, path=record.path)
                 if not self.store.may_prune(record):
                     continue
                 tip = read_tip(self.store.storage, record.path)
@@ -101,7 +108,9 @@ class LeftTables:
                     table = replace(table, table_id=tip.table_id, version=tip.version)
                 yield table, _UNREAD if self.graph.is_partial else uses.why_kept(record)
             except OperationError as error:  # it concerns no other table
-                yield table, f"it can't be read, {error.condition}"
+                is_damaged = error.condition == "STORED_FILE_DAMAGED"  # its record, or another one
+                what = f"{error.fields['path']} is damaged" if is_damaged else "it can't be read"
+                yield table, f"{what}, {error.condition}"
 
     def begun(self) -> tuple[LeftTable, ...]:
         """Return the tables whose deletion is not finished."""

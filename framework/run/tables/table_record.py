@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 QUARANTINE_FOLDER = "quarantine"
 """The folder of the quarantine table in a storage."""
 
+_WRITTEN_AGAIN = " Or delete it: the next update reads the table, and writes it again."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRecord:
@@ -82,7 +84,9 @@ def read_record(storage: Storage, layout: StorageLayout, name: QualifiedName) ->
     Raises:
         OperationError: STORED_FILE_DAMAGED.
     """
-    return read_stored_json(storage, layout.record(name), lambda found: _parse(found, name, layout))
+    return read_stored_json(
+        storage, layout.record(name), lambda found: _parse(found, name, layout), remedy=_WRITTEN_AGAIN
+    )
 
 
 def original_root(record: TableRecord, path: str, spark: SparkSession) -> str:
@@ -109,6 +113,12 @@ def _is_still_there(record: TableRecord, spark: SparkSession) -> bool:
     return found is not None and real_path(found.path) == real_path(record.written_path)
 
 
+def recorded_names(storage: Storage, layout: StorageLayout) -> tuple[QualifiedName, ...]:
+    """Return the names of the tables that have a record, sorted; a file of another name is none of ours."""
+    names = (_named(file) for file in storage.list_names(layout.records) if file.endswith(".json"))
+    return tuple(sorted(name for name in names if name is not None))
+
+
 def read_records(
     storage: Storage, layout: StorageLayout, besides: Collection[QualifiedName]
 ) -> tuple[TableRecord, ...]:
@@ -117,9 +127,8 @@ def read_records(
     Raises:
         OperationError: STORED_FILE_DAMAGED.
     """
-    known = {f"{name}.json" for name in besides}
-    files = [name for name in storage.list_names(layout.records) if name.endswith(".json") and name not in known]
-    found = (read_record(storage, layout, _named(file)) for file in files)
+    names = [name for name in recorded_names(storage, layout) if name not in besides]
+    found = (read_record(storage, layout, name) for name in names)
     return tuple(sorted((record for record in found if record is not None), key=lambda record: record.dataset))
 
 
@@ -130,10 +139,10 @@ def write_record(storage: Storage, layout: StorageLayout, record: TableRecord) -
     storage.write_text(layout.record(record.dataset), json.dumps(content, indent=1))
 
 
-def _named(file: str) -> QualifiedName:
-    """Return the dataset name of a record's file; only the last part of a name can contain a dot."""
-    catalog, schema, table = file.removesuffix(".json").split(".", maxsplit=2)
-    return QualifiedName(catalog=catalog, schema=schema, table=table)
+def _named(file: str) -> QualifiedName | None:
+    """Return the dataset name of a record's file, of which only the last part can contain a dot; None for any other."""
+    parts = file.removesuffix(".json").split(".", maxsplit=2)
+    return QualifiedName(catalog=parts[0], schema=parts[1], table=parts[2]) if len(parts) == 3 else None
 
 
 def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) -> TableRecord:

@@ -24,9 +24,12 @@ from framework.foundation.locations import SourceLocation, innermost_of, innermo
 from framework.foundation.names import QualifiedName
 from framework.foundation.process_ends import end_of_java, kills_since, memory_kills
 from framework.foundation.resource_faults import DISK_FULL, FILE_CONDITIONS, file_condition, free_space
+from framework.foundation.storage_port import Storage
+from framework.foundation.table_address import plain_path
 from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.calls import first_words
 from framework.run.flows.expectations import VIOLATION_MARK
+from framework.run.tables.table_record import QUARANTINE_FOLDER
 
 _HEAD = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
@@ -192,6 +195,15 @@ def break_fault(error: BaseException) -> BreakFault | None:
         condition=SOURCES_CHANGED,
         words=f"It has the positions of {counted['was']} source(s), and the query now has {counted['now']}.",
     )
+
+
+def unreadable_quarantine(error: BaseException, storage: Storage) -> OperationError | None:
+    """Return the error of a quarantine whose log or rows can't be read; None if an exception reports something else."""
+    path = storage.path(QUARANTINE_FOLDER)
+    if isinstance(error, SluiceError) or is_spark_lost(error) or is_resource_fault(error):
+        return None
+    named = [line for line in "\n".join(_texts(error)).splitlines() if f"{plain_path(path)}/" in line]
+    return OperationError("QUARANTINE_UNREADABLE", path=path, cause=one_line(named[-1].strip())) if named else None
 
 
 def changed_columns(error: BaseException) -> int | None:

@@ -39,6 +39,7 @@ from framework.run.update.fault_classification import (
     flow_fault,
     is_resource_fault,
     is_spark_lost,
+    unreadable_quarantine,
 )
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
@@ -238,6 +239,9 @@ class FlowAttempts:
         if isinstance(step, RefreshView) or is_resource_fault(error):
             return None
         dataset, flow = self._dataset(step), self._flow(step)
+        quarantine = unreadable_quarantine(error, self.runner.context.store.storage)
+        if quarantine is not None:  # its log is not one of the sources
+            return quarantine.at(flow.spec.location)
         found = break_fault(error)
         if found is None:
             return self._dropped(step, flow, error) or self._damage(step, error)

@@ -218,7 +218,7 @@ class FileLog:
         return found
 
     def _damaged(self, segment: Segment, problem: str) -> OperationError:
-        return OperationError("STORED_FILE_DAMAGED", path=self._path(*segment), problem=problem)
+        return OperationError("STORED_FILE_DAMAGED", path=self._path(*segment), problem=problem, otherwise="")
 
     def _index(self, *, again: bool = False) -> KnownFiles:
         """The index of all files of the list; the newest ones are added from the list."""
@@ -290,7 +290,7 @@ def _read_start(storage: Storage, folder: str) -> int | None:
     try:
         return None if text is None else int(json.loads(text)["first"])
     except (ValueError, KeyError, TypeError) as error:
-        raise OperationError("STORED_FILE_DAMAGED", path=f"{folder}/start", problem=error) from error
+        raise OperationError("STORED_FILE_DAMAGED", path=f"{folder}/start", problem=error, otherwise="") from error
 
 
 def _render(files: Iterable[FoundFile]) -> str:

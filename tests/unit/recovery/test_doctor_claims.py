@@ -25,7 +25,7 @@ from framework.sources.kafka.source import KafkaSource
 from framework.sources.port import SourceReference, SourceShape, StreamingRelation, StreamingSource
 from framework.views.doctor import cost_text
 from tests.support.fake_pipeline import name
-from tests.support.hand_written_world import DELETE, HandWrittenWorld, added
+from tests.support.hand_written_world import DELETE, EMPTY_STATE, HandWrittenWorld, added
 
 CHANGED = "[DELTA_SOURCE_TABLE_IGNORE_CHANGES] Flow main.shop.{} cannot continue: Rows were changed.\n  -> Ways."
 REMOVED = {"remove": {"path": "a", "dataChange": True}}
@@ -88,7 +88,7 @@ def test_an_empty_state_loses_what_it_has_not_written_yet(world: HandWrittenWorl
     info = {"operatorInfo": {"operatorName": "stateStoreSave"}, "stateStoreInfo": [{"numPartitions": 1}]}
     folder = world.path("orders") / "state/0"
     world.storage.write_text(str(folder / "_metadata/metadata"), f"v1\n{json.dumps(info)}")
-    world.storage.write_text(str(folder / "0/1.delta"), "x")
+    world.storage.write_text(str(folder / "0/1.delta"), EMPTY_STATE)
     changed(world, operators=(StatefulOperator(number=0, name="stateStoreSave"),))
     world.commit("orders", 2, DELETE, REMOVED)
     world.fail("orders", CHANGED.format("orders"))

@@ -21,6 +21,7 @@ from framework.recovery.doctor.failures import Failure, read_failures, read_upda
 from framework.recovery.doctor.pace import pace_of
 from framework.run.flows.trusted_positions import trusted_progress
 from framework.testing.manual_clock import ManualClock
+from tests.support.hand_written_world import EMPTY_STATE
 
 FLOW = "main.shop.load"
 LOST = EventError(
@@ -78,7 +79,7 @@ def world(tmp_path: Path) -> World:
     world.write("state/0/_metadata/metadata", f"v1\n{store}")
     for partition in (0, 1):
         for version in (1, 2):
-            world.write(f"state/0/{partition}/{version}.delta", "x")
+            world.write(f"state/0/{partition}/{version}.delta", EMPTY_STATE)
     return world
 
 
@@ -176,7 +177,7 @@ def test_a_state_without_a_version_is_named(world: World, file: str, text: str |
     if text is not None:
         world.write(f"state/0/1/{file}", text)
     assert world.damages() == [("CANNOT_LOAD_STATE_STORE", "state/0/1")]
-    world.write("state/0/1/2.snapshot", "x")
+    world.write("state/0/1/2.snapshot", EMPTY_STATE)
     assert world.damages() == []
 
 
