@@ -49,7 +49,7 @@ def added_column(rows: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, liter
         literal: whether the flow's sequence is a once flow's literal.
     """
     kind = target.hidden_type
-    is_plain = target.scd_type == 1 and set(kind.fieldNames()) <= {SEQUENCE, ONCE, CONTENT}
+    is_plain = target.scd_type == 1 and target.flag is None and set(kind.fieldNames()) <= {SEQUENCE, ONCE, CONTENT}
     if not (is_plain and may_load(spec, target) and all(map(_is_portable, _point_types(kind)))):
         return None
     events = read_events(rows, spec, target, literal=literal)

@@ -150,11 +150,16 @@ def _same_event(target: CdcTarget) -> Column:
 
 
 def _void(target: CdcTarget) -> Column:
-    """Return whether a newer row of the key, or a delete, makes an upsert void, so that it need not be applied."""
+    """Return whether a newer row of the key, or a delete, makes an upsert void, so that it need not be applied.
+
+    If deleted rows stay, an upsert that a delete undoes is such a row.
+    """
     ours, theirs = _points(target)
     other = column(_EVENT, of=_RIGHT).getField(OPERATION)
     is_deleted = ours < theirs if target.deletes_first else ours <= theirs
-    is_void = ((other == F.lit(UPSERT)) & (ours < theirs)) | ((other == F.lit(DELETE)) & is_deleted)
+    is_void = (other == F.lit(UPSERT)) & (ours < theirs)
+    if target.flag is None:
+        is_void = is_void | ((other == F.lit(DELETE)) & is_deleted)
     return (column(OPERATION, of=_LEFT) == F.lit(UPSERT)) & is_void
 
 

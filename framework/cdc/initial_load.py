@@ -18,7 +18,8 @@ from framework.cdc.events.normalize import OPERATION, ORDER, UPSERT
 from framework.cdc.model.columns import column
 from framework.cdc.model.event_order import order_of
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN, ONCE, SEQUENCE
-from framework.cdc.scd1.merge import new_rows
+from framework.cdc.scd1.latest_events import unflagged
+from framework.cdc.scd1.merge import rows_of
 from framework.cdc.scd2.merge import open_rows
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _rows(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the target's rows for events with unique keys."""
     if target.scd_type == 2:
         return open_rows(events, target)
-    return new_rows(events, target)
+    return rows_of(events if target.flag is None else unflagged(events), target)
 
 
 def has_distinct_keys(written: DataFrame, target: CdcTarget, statistics: NewFileStatistics, row_count: int) -> bool:

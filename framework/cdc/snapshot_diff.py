@@ -16,6 +16,7 @@ from framework.cdc.initial_load import may_load
 from framework.cdc.model.columns import column
 from framework.cdc.model.equality import comparable
 from framework.cdc.model.reserved_names import SEQUENCE
+from framework.cdc.scd1.flagged_rows import is_flagged
 from framework.cdc.scd2.known_events import ended_at
 from framework.cdc.spark.execution import computed_once
 from framework.foundation.errors import OperationError
@@ -37,7 +38,7 @@ _ROWS = "__sluice_rows"
 def apply_snapshot(
     snapshot: DataFrame, spec: AutoCdcSpec, destination: Destination, version: SnapshotVersion, ordinal: int
 ) -> CdcMetrics:
-    """Make the target's open rows equal to those of the snapshot; unchanged rows are not written.
+    """Make the target's rows that are open, or not flagged, equal to the snapshot's; unchanged rows are not written.
 
     Args:
         snapshot: all rows of the source.
@@ -93,8 +94,7 @@ def _changes(rows: DataFrame, version: SnapshotVersion, destination: Destination
     """Return upserts of the snapshot's rows that the target lacks, and deletes of rows that only the target has."""
     target = destination.target
     table = read_table(rows.sparkSession, destination.table)
-    if target.scd_type == 2:
-        table = table.where(ended_at(target).isNull())
+    table = table.where(ended_at(target).isNull() if target.scd_type == 2 else ~is_flagged(target))
     displayed = table.select(*(column(key) for key in target.keys), _values(target).alias(_OLD))
     whole = {} if not target.is_authored else assembled(target, [column(name) for name in value_names(target)])
     joined = rows.withColumns({_IS_IN_SNAPSHOT: F.lit(1)} | whole).join(displayed, list(target.keys), "full_outer")

@@ -23,6 +23,7 @@ from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, align_seque
 from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN, SEQUENCE
+from framework.cdc.scd1.flagged_rows import is_flagged
 from framework.cdc.scd2.known_events import ended_at
 from framework.cdc.spark.execution import computed_once, count_kept, planned_for
 
@@ -42,7 +43,7 @@ Missing = Callable[[Sequence[Sequence[str]]], list[int]]
 def delete_unconfirmed(
     session: SparkSession, destination: Destination, sequence: str, *, where: str | None, missing: Missing
 ) -> CdcMetrics:
-    """Delete the rows that are older than a sequence; of SCD type 2, close them.
+    """Delete the rows that are older than a sequence, or flag them; of SCD type 2, close them.
 
     Args:
         session: the flow's session.
@@ -68,8 +69,7 @@ def delete_unconfirmed(
 def _older_rows(session: SparkSession, destination: Destination, sequence: str) -> DataFrame:
     target = destination.target
     table = read_table(session, destination.table)
-    if target.scd_type == 2:
-        table = table.where(ended_at(target).isNull())
+    table = table.where(ended_at(target).isNull() if target.scd_type == 2 else ~is_flagged(target))
     own = column(HIDDEN_COLUMN).getField(SEQUENCE)
     return table.where(F.coalesce(own < _sequence(session, target, sequence), F.expr("true")))
 

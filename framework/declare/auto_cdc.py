@@ -40,6 +40,7 @@ def create_auto_cdc_flow(
     name: str | None = None,
     flow_name: str | None = None,
     once: bool = False,
+    soft_deletes: bool | str = False,
 ) -> None:
     """Declare a flow that applies the change events of `source` to the streaming table `target`.
 
@@ -63,6 +64,8 @@ def create_auto_cdc_flow(
         name: the flow's name, needed when several flows write to the target; default: the target's.
         flow_name: an older name of `name`.
         once: the flow runs once per generation, on a batch or a streaming source.
+        soft_deletes: ours, not Databricks': a deleted row stays with its last values, and the column `__deleted`, or
+            the one with this name, is true (SCD type 1 only). It holds for all flows of the target.
 
     Raises:
         UserError: INVALID_ARGUMENT.* or AUTOCDC_* for an invalid argument.
@@ -85,7 +88,7 @@ def create_auto_cdc_flow(
             apply_as_deletes=apply_as_deletes, apply_as_truncates=apply_as_truncates, column_list=column_list,
             except_column_list=except_column_list, columns_to_update=columns_to_update,
             stored_as_scd_type=stored_as_scd_type, track_history_column_list=track_history_column_list,
-            track_history_except_column_list=track_history_except_column_list,
+            track_history_except_column_list=track_history_except_column_list, soft_deletes=soft_deletes,
         ),
     )  # fmt: skip
     active_registry().flows.append(flow)
@@ -113,6 +116,7 @@ def auto_cdc_flow(
     once: bool = False,
     spark_conf: Mapping[str, str] | None = None,
     comment: str | None = None,
+    soft_deletes: bool | str = False,
 ) -> QueryDecorator:
     """Declare an AUTO CDC flow whose change events are the decorated function's rows.
 
@@ -130,7 +134,7 @@ def auto_cdc_flow(
         apply_as_deletes=apply_as_deletes, apply_as_truncates=apply_as_truncates, column_list=column_list,
         except_column_list=except_column_list, columns_to_update=columns_to_update,
         stored_as_scd_type=stored_as_scd_type, track_history_column_list=track_history_column_list,
-        track_history_except_column_list=track_history_except_column_list,
+        track_history_except_column_list=track_history_except_column_list, soft_deletes=soft_deletes,
     )  # fmt: skip
     return _query_flow(call, target, cdc, name=name, once=once, spark_conf=spark_conf, comment=comment)
 

@@ -11,6 +11,9 @@ from framework.declare.specs import AutoCdcSpec, ColumnSelection
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+SOFT_DELETES = "__deleted"
+"""The column that flags deleted rows if the declaration does not name another one."""
+
 _SCD_TYPES = {"1": 1, "2": 2}
 
 
@@ -31,6 +34,7 @@ def read_cdc(
     stored_as_scd_type: object = None,
     track_history_column_list: object = None,
     track_history_except_column_list: object = None,
+    soft_deletes: object = False,
 ) -> AutoCdcSpec:
     """Return the spec for the arguments of an AUTO CDC flow.
 
@@ -51,6 +55,7 @@ def read_cdc(
         columns_to_update=_single_column(call, "columns_to_update", columns_to_update),
         scd_type=scd_type,
         track_history=read_history(call, scd_type, track_history_column_list, track_history_except_column_list),
+        soft_deletes=read_soft_deletes(call, scd_type, soft_deletes),
     )
     if spec.apply_as_truncates is not None and scd_type == 2:
         raise call.fault("AUTOCDC_NEEDS_SCD_TYPE", argument="apply_as_truncates", needed=1, actual=2)
@@ -110,6 +115,31 @@ def read_history(call: Call, scd_type: int, tracked: object, untracked: object) 
     if scd_type == 1:
         raise call.fault("AUTOCDC_NEEDS_SCD_TYPE", argument=argument, needed=2, actual=1)
     return ColumnSelection(columns=column_names(call, argument, listed), excluded=tracked is None)
+
+
+def read_soft_deletes(call: Call, scd_type: int, value: object) -> str | None:
+    """The name of the column that flags deleted rows, which then stay; None if rows are removed.
+
+    Raises:
+        UserError: INVALID_ARGUMENT.*, or AUTOCDC_NEEDS_SCD_TYPE for a target of type 2, whose history has deleted rows.
+    """
+    name = flag_column(call, "soft_deletes", value)
+    if name is not None and scd_type != 1:
+        raise call.fault("AUTOCDC_NEEDS_SCD_TYPE", argument="soft_deletes", needed=1, actual=scd_type)
+    return name
+
+
+def flag_column(call: Call, argument: str, value: object) -> str | None:
+    """The name of a column that flags deleted rows: True for `__deleted`; None for False.
+
+    Raises:
+        UserError: INVALID_ARGUMENT.* for any other value.
+    """
+    if value is None or value is False:
+        return None
+    if value is not True and not isinstance(value, str):
+        call.wrong_type(argument, value, "True, False or the name of a column")
+    return SOFT_DELETES if value is True else call.column_name(argument, call.text(argument, value))
 
 
 def _columns(call: Call, included: object, excluded: object) -> ColumnSelection:

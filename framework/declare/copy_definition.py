@@ -70,6 +70,7 @@ class CopyDefinition:
         gone: the numbers of the columns that were dropped before a row of the copy was made.
         storage: changes when the database rewrites the rows of the source.
         log_version: the version of the columns in the log.
+        soft_deletes: the column that flags deleted rows; None if they are removed, as in copies of earlier releases.
         earlier_versions: the versions before its last columns were added, each with the greatest number of a column;
             not recorded.
     """
@@ -87,6 +88,7 @@ class CopyDefinition:
     key_ids: tuple[str, ...] = ()
     is_full: bool = False
     gone: tuple[int, ...] = ()
+    soft_deletes: str | None = None
     earlier_versions: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from framework.declare.auto_cdc_arguments import flag_column
 from framework.declare.call import Call, declaration
 from framework.declare.registry import active_registry
 from framework.declare.specs import AutoFullRefreshPolicy, IngestedObject, IngestionSpec, TableConfiguration
@@ -18,7 +19,7 @@ REFUSED_SCD_TYPES = ("APPEND_ONLY",)
 COLUMN_LISTS = ("primary_keys", "include_columns", "exclude_columns")
 CONFIGURATION = ("scd_type", *COLUMN_LISTS, "sequence_by", "row_filter", "auto_full_refresh_policy")
 """The words of a table_configuration: those of the ingestion spec of a bundle, which a test compares."""
-LOCAL_CONFIGURATION = ("text_columns",)
+LOCAL_CONFIGURATION = ("text_columns", "soft_deletes")
 """Words of a table_configuration that only this call has."""
 _SCHEMA = ("source_schema", "destination_catalog", "destination_schema", "include", "exclude", "table_configuration")
 _TABLE = (
@@ -51,13 +52,15 @@ def ingest_database(
             destination_schema, destination_table, and of `{"schema": {…}}` with source_schema, destination_catalog,
             destination_schema, and lists of patterns include and exclude; each may have a table_configuration.
         table_configuration: for all tables: scd_type (SCD_TYPE_1 or SCD_TYPE_2), primary_keys, include_columns,
-            exclude_columns, row_filter (a condition in Spark SQL), text_columns, auto_full_refresh_policy (a dict of
-            enabled and min_interval_hours, which is 24 without it): an update reads a table again by itself if its
-            columns changed at the source in a way that a copy can't follow, at most once in so many hours.
+            exclude_columns, row_filter (a condition in Spark SQL), text_columns, soft_deletes (True or the name of a
+            column that is true in deleted rows, which then stay), auto_full_refresh_policy (a dict of enabled and
+            min_interval_hours, which is 24 without it): an update reads a table again by itself if its columns changed
+            at the source in a way that a copy can't follow, at most once in so many hours.
         options: options of the sources `database_snapshot` and `database_changes`.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for an invalid argument; INGESTION_SEQUENCE_BY, INGESTION_APPEND_ONLY.
+        UserError: INVALID_ARGUMENT.* for an invalid argument; INGESTION_SEQUENCE_BY, INGESTION_APPEND_ONLY,
+            INGESTION_SOFT_DELETES_OF_HISTORY.
     """
     call = Call.of("ingest_database")
     common = _configuration(call, "table_configuration", table_configuration, TableConfiguration())
@@ -125,14 +128,16 @@ def _configuration(call: Call, argument: str, value: object, common: TableConfig
     fields = _fields(call, argument, value, (*CONFIGURATION, *LOCAL_CONFIGURATION))
     if fields.get("sequence_by") is not None:
         raise call.fault("INGESTION_SEQUENCE_BY", argument=argument)
-    lists = (*COLUMN_LISTS, *LOCAL_CONFIGURATION)
+    lists = (*COLUMN_LISTS, "text_columns")
     own = {name: _texts(call, f"{argument}.{name}", fields[name]) for name in lists if fields.get(name) is not None}
     call.exclusive(**{f"{argument}.{name}": own.get(name) or None for name in ("include_columns", "exclude_columns")})
     if own.get("include_columns") or own.get("exclude_columns"):
         common = replace(common, include_columns=(), exclude_columns=())
+    scd_type = _scd_type(call, f"{argument}.scd_type", fields.get("scd_type"), common.scd_type)
     return replace(
         common,
-        scd_type=_scd_type(call, f"{argument}.scd_type", fields.get("scd_type"), common.scd_type),
+        scd_type=scd_type,
+        soft_deletes=_soft_deletes(call, f"{argument}.soft_deletes", fields, common, scd_type),
         row_filter=call.optional_text(f"{argument}.row_filter", fields.get("row_filter")) or common.row_filter,
         auto_full_refresh_policy=_policy(call, f"{argument}.auto_full_refresh_policy", fields, common),
         **own,
@@ -145,6 +150,18 @@ def _scd_type(call: Call, argument: str, value: object, common: int) -> int:
     if value is not None and value not in SCD_TYPES:
         call.wrong_value(argument, value, " or ".join(SCD_TYPES))
     return common if value is None else SCD_TYPES[str(value)]
+
+
+def _soft_deletes(
+    call: Call, argument: str, configuration: Mapping[str, Any], common: TableConfiguration, scd_type: int
+) -> str | None:
+    """The column that flags deleted rows. The common one is for the tables without a history, which has such rows."""
+    own = flag_column(call, argument, configuration.get("soft_deletes"))
+    if scd_type == 1:
+        return common.soft_deletes if configuration.get("soft_deletes") is None else own
+    if own is not None:
+        raise call.fault("INGESTION_SOFT_DELETES_OF_HISTORY", argument=argument)
+    return None
 
 
 def _policy(

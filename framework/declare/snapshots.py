@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framework.declare.auto_cdc_arguments import read_history, read_keys, read_scd_type
+from framework.declare.auto_cdc_arguments import read_history, read_keys, read_scd_type, read_soft_deletes
 from framework.declare.call import Call, declaration
 from framework.declare.queries import display_name, required_parameters
 from framework.declare.registry import SnapshotFunction, active_registry
@@ -28,6 +28,7 @@ def create_auto_cdc_from_snapshot_flow(
     name: str | None = None,
     flow_name: str | None = None,
     once: bool = False,
+    soft_deletes: bool | str = False,
 ) -> None:
     """Declare a flow that compares successive snapshots and applies the changes to `target`.
 
@@ -43,6 +44,8 @@ def create_auto_cdc_from_snapshot_flow(
         name: the flow's name, needed when several flows write to the target; default: the target's.
         flow_name: an older name of `name`.
         once: the flow runs once per generation.
+        soft_deletes: ours, not Databricks': a row whose key is missing stays with its last values, and the column
+            `__deleted`, or the one with this name, is true (SCD type 1 only).
 
     Raises:
         UserError: INVALID_ARGUMENT.* or AUTOCDC_* for an invalid argument.
@@ -63,6 +66,7 @@ def create_auto_cdc_from_snapshot_flow(
             sequence_by="",
             scd_type=scd_type,
             track_history=read_history(call, scd_type, track_history_column_list, track_history_except_column_list),
+            soft_deletes=read_soft_deletes(call, scd_type, soft_deletes),
         ),
         from_snapshots=True,
     )

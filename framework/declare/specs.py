@@ -113,7 +113,8 @@ class AutoCdcSpec:
     Expressions are SQL text over the source's columns. `scd_type` is 1 or 2.
     `ignore_null_updates` is None if nulls overwrite, else the columns whose nulls mean
     "not authored". `columns_to_update` is the name of a column that contains the list of columns
-    that the event authors.
+    that the event authors. `soft_deletes` is the name of the column that flags deleted rows; None if the flow
+    does not say, and rows are removed if no flow of the target does.
     """
 
     keys: tuple[str, ...]
@@ -126,6 +127,7 @@ class AutoCdcSpec:
     columns_to_update: str | None = None
     scd_type: int = 1
     track_history: ColumnSelection = ColumnSelection()
+    soft_deletes: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +173,7 @@ class TableConfiguration:
         exclude_columns: columns that are not copied.
         row_filter: a condition in Spark SQL; only rows that meet it are in the copy.
         text_columns: columns that are copied as the database's text.
+        soft_deletes: the column that is true in deleted rows, which stay; None if they are removed.
         auto_full_refresh_policy: whether a change of its columns makes an update read all its rows again. It decides
             no row, so it is not a part of the text by which two declarations are compared.
     """
@@ -181,6 +184,7 @@ class TableConfiguration:
     exclude_columns: tuple[str, ...] = ()
     row_filter: str | None = None
     text_columns: tuple[str, ...] = ()
+    soft_deletes: str | None = None
     auto_full_refresh_policy: AutoFullRefreshPolicy = field(default=AutoFullRefreshPolicy(enabled=False), repr=False)
 
 

@@ -116,6 +116,16 @@ def refuse_cased(table: TableName, read: Iterable[str]) -> None:
         )
 
 
+def refuse_flag(table: TableName, flag: str | None, copied: Iterable[str]) -> None:
+    """Refuse a column of the source that has the name of the one that flags deleted rows.
+
+    Raises:
+        UserError: INGESTION_SOFT_DELETES_COLUMN.
+    """
+    if flag is not None and _folded(flag) in map(_folded, copied):
+        raise UserError("INGESTION_SOFT_DELETES_COLUMN", table=table, column=flag)
+
+
 def _folded(name: str) -> str:
     """Return a name as Spark compares it: letter by letter, in upper case and then in lower case."""
     upper = (letter.upper() for letter in name)

@@ -17,7 +17,7 @@ from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.ingest.connections import named_connection
-from framework.ingest.copied_columns import check_columns, copied_columns, key_columns, refuse_cased
+from framework.ingest.copied_columns import check_columns, copied_columns, key_columns, refuse_cased, refuse_flag
 from framework.ingest.names import publication_name, slot_name
 from framework.ingest.objects import SCHEMA_MISSING, object_tables, target_of
 from framework.sources.databases.dialects import dialect_of
@@ -209,6 +209,7 @@ class CopyFinder:
         check_columns(source.name, configuration, [column.name for column in types])
         keys = key_columns(source, configuration.primary_keys)
         columns = copied_columns(source.name, configuration, keys, types)
+        refuse_flag(source.name, configuration.soft_deletes, columns)
         read = types if configuration.row_filter else [column for column in types if column.name in columns]
         refuse_cased(source.name, [column.name for column in read])
         schema = ", ".join(f"`{column.name.replace('`', '``')}` {column.spark_type}" for column in read)
@@ -283,6 +284,7 @@ def definition_of(
         source=str(source.name),
         keys=keys,
         scd_type=configuration.scd_type,
+        soft_deletes=configuration.soft_deletes,
         row_filter=configuration.row_filter,
         selection=repr([sorted(names) for names in lists]),
         columns=tuple(

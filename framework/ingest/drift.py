@@ -42,6 +42,7 @@ def is_replaceable(before: CopyDefinition, now: CopyDefinition) -> bool:
     types = {column.name: column.type for column in now.columns}
     return (
         (before.gateway, before.source, before.scd_type) == (now.gateway, now.source, now.scd_type)
+        and before.soft_deletes == now.soft_deletes
         and {*before.keys} == {*now.keys}
         and all(types.get(column.name) == column.type for column in before.columns)
     )
@@ -54,6 +55,8 @@ def _redefinitions(before: CopyDefinition, now: CopyDefinition) -> Iterator[str]
         yield f"its rows are those of {before.source}"
     if before.scd_type != now.scd_type:
         yield f"`scd_type` was SCD_TYPE_{before.scd_type}, and is SCD_TYPE_{now.scd_type}"
+    if before.soft_deletes != now.soft_deletes:
+        yield f"`soft_deletes` was {before.soft_deletes or 'off'}, and is {now.soft_deletes or 'off'}"
     if before.row_filter != now.row_filter:
         yield f"`row_filter` was {_filter_text(before)}, and is {_filter_text(now)}"
 

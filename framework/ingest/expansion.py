@@ -280,6 +280,7 @@ class _Expansion:
             keys=copy.keys,
             sequence_by=f"named_struct({', '.join(pairs)})",
             scd_type=scd_type,
+            soft_deletes=copy.configuration.soft_deletes,
             columns=ColumnSelection(columns=tuple(order), excluded=True),
         )
         once = FlowSpec(

@@ -127,6 +127,6 @@ def compares_rows(function: str, condition: object) -> bool:
 
 
 def is_said(function: str, name: str, value: object) -> bool:
-    """Whether to forward an argument: neither a table's `format` nor a false `private`, the native defaults."""
+    """Whether to forward an argument: not `format`, and no false `private` or `soft_deletes`, the native defaults."""
     implied = name == "format" and function != "create_sink"
-    return not implied and not (native_parameter(name) == "private" and value is False)
+    return not implied and not (native_parameter(name) in ("private", "soft_deletes") and value is False)

@@ -129,9 +129,10 @@ def _meaning(text: str, imported: dict[str, str]) -> str:
 
 
 def _argument_faults(call: ast.Call, function: str, file: str, *, ours: bool) -> Iterator[UserError]:
-    known = INTERFACE.get(_SYNONYMS.get(function, function))
-    if known is None:
+    native = COMPOSED.get(function, (_SYNONYMS.get(function, function),))
+    if not all(each in INTERFACE for each in native):
         return
+    known = {name for each in native for name in (*INTERFACE[each].parameters, INTERFACE[each].decorates)}
     for node in ast.walk(call):
         if isinstance(node, ast.Constant) and compares_rows(function, node.value):
             yield UserError(
@@ -140,7 +141,7 @@ def _argument_faults(call: ast.Call, function: str, file: str, *, ours: bool) ->
     for keyword in call.keywords:
         if keyword.arg is None or not _is_said(function, keyword, ours=ours):
             continue
-        if native_parameter(keyword.arg) not in {*known.parameters, known.decorates}:
+        if native_parameter(keyword.arg) not in known:
             yield UserError(
                 "NATIVE_ARGUMENT_MISSING",
                 location=_location_of(file, keyword.value),

@@ -108,6 +108,8 @@ def flow_label(flow: GraphFlow, short: ShortNames) -> Label:
     marks = []
     if flow.spec.cdc is not None:
         marks.append("AUTO CDC" if flow.spec.cdc.scd_type == 1 else f"AUTO CDC, SCD {flow.spec.cdc.scd_type}")
+        if flow.spec.cdc.soft_deletes is not None:
+            marks.append("soft deletes")
     if flow.spec.once:
         marks.append("once")
     name = "" if flow.spec.name == flow.spec.target else short(flow.spec.name)

@@ -92,11 +92,19 @@ def truncating(spec: AutoCdcSpec) -> AutoCdcSpec:
     return replace(spec, apply_as_truncates="op = 'truncate'")
 
 
+def softly(spec: AutoCdcSpec) -> AutoCdcSpec:
+    """The flow with soft deletes."""
+    return replace(spec, soft_deletes="gone")
+
+
 ALL = ColumnSelection()
 KINDS = {
     "scd1": Kind(changes=truncating(CHANGES), other=CHANGES, authorship=WHOLE),
     "scd1_parts": Kind(changes=truncating(IGNORING), other=LISTING, authorship=PARTS),
     "scd1_parts_fed": Kind(changes=truncating(IGNORING), other=LISTING, authorship=PARTS, is_fed=True),
+    "scd1_soft": Kind(changes=truncating(softly(CHANGES)), other=CHANGES, authorship=WHOLE),
+    "scd1_soft_fed": Kind(changes=truncating(softly(CHANGES)), other=CHANGES, authorship=WHOLE, is_fed=True),
+    "scd1_soft_parts": Kind(changes=truncating(softly(IGNORING)), other=LISTING, authorship=PARTS),
     "scd2": Kind(changes=in_history(CHANGES, ALL), other=in_history(CHANGES, ALL), authorship=WHOLE),
     "scd2_tracked": Kind(
         changes=in_history(CHANGES, FIRST), other=in_history(CHANGES, FIRST), authorship=WHOLE, tracked=(0,)
@@ -112,7 +120,7 @@ KINDS = {
 }
 FEED = "_of_feed"
 KINDS |= {f"{called}{FEED}": replace(kind, deletes_first=True) for called, kind in KINDS.items()}
-FIXED = ("scd1_parts", "scd2_parts_tracked", "scd2_parts_of_feed")
+FIXED = ("scd1_parts", "scd1_soft", "scd2_parts_tracked", "scd2_parts_of_feed")
 """Kinds that each run of CI plays: of each type, the one that remembers most. The fresh run plays any kind."""
 
 
@@ -204,6 +212,7 @@ def tie_of(world: World, typed: TypedHistories) -> Tie:
 def shown(world: World, typed: TypedHistories) -> Mapping[int, set[Row]]:
     """Return the rows that the target displays of each world, in symbols; no row is duplicated."""
     interval = ["__START_AT", "__END_AT"] if world.target.scd_type == 2 else []
+    interval += [] if world.target.flag is None else [world.target.flag]
     table = world.spark.table(world.table.sql)
     rows = table.selectExpr("test", *typed.symbols(table.schema), *interval).collect()
     found: dict[int, set[Row]] = {}
@@ -226,7 +235,7 @@ def check(spark: SparkSession, called: str, seed: int) -> None:
     """Compare one random history of each of many worlds with the oracle."""
     kind = KINDS[called]
     scd_type = kind.changes.scd_type
-    is_whole = kind.authorship is WHOLE
+    is_whole, is_soft = kind.authorship is WHOLE, kind.changes.soft_deletes is not None
     typed = TypedHistories(
         draw_alphabets(seed, table=list(KINDS).index(called.removesuffix(FEED)), values=3, structs=is_whole)
     )
@@ -238,8 +247,13 @@ def check(spark: SparkSession, called: str, seed: int) -> None:
         found = shown(world, typed)
         for number in range(WORLDS):
             mine = found.get(number, set())
-            expected = expected_rows(history, number, tie, scd_type=scd_type, tracked=kind.tracked, rank=kind.rank)
+            expected = expected_rows(
+                history, number, tie, scd_type=scd_type, tracked=kind.tracked, rank=kind.rank, is_soft=is_soft
+            )
             assert expected == mine, f"world {number}:\n{history.told(number)}\n  {difference(expected, mine)}"
+            if is_soft and is_whole:
+                living = {(key, *values) for key, values in scd1(history.events(number), tie, kind.rank)}
+                assert living == {row[:-1] for row in mine if not row[-1]}
             if scd_type == 2:
                 assert list(overlaps(mine)) == []
                 newest = {(key, *values) for key, values in scd1(history.events(number), tie, kind.rank)}

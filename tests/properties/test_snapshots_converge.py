@@ -28,11 +28,12 @@ VERSIONS = (3, 4, 7, 8)
 HISTORY = replace(SPEC, scd_type=2)
 KINDS = {
     "snapshots_scd1": (SPEC, (0, 1)),
+    "snapshots_soft": (replace(SPEC, soft_deletes="gone"), (0, 1)),
     "snapshots_scd2": (HISTORY, (0, 1)),
     "snapshots_scd2_tracked": (replace(HISTORY, track_history=ColumnSelection(columns=("a",))), (0,)),
 }
-FIXED = ("snapshots_scd2_tracked",)
-"""Kinds that each run of CI plays: the one that remembers most. The fresh run plays any kind."""
+FIXED = ("snapshots_scd2_tracked", "snapshots_soft")
+"""Kinds that each run of CI plays: the ones that remember most. The fresh run plays any kind."""
 
 Values = tuple[str | None, str | None]
 Rows = Mapping[str, Values]
@@ -79,6 +80,12 @@ def history(series: Sequence[Rows], tracked: Sequence[int]) -> frozenset[Row]:
     return frozenset(done | {(key, *values, start, None) for key, (values, start) in current.items()})
 
 
+def flagged(series: Sequence[Rows]) -> frozenset[Row]:
+    """The oracle of soft deletes: the last values of each key, and whether the last snapshot lacks it."""
+    last = {key: values for rows in series for key, values in rows.items()}
+    return frozenset((key, *values, key not in series[-1]) for key, values in last.items())
+
+
 def ddl_of(alphabets: Sequence[Alphabet]) -> str:
     """The schema of the source."""
     k, a, b = (alphabet.case.ddl for alphabet in alphabets)
@@ -120,11 +127,12 @@ def check(spark: SparkSession, called: str, seed: int) -> None:
         died = take_all(world, worlds, typed)
         # Where all values are tracked no event is hidden by a later one, so there is nothing to remember first.
         assert died == [called != "snapshots_scd2", True]
-        found = world.rows(*symbols(world.target.table_schema, typed))
+        flags = [] if spec.soft_deletes is None else [spec.soft_deletes]
+        found = world.rows(*symbols(world.target.table_schema, typed), *flags)
         for number, series in enumerate(worlds):
             full = history(series, tracked)
             is_open = frozenset(row[:3] for row in full if row[-1] is None)
-            expected = full if spec.scd_type == 2 else is_open
+            expected = full if spec.scd_type == 2 else flagged(series) if flags else is_open
             assert expected == found.get(number, frozenset()), f"world {number}: {series}"
             assert is_open == {(key, *values) for key, values in series[-1].items()}
 

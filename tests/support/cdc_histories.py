@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tests.support.cdc_draws import Alphabet, numbered
-from tests.support.cdc_oracle import RANK, Event, Tie, Values, scd1, scd2
+from tests.support.cdc_oracle import RANK, Event, Tie, Values, scd1, scd2, soft
 
 FLOWS = ("changes", "other", "snapshot")
 PLACES = ("cdc.after_tombstones", "cdc.after_events", "cdc.after_merge")
@@ -216,10 +216,19 @@ def _world(random: Random, world: int) -> Iterable[Dealt]:
 
 
 def expected_rows(
-    history: History, world: int, tie: Tie, *, scd_type: int, tracked: Sequence[int], rank: Mapping[str, int] = RANK
+    history: History,
+    world: int,
+    tie: Tie,
+    *,
+    scd_type: int,
+    tracked: Sequence[int],
+    rank: Mapping[str, int] = RANK,
+    is_soft: bool = False,
 ) -> set[Row]:
-    """Return the expected rows of a world: key, values and, for SCD type 2, the interval."""
+    """Return the expected rows of a world: key, values and the flag of soft deletes, or for SCD type 2 the interval."""
     events = history.events(world)
+    if is_soft:
+        return {(key, *values, is_deleted) for key, values, is_deleted in soft(events, tie, rank)}
     if scd_type == 1:
         return {(key, *values) for key, values in scd1(events, tie, rank)}
     histories = scd2(events, tie, tracked, rank)

@@ -57,6 +57,19 @@ def scd1(events: Iterable[Event], tie: Tie, rank: Mapping[str, int] = RANK) -> s
     return set(rows.items())
 
 
+def soft(events: Iterable[Event], tie: Tie, rank: Mapping[str, int] = RANK) -> set[tuple[str, Values, bool]]:
+    """The rows of SCD type 1 with soft deletes: key, values, and whether the row is deleted; no row ever goes."""
+    rows: dict[str, tuple[Values, bool]] = {}
+    for event in in_order(events, tie, rank):
+        if event.operation == "upsert":
+            before = rows[event.key][0] if event.key in rows else None
+            rows[event.key] = (applied(before, event), False)
+            continue
+        gone = [*rows] if event.operation == "truncate" else [key for key in rows if key == event.key]
+        rows |= {key: (rows[key][0], True) for key in gone}
+    return {(key, values, is_deleted) for key, (values, is_deleted) in rows.items()}
+
+
 Version = tuple[str, Values, Point, Point | None]
 
 

@@ -71,13 +71,15 @@ class World:
         wanted = {**table_properties(properties), **properties}
         create_empty_table(spark, str(self.table.path), self.target.table_schema, wanted, self.partitions)
 
-    def plan(self, stored: StructType | None = None) -> CdcTarget:
+    def plan(self, stored: StructType | None = None, *, declared: StructType | None = None) -> CdcTarget:
         """Return the target, planned from its flows."""
         inputs = [
             flow(spec, self.spark.createDataFrame([], ddl), called=called, once=once)
             for called, (spec, ddl, once) in self.flows.items()
         ]
-        return plan_target(name("target"), inputs, stored=stored, partition_columns=self.partitions)
+        return plan_target(
+            name("target"), inputs, declared_schema=declared, stored=stored, partition_columns=self.partitions
+        )
 
     def writer(self, called: str) -> AutoCdcWriter:
         """Return a writer as the engine creates it for an update of this flow."""

@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pyspark.sql.types import BinaryType, DataType, NullType, StructField, StructType
+from pyspark.sql.types import BinaryType, BooleanType, DataType, NullType, StructField, StructType
 
 from framework.cdc.analysis.flow_input import CdcInput
 from framework.cdc.model.columns import bare_name, match_field, quote, select_fields, struct_of
-from framework.cdc.model.reserved_names import END_AT, HIDDEN_COLUMN, METADATA_KEY, SEQUENCE, START_AT
+from framework.cdc.model.reserved_names import (
+    END_AT,
+    HIDDEN_COLUMN,
+    METADATA_KEY,
+    SEQUENCE,
+    SOFT_DELETES_KEY,
+    START_AT,
+)
 from framework.cdc.model.type_widening import (
     common_sequence,
     common_type,
@@ -29,7 +36,7 @@ from framework.foundation.wider_types import wider_type
 
 
 def check_compatibility(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
-    """Yield the faults of valid flows that are incompatible: keys, SCD types, histories, snapshots, sequences."""
+    """Yield the faults of valid flows that are incompatible: keys, types, histories, flags, snapshots, sequences."""
     first = inputs[0]
     for flow in inputs[1:]:
         if _folded_keys(flow) != _folded_keys(first):
@@ -49,6 +56,7 @@ def check_compatibility(target: QualifiedName, inputs: Sequence[CdcInput]) -> It
                 other_scd_type=first.spec.scd_type,
             )
     yield from _check_history(target, inputs)
+    yield from _check_soft_deletes(target, inputs)
     yield from _check_snapshots(target, inputs)
     yield from _check_sequences(target, [flow for flow in inputs if not flow.is_literal])
 
@@ -62,6 +70,24 @@ def _check_history(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterato
     for flow in explicit[1:]:
         if flow.spec.track_history != explicit[0].spec.track_history:
             yield flow.fault("AUTOCDC_DIFFERENT_TRACK_HISTORY", target=target, other_flow=explicit[0].name)
+
+
+def _check_soft_deletes(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
+    flag = soft_deletes_of(inputs)
+    if flag is None:
+        return
+    for flow in inputs:
+        named = flow.spec.soft_deletes
+        if named is not None and named.lower() != flag.lower():
+            yield flow.fault("AUTOCDC_DIFFERENT_SOFT_DELETES", target=target, column=named, other=flag)
+        if match_field(StructType(list(flow.selected)), flag) is not None:
+            yield flow.fault("AUTOCDC_SOFT_DELETES_COLUMN", target=target, column=flag)
+
+
+def soft_deletes_of(inputs: Sequence[CdcInput]) -> str | None:
+    """Return the column that flags deleted rows; None if they are removed. Flows that name none use that of others."""
+    named = [flow.spec.soft_deletes for flow in inputs if flow.spec.soft_deletes is not None]
+    return named[0] if named else None
 
 
 def _check_snapshots(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
@@ -92,6 +118,8 @@ def check_declared_columns(
 ) -> Iterator[UserError]:
     """Check that no declared column has a number of its own or a default: AUTO CDC writes all columns of a row.
 
+    The column that flags deleted rows may be declared, as a BOOLEAN.
+
     Databricks has no identity columns in such targets either. Generated columns are not among the declared ones here.
     """
     computed = [field.name for field in declared.fields if is_identity(field) or has_default(field)]
@@ -99,6 +127,11 @@ def check_declared_columns(
         yield UserError(
             "AUTOCDC_COMPUTED_COLUMN", location=inputs[0].location, target=target, columns=", ".join(computed)
         )
+    flag = soft_deletes_of(inputs)
+    field = None if flag is None else match_field(declared, flag)
+    if field is not None and not isinstance(field.dataType, BooleanType):
+        names = {"column": field.name, "type": field.dataType.simpleString()}
+        yield UserError("AUTOCDC_SOFT_DELETES_TYPE", location=inputs[0].location, target=target, **names)
 
 
 def check_partition_keys(
@@ -137,9 +170,12 @@ def merge_columns(
 ) -> tuple[StructType, list[SluiceError]]:
     """Return the union of the flows' columns, in declared order or order of appearance, and the faults.
 
-    `__START_AT` and `__END_AT` of SCD type 2 are not included, because they are not columns of a flow.
+    `__START_AT` and `__END_AT` of SCD type 2, and the column that flags deleted rows, are not included, because they
+    are not columns of a flow.
     """
+    flag = soft_deletes_of(inputs)
     ours = {START_AT.lower(), END_AT.lower()} if inputs[0].spec.scd_type == 2 else set()
+    ours |= set() if flag is None else {flag.lower()}
     columns = StructType([] if declared is None else [f for f in declared.fields if f.name.lower() not in ours])
     faults: list[SluiceError] = []
     for flow in inputs:
@@ -190,12 +226,20 @@ def check_drift(
     if kind["scd_type"] != spec.scd_type:
         types = {"stored_scd_type": kind["scd_type"], "scd_type": spec.scd_type}
         yield UserError("AUTOCDC_SCD_TYPE_DRIFT", location=location, target=target, **types)
+    before, now = kind.get(SOFT_DELETES_KEY), soft_deletes_of(inputs)
+    if (before or "").lower() != (now or "").lower():
+        flags = {"stored": _told_deletes(before), "declared": _told_deletes(now)}
+        yield UserError("AUTOCDC_SOFT_DELETES_DRIFT", location=location, target=target, **flags)
     yield from _check_stored_sequence(target, inputs, stored, can_take)
     for field in columns.fields:
         before = match_field(stored, field.name)
         if before is not None and not can_take(before.dataType, field.dataType):
             types = {"stored_type": before.dataType.simpleString(), "type": field.dataType.simpleString()}
             yield UserError("AUTOCDC_COLUMN_DRIFT", location=location, target=target, column=field.name, **types)
+
+
+def _told_deletes(flag: str | None) -> str:
+    return "are removed" if flag is None else f"are flagged in column {flag}"
 
 
 def _check_stored_sequence(

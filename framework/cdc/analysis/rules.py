@@ -135,11 +135,16 @@ def columns_are_storable(flow: CdcInput) -> Iterator[UserError]:
 
 
 def names_are_free(flow: CdcInput) -> Iterator[UserError]:
-    """No selected column has a name that is reserved for AUTO CDC."""
+    """No selected column, and no flag of deletes, has a name that is reserved for AUTO CDC."""
     taken = {"__start_at", "__end_at"} if flow.spec.scd_type == 2 else set()
-    for field in flow.selected:
-        if field.name.lower().startswith(RESERVED_PREFIX) or field.name.lower() in taken:
-            yield flow.fault("AUTOCDC_RESERVED_COLUMN_NAME_PREFIX_CONFLICT", column=field.name)
+    for name in _written_names(flow):
+        if name.lower().startswith(RESERVED_PREFIX) or name.lower() in taken:
+            yield flow.fault("AUTOCDC_RESERVED_COLUMN_NAME_PREFIX_CONFLICT", column=name)
+
+
+def _written_names(flow: CdcInput) -> list[str]:
+    flag = flow.spec.soft_deletes
+    return [*(field.name for field in flow.selected), *(() if flag is None else (flag,))]
 
 
 def conditions_are_boolean(flow: CdcInput) -> Iterator[UserError]:
@@ -216,10 +221,11 @@ def updated_columns_are_listed(flow: CdcInput) -> Iterator[UserError]:
 
 
 def parameters_fit_the_scd_type(flow: CdcInput) -> Iterator[UserError]:
-    """Truncates require SCD type 1, and tracked history requires type 2."""
+    """Truncates and soft deletes require SCD type 1, and tracked history requires type 2."""
     spec = flow.spec
     misplaced = {
         "apply_as_truncates": (1, spec.apply_as_truncates is not None),
+        "soft_deletes": (1, spec.soft_deletes is not None),
         "track_history_column_list": (2, spec.track_history.columns is not None),
     }
     for parameter, (needed, used) in misplaced.items():
@@ -228,14 +234,14 @@ def parameters_fit_the_scd_type(flow: CdcInput) -> Iterator[UserError]:
 
 
 def names_are_not_those_of_files(flow: CdcInput) -> Iterator[UserError]:
-    """No selected column has the name of Spark's file metadata.
+    """No selected column, and no flag of deletes, has the name of Spark's file metadata.
 
     If a file has a deletion vector, Delta and every reader of the target look for row numbers in a column of that
     name.
     """
-    for field in flow.selected:
-        if field.name.lower() == FILE_METADATA:
-            yield flow.fault("AUTOCDC_FILE_METADATA_COLUMN", column=field.name)
+    for name in _written_names(flow):
+        if name.lower() == FILE_METADATA:
+            yield flow.fault("AUTOCDC_FILE_METADATA_COLUMN", column=name)
 
 
 RULES: tuple[Rule, ...] = (

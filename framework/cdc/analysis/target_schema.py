@@ -26,6 +26,7 @@ from framework.cdc.analysis.compatibility import (
     check_partition_keys,
     common_sequence_type,
     merge_columns,
+    soft_deletes_of,
     stored_kind,
     tracked_columns,
 )
@@ -46,6 +47,7 @@ from framework.cdc.model.reserved_names import (
     OPERATION_KIND,
     RECORDED_AT,
     SEQUENCE,
+    SOFT_DELETES_KEY,
     START_AT,
     STARTED,
 )
@@ -71,6 +73,7 @@ class CdcTarget:
         text_partitions: the columns of texts and timestamps that the table is partitioned by, as the table spells them:
             a partition may store another value (`as_stored`).
         deletes_first: whether a delete comes before the upserts of its sequence, and not after them.
+        flag: the column that is true in rows that are deleted and stay; None if deleted rows are removed.
     """
 
     name: QualifiedName
@@ -82,6 +85,7 @@ class CdcTarget:
     tracked: tuple[str, ...] = ()
     text_partitions: tuple[str, ...] = ()
     deletes_first: bool = False
+    flag: str | None = None
 
     @property
     def table_schema(self) -> StructType:
@@ -95,8 +99,8 @@ class CdcTarget:
 
     @property
     def row_schema(self) -> StructType:
-        """The columns that come from the flows: the visible ones without those of SCD type 2."""
-        ours = {START_AT, END_AT} if self.scd_type == 2 else set()
+        """The columns that come from the flows: the visible ones without those of SCD type 2, and without the flag."""
+        ours = {START_AT, END_AT} if self.scd_type == 2 else {self.flag}
         return StructType([field for field in self.visible_schema.fields if field.name not in ours])
 
     @property
@@ -186,7 +190,8 @@ def plan_target(
     scd_type = inputs[0].spec.scd_type
     if stored is not None:
         raise_all(list(check_drift(target, inputs, columns, stored, widens=widens)))
-    known = columns if stored is None else _with_stored(columns, stored, scd_type)
+    flag = soft_deletes_of(inputs)
+    known = columns if stored is None else _with_stored(columns, stored, scd_type, flag)
     keys = tuple(_spelling(known, key) for key in inputs[0].spec.keys)
     values = [field for field in known.fields if field.name not in keys]
     partitions = [f for f in map(partial(find_field, known), partition_columns) if f is not None]
@@ -206,6 +211,7 @@ def plan_target(
             field.name for field in partitions if isinstance(field.dataType, (StringType, TimestampType))
         ),
         deletes_first=_has_deletes_first(inputs),
+        flag=None if flag is None else _flag_of(table, flag),
     )
 
 
@@ -223,10 +229,11 @@ def _has_deletes_first(inputs: Sequence[CdcInput]) -> bool:
     return bool(deleting) and all(map(is_sequenced_by_commit, deleting))
 
 
-def _with_stored(columns: StructType, stored: StructType, scd_type: int) -> StructType:
+def _with_stored(columns: StructType, stored: StructType, scd_type: int, flag: str | None) -> StructType:
     """Return the columns of the stored table, widened, then the new columns of the flows."""
     ours = {HIDDEN_COLUMN, START_AT, END_AT} if scd_type == 2 else {HIDDEN_COLUMN}
-    merged = merge_schemas(StructType([field for field in stored.fields if field.name not in ours]), columns)
+    kept = [field for field in stored.fields if field.name not in ours and field.name.lower() != (flag or "").lower()]
+    merged = merge_schemas(StructType(kept), columns)
     assert merged is not None  # check_drift found a common type of every column
     return plain_schema(merged)
 
@@ -236,6 +243,13 @@ def _as_declared(field: StructField, declared: StructType) -> StructField:
     found = match_field(declared, field.name)
     nullable = found is None or found.nullable
     return StructField(field.name, field.dataType, nullable=nullable, metadata=field.metadata)
+
+
+def _flag_of(table: StructType, name: str) -> str:
+    """Return the flag as the table spells it."""
+    field = match_field(table, name)
+    assert field is not None  # it is a column of the table
+    return field.name
 
 
 def _spelling(columns: StructType, key: str) -> str:
@@ -260,8 +274,12 @@ def _physical(
     fields = list(columns.fields)
     if scd_type == 2:
         fields += [StructField(name, _displayed_sequence_type(inputs, displayed)) for name in (START_AT, END_AT)]
-    kind = {METADATA_KEY: {"keys": list(keys), "scd_type": scd_type}}
-    wanted = StructType([*fields, StructField(HIDDEN_COLUMN, hidden, nullable=True, metadata=kind)])
+    kind: dict[str, object] = {"keys": list(keys), "scd_type": scd_type}
+    flag = soft_deletes_of(inputs)
+    if flag is not None:
+        fields.append(StructField(flag, BooleanType()))
+        kind[SOFT_DELETES_KEY] = flag
+    wanted = StructType([*fields, StructField(HIDDEN_COLUMN, hidden, nullable=True, metadata={METADATA_KEY: kind})])
     merged = wanted if stored is None else merge_schemas(stored, wanted)
     assert merged is not None  # check_drift found a common type of every column
     return plain_schema(merged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from framework.cdc.delta.deletion_vectors import LOCATION, LOCATION_TYPE
 from framework.cdc.delta.table_version import TableVersion, can_open
 from framework.cdc.delta.target_write import (
     CHANGE,
+    FLAGGED,
     INSERTED,
     REMOVED,
     SOURCE,
@@ -94,7 +96,11 @@ class MergeWrite:
         with computed_once(decided.where(column(CHANGE).isNotNull() & has_key)) as decided_rows, raising_conflicts():
             # The changes of a truncate are as many as the rows of the target.
             changes = decided_rows if merge.sweeps else broadcast_if_small(decided_rows, merge.row_count)
-            return _metrics(_with_changes(self._builder(changes, matching), merge.target, is_safe=is_safe))
+            done = _metrics(_with_changes(self._builder(changes, matching), merge.target, is_safe=is_safe))
+            if merge.target.flag is None or not done.upserted:
+                return done
+            flagged = decided_rows.where(column(CHANGE) == F.lit(FLAGGED)).count()
+            return replace(done, upserted=done.upserted - flagged, deleted=flagged)
 
     def replace(self, replacement: Replacement, prior: PriorCommit | None) -> CdcMetrics:
         """Commit a replacement of rows after the prior commit."""

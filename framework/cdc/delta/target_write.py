@@ -30,9 +30,12 @@ SOURCE = "__sluice_source"
 TARGET = "__sluice_target"
 
 CHANGE = "__sluice_change"
-"""The change of a row in the table: one of the three constants below, or null."""
+"""The change of a row in the table: one of the four constants below, or null."""
 
 INSERTED, UPDATED, REMOVED = "inserted", "updated", "deleted"
+
+FLAGGED = "flagged"
+"""A row that a delete flags and that keeps its values: it is written as an updated row, and counts as a deleted one."""
 
 BROADCAST_ROWS = 200_000
 """The largest batch, in rows, that is broadcast, so that a table is read without a shuffle."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from framework.cdc.delta.deletion_vectors import LOCATION
-from framework.cdc.delta.target_write import CHANGE, INSERTED, REMOVED, UPDATED, broadcast_if_small
+from framework.cdc.delta.target_write import CHANGE, FLAGGED, INSERTED, REMOVED, UPDATED, broadcast_if_small
 from framework.cdc.events.key_filter import with_keys_of
 from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
@@ -125,7 +125,7 @@ class TransactionWrite:
         if not by_keys:
             source = source.withColumn(_NUMBER, F.monotonically_increasing_id())
         with computed_once((_decide_by_keys if by_keys else _decide_by_rows)(source, rows, merge)) as decided:
-            added = decided.where(column(CHANGE).isin(INSERTED, UPDATED)).select(*_row(merge))
+            added = decided.where(column(CHANGE).isin(INSERTED, UPDATED, FLAGGED)).select(*_row(merge))
             if not by_keys:
                 known = F.broadcast(decided.select(_NUMBER))
                 added = added.unionByName(_new_rows(source.join(known, _NUMBER, "left_anti"), merge))
@@ -136,7 +136,8 @@ class TransactionWrite:
                 added, partial(_remove, decided, transaction, row_count=merge.row_count, counting=counting)
             )
         is_unchecked = bool(manual) and merge.apply_recorded is not None and not by_keys
-        return None if is_unchecked else CdcMetrics(upserted=upserted, deleted=deleted)
+        flagged = 0 if merge.target.flag is None else deleted  # nothing is removed then, and a flagged row is added
+        return None if is_unchecked else CdcMetrics(upserted=upserted - flagged, deleted=deleted)
 
     def _prepare(self, added: DataFrame | None, *background: Callable[[], Any]) -> tuple[int, list[Any]]:
         """Write new files, and do other work in the background; return the number of added rows and its results."""
@@ -177,11 +178,11 @@ def _remove(decided: DataFrame, transaction: Transaction, *, row_count: int, cou
         counting: whether rows may be deleted, or it matters whether a row is manual; else no job counts them.
 
     Returns:
-        The number of deleted rows, and the number of manually inserted rows that are replaced.
+        The number of deleted rows, flagged ones included, and the number of manually inserted rows that are replaced.
     """
     change = column(CHANGE)
-    removed = decided.where(change.isin(UPDATED, REMOVED))
-    is_deleted, is_manual = change == F.lit(REMOVED), (change == F.lit(UPDATED)) & column(_IS_MANUAL)
+    removed = decided.where(change.isin(UPDATED, REMOVED, FLAGGED))
+    is_deleted, is_manual = change.isin(REMOVED, FLAGGED), (change == F.lit(UPDATED)) & column(_IS_MANUAL)
     if row_count <= FEW_ROWS:
         rows = removed.select(LOCATION, is_deleted.alias("deleted"), is_manual.alias("manual")).collect()
         transaction.remove([row[LOCATION] for row in rows])

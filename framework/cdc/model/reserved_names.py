@@ -15,7 +15,10 @@ FILE_METADATA = "_metadata"
 """Spark's metadata column with a row's file and its row number in that file."""
 
 METADATA_KEY = "sluice.cdc"
-"""Key in the hidden column's field metadata; its value has the table's keys and SCD type."""
+"""Key in the hidden column's field metadata; its value has the table's keys and SCD type, and `SOFT_DELETES_KEY`."""
+
+SOFT_DELETES_KEY = "soft_deletes"
+"""Key in that value: the column that flags deleted rows. A table whose deleted rows are removed does not have it."""
 
 # Fields of the hidden column.
 SEQUENCE = "sequence"

@@ -1,5 +1,7 @@
 """SCD type 1 with authors: the effect of the latest events on the rows of a target, leaf by leaf.
 
+If deleted rows stay, a delete flags a row and clears no leaf.
+
 Each step names the columns that the next step uses several times. So the size of a plan grows with the number of
 leaves, and not with the size of each leaf's expressions.
 """
@@ -12,14 +14,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from framework.cdc.delta.target_write import CHANGE, INSERTED, REMOVED, SOURCE, TARGET, UPDATED, same_key
+from framework.cdc.delta.target_write import CHANGE, FLAGGED, INSERTED, REMOVED, SOURCE, TARGET, UPDATED, same_key
 from framework.cdc.events.leaf_columns import aliased, assembled, author_names, flat_row, numbered, value_names
 from framework.cdc.events.normalize import ORDER
 from framework.cdc.model.authorship import authors_to_keep
 from framework.cdc.model.columns import column, struct_of
 from framework.cdc.model.event_order import is_undone, point_of, row_order
 from framework.cdc.model.reserved_names import AUTHORS, HIDDEN_COLUMN
-from framework.cdc.scd1.latest_events import DELETED, hidden_column
+from framework.cdc.scd1.flagged_rows import is_flagged
+from framework.cdc.scd1.latest_events import DELETED, IS_DELETED, flag_of, hidden_column
 from framework.foundation.jvm_cache import built_once
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 _OLD = "__sluice_old"
 _OLD_ORDER = "__sluice_old_order"
+_WAS_FLAGGED = "__sluice_was_flagged"
 _IS_UNDONE = "__sluice_is_undone"
 _IS_LEAF_UNDONE = "__sluice_is_leaf_undone"
 _IS_NEWER = "__sluice_is_newer"
@@ -72,7 +76,8 @@ def decide_rows(
 
 def new_rows(latest: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the rows of keys that have no row yet."""
-    return latest.where(column(ORDER).isNotNull()).withColumn(_NEWEST, column(ORDER)).select(*_row(target))
+    named = {_NEWEST: column(ORDER)} | flag_of(target, column(IS_DELETED))
+    return latest.where(column(ORDER).isNotNull()).withColumns(named).select(*_row(target))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,21 +110,24 @@ def _steps(target: CdcTarget, floor: Column | None) -> _Steps:
     old_values, old_authors = [f"{_OLD}{name}" for name in values], [f"{_OLD}{name}" for name in authors]
     newer, undone = numbered(_IS_NEWER, target), numbered(_IS_LEAF_UNDONE, target)
     flat = [row_order(column(HIDDEN_COLUMN), target.hidden_type), *flat_row(target)]
+    flags = [] if target.flag is None else [is_flagged(target).alias(_WAS_FLAGGED)]
     pairs = zip(authors, old_authors, undone, strict=True)
     return _Steps(
-        flat=aliased([_OLD_ORDER, *old_values, *old_authors], flat),
+        flat=[*aliased([_OLD_ORDER, *old_values, *old_authors], flat), *flags],
         joined=[
             *map(column, (ORDER, DELETED, _OLD_ORDER, *values, *authors, *old_values, *old_authors)),
             _is_undone(target, old_order, deleted, floor).alias(_IS_UNDONE),
+            *map(column, () if target.flag is None else (IS_DELETED, _WAS_FLAGGED)),
         ],
-        undone=aliased(undone, [_is_undone(target, column(author), deleted, floor) for author in old_authors]),
+        undone=aliased(undone, [_is_leaf_undone(target, column(author), deleted, floor) for author in old_authors]),
         newer=[
             *aliased(newer, [_is_newer(column(new), column(old), column(lost)) for new, old, lost in pairs]),
-            F.greatest(column(ORDER), _surviving_order()).alias(_NEWEST),
+            F.greatest(column(ORDER), _surviving_order(target)).alias(_NEWEST),
         ],
         becomes=[
-            _change_of(map(column, newer), map(column, undone)).alias(CHANGE),
+            _change_of(target, map(column, newer), map(column, undone)).alias(CHANGE),
             column(_NEWEST),
+            *(value.alias(name) for name, value in flag_of(target, _flag()).items()),
             *aliased(values, _chosen(newer, undone, values, old_values)),
             *aliased(authors, _chosen(newer, undone, authors, old_authors)),
         ],
@@ -131,24 +139,35 @@ def _is_undone(target: CdcTarget, author: Column, deleted: Column, floor: Column
     return is_undone(point, deleted=deleted, floor=floor, deletes_first=target.deletes_first)
 
 
+def _is_leaf_undone(target: CdcTarget, author: Column, deleted: Column, floor: Column | None) -> Column:
+    return F.expr("false") if target.flag is not None else _is_undone(target, author, deleted, floor)
+
+
+def _flag() -> Column:
+    """Return whether a row is deleted: its newest upsert is undone."""
+    is_newer = F.coalesce(column(ORDER) > column(_OLD_ORDER), column(ORDER).isNotNull())
+    return F.when(is_newer, column(IS_DELETED)).otherwise(column(_WAS_FLAGGED) | column(_IS_UNDONE))
+
+
 def _is_newer(new: Column, old: Column, is_cleared: Column) -> Column:
     return new.isNotNull() & (old.isNull() | is_cleared | (new > old))
 
 
-def _surviving_order() -> Column:
-    """Return the order of the row's newest event; null if there is no row or the event is undone."""
-    return F.when(~column(_IS_UNDONE), column(_OLD_ORDER))
+def _surviving_order(target: CdcTarget) -> Column:
+    """Return the order of the row's newest event; null if there is no row or it is removed with the event."""
+    return F.when(~column(_IS_UNDONE), column(_OLD_ORDER)) if target.flag is None else column(_OLD_ORDER)
 
 
-def _change_of(newer: Iterable[Column], undone: Iterable[Column]) -> Column:
+def _change_of(target: CdcTarget, newer: Iterable[Column], undone: Iterable[Column]) -> Column:
     """Return the change of a row: an undone row without a new upsert is removed, newer or undone parts update it."""
     upsert, old = column(ORDER), column(_OLD_ORDER)
-    is_newer = F.coalesce(upsert > _surviving_order(), upsert.isNotNull())
-    return (
-        F.when(old.isNull(), F.when(upsert.isNotNull(), F.lit(INSERTED)))
-        .when(upsert.isNull() & column(_IS_UNDONE), F.lit(REMOVED))
-        .when(F.greatest(is_newer, *newer, *undone), F.lit(UPDATED))
-    )
+    is_newer = F.coalesce(upsert > _surviving_order(target), upsert.isNotNull())
+    is_updated = F.greatest(is_newer, *newer, *undone)
+    change = F.when(old.isNull(), F.when(upsert.isNotNull(), F.lit(INSERTED)))
+    if target.flag is None:
+        return change.when(upsert.isNull() & column(_IS_UNDONE), F.lit(REMOVED)).when(is_updated, F.lit(UPDATED))
+    is_flagged_now = column(_IS_UNDONE) & ~column(_WAS_FLAGGED)
+    return change.when(is_updated, F.lit(UPDATED)).when(is_flagged_now, F.lit(FLAGGED))
 
 
 def _chosen(newer: Sequence[str], undone: Sequence[str], new: Sequence[str], old: Sequence[str]) -> list[Column]:

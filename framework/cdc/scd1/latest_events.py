@@ -19,6 +19,10 @@ from framework.cdc.model.reserved_names import AUTHORS, RECORDED, TOMBSTONE
 from framework.foundation.jvm_cache import built_once
 
 DELETED = "__sluice_deleted"
+
+IS_DELETED = "__sluice_is_deleted"
+"""Column of a batch's latest events, if deleted rows stay: whether a delete or a truncate undoes the newest upsert."""
+
 _TRUNCATED = "__sluice_truncated"
 _ROWS = "__sluice_rows"
 _KEYED = "__sluice_keyed"
@@ -60,11 +64,17 @@ def collect_latest_events(events: DataFrame, target: CdcTarget, *, truncates: bo
         The values and `ORDER` of the key's newest upsert, unless the batch itself undoes it; `DELETED`, the
         point of its newest delete; `TOMBSTONE`, the same point if the delete must be recorded. For a target with
         authors the values are those of each leaf's newest author, whose order is in the column of `author_names`.
+        If deleted rows stay, an undone upsert stays as well, and `IS_DELETED` tells that it is undone.
     """
     aggregates, made, tombstone = _gathering(target, truncates=truncates)
     grouped = events.groupBy(*(column(key) for key in target.keys)).agg(*aggregates)
     latest = grouped.select(*(column(key) for key in target.keys), *made, tombstone.alias(TOMBSTONE))
-    return clear_undone(latest, target, floor=None)
+    return clear_undone(latest if target.flag is None else unflagged(latest), target, floor=None)
+
+
+def unflagged(events: DataFrame) -> DataFrame:
+    """Return events of a target whose deleted rows stay, none of which is undone yet."""
+    return events.withColumn(IS_DELETED, F.expr("false"))
 
 
 @built_once
@@ -131,8 +141,8 @@ def apply_recorded_deletes(
         floor: one row with the latest recorded truncate, also called `RECORDED`.
 
     Returns:
-        The latest events that may still change the target; `ORDER` is null if the newest upsert is undone, and
-        `DELETED` is the newest known delete.
+        The latest events that may still change the target; `ORDER` is null if the newest upsert is undone, unless
+        deleted rows stay, and `DELETED` is the newest known delete.
     """
     # A merge join, because both sides have their keys in order; a broadcast would be a job to wait for.
     checked = latest.join(tombstones.hint("merge"), list(target.keys), "left")
@@ -145,7 +155,7 @@ def apply_recorded_deletes(
 
 
 def clear_undone(latest: DataFrame, target: CdcTarget, *, by_deletes: bool = True, floor: Column | None) -> DataFrame:
-    """Clear the upserts, and the leaves, that a delete or a truncate undoes.
+    """Clear the upserts, and the leaves, that a delete or a truncate undoes; if deleted rows stay, flag the upserts.
 
     Args:
         latest: latest events.
@@ -166,6 +176,8 @@ def _cleared(target: CdcTarget, *, by_deletes: bool, by_truncate: bool) -> dict[
     floor = column(_FLOOR) if by_truncate else None
     undoing = partial(is_undone, deleted=deleted, floor=floor, deletes_first=target.deletes_first)
     undone = undoing(point_of(order, target.order_type))
+    if target.flag is not None:
+        return {IS_DELETED: column(IS_DELETED) | undone}
     changes = {ORDER: F.when(~undone, order)}
     if target.is_authored:
         for value, author in zip(value_names(target), author_names(target), strict=True):
@@ -210,6 +222,11 @@ def _counting(target: CdcTarget, *, truncates: bool) -> list[Column]:
         F.count(column(TOMBSTONE)).alias("tombstones"),
         F.count_if(has_effect()).alias("effects"),
     ]
+
+
+def flag_of(target: CdcTarget, value: Column) -> dict[str, Column]:
+    """Return the column of a target that flags deleted rows, with a value; empty if they are removed."""
+    return {} if target.flag is None else {target.flag: value}
 
 
 def hidden_column(target: CdcTarget, order: Column, authors: Column | None = None) -> Column:

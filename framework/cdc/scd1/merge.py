@@ -24,7 +24,7 @@ from framework.cdc.events.normalize import ORDER
 from framework.cdc.model.columns import column
 from framework.cdc.model.event_order import is_undone, row_order, row_point
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.cdc.scd1 import authored_rows
+from framework.cdc.scd1 import authored_rows, flagged_rows
 from framework.cdc.scd1.latest_events import DELETED, LatestCounts, clear_undone, has_effect, hidden_column
 from framework.foundation.jvm_cache import built_once
 
@@ -51,24 +51,33 @@ def merge_of(
     """
     if counts.floor is not None:
         latest = clear_undone(latest, target, by_deletes=False, floor=counts.floor)
-    if target.is_authored:
-        decide = partial(authored_rows.decide_rows, target=target, floor=counts.floor)
-    else:
+    is_whole = target.flag is None and not target.is_authored
+    if is_whole:
         decide = partial(decide_rows, target=target)
+    else:
+        rows = authored_rows if target.is_authored else flagged_rows
+        decide = partial(rows.decide_rows, target=target, floor=counts.floor)
     return KeyedMerge(
         target=target,
         source=latest.where(has_effect()),
         row_count=counts.effects,
         ranges=counts.batch.ranges,
         decide=decide,
-        new_rows=partial(authored_rows.new_rows if target.is_authored else new_rows, target=target),
-        clauses=None if target.is_authored else clauses_for(target, floor=counts.floor),
+        new_rows=partial(rows_of, target=target),
+        clauses=clauses_for(target, floor=counts.floor) if is_whole else None,
         sweeps=counts.floor is not None,
         apply_recorded=apply_recorded,
-        # A row is newer than each recorded delete of its key, but leaves may be older.
-        checks_rows=target.is_authored,
-        may_delete=target.is_authored or counts.upserts < counts.effects,
+        # A row is newer than each recorded delete of its key, but leaves may be older, and so may a row that stays.
+        checks_rows=not is_whole,
+        may_delete=not is_whole or counts.upserts < counts.effects,
     )
+
+
+def rows_of(latest: DataFrame, target: CdcTarget) -> DataFrame:
+    """Return the rows of latest events whose keys have no row yet."""
+    if target.is_authored:
+        return authored_rows.new_rows(latest, target)
+    return new_rows(latest, target) if target.flag is None else flagged_rows.new_rows(latest, target)
 
 
 def clauses_for(target: CdcTarget, *, floor: Column | None) -> Clauses:

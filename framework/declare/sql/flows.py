@@ -10,7 +10,7 @@ from framework.declare.sql.statements import Argument, SqlCall, SqlQuery, SqlSco
 
 _CLAUSES = (
     ("KEYS", "("), ("WHERE",), ("IGNORE", "NULL"), ("APPLY", "AS"), ("SEQUENCE", "BY"), ("SYSTEM", "SEQUENCE"),
-    ("COLUMNS",), ("STORED", "AS"), ("TRACK", "HISTORY"),
+    ("COLUMNS",), ("STORED", "AS"), ("TRACK", "HISTORY"), ("SOFT", "DELETES"),
 )  # fmt: skip
 
 _NOT_HERE: dict[Keywords, str] = {("SYSTEM", "SEQUENCE", "BY"): "Delete the clause, and write SEQUENCE BY only."}
@@ -155,10 +155,11 @@ _READERS: dict[Keywords, Reader] = {
     ("COLUMNS", "TO", "UPDATE"): lambda cursor: {"columns_to_update": cursor.until(_CLAUSES)},
     ("COLUMNS",): lambda cursor: _selected(cursor, "column_list", "except_column_list"),
     ("STORED", "AS"): _type,
+    ("SOFT", "DELETES"): lambda cursor: {"soft_deletes": cursor.identifier() if cursor.accept("AS") else True},
     ("TRACK", "HISTORY", "ON"): lambda cursor: _selected(
         cursor, "track_history_column_list", "track_history_except_column_list"
     ),
 }
 _READERS_OF_SNAPSHOTS: dict[Keywords, Reader] = {
-    words: _READERS[words] for words in (("KEYS",), ("STORED", "AS"), ("TRACK", "HISTORY", "ON"))
+    words: _READERS[words] for words in (("KEYS",), ("STORED", "AS"), ("TRACK", "HISTORY", "ON"), ("SOFT", "DELETES"))
 }

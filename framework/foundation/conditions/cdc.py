@@ -92,6 +92,18 @@ CONDITIONS: dict[str, Condition] = {
         "Flows {flow} and {other_flow} of {target} track the history of different columns.",
         "Use the same `track_history_column_list` in all flows of the target, or set it in only one.",
     ),
+    "AUTOCDC_DIFFERENT_SOFT_DELETES": Condition(
+        "Flow {flow} of {target} flags deleted rows in column {column}, and another flow in {other}.",
+        "Use the same `soft_deletes` in all flows of the target, or set it in only one.",
+    ),
+    "AUTOCDC_SOFT_DELETES_COLUMN": Condition(
+        "Flow {flow} writes column {column} of {target}, in which Sluice flags deleted rows.",
+        'Name a column that no flow has, such as `soft_deletes="is_deleted"`, or leave the column out of the flow.',
+    ),
+    "AUTOCDC_SOFT_DELETES_TYPE": Condition(
+        "Column {column}, in which Sluice flags deleted rows of {target}, is declared as {type}.",
+        "Declare it as BOOLEAN, or leave it out of the schema.",
+    ),
     "AUTOCDC_SNAPSHOTS_NOT_ALONE": Condition(
         "{target} receives snapshots from {flow} and rows from {other_flow}. A snapshot contains all rows of the "
         "target, so each flow would delete the rows of the other.",
@@ -127,6 +139,9 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "AUTOCDC_SCD_TYPE_DRIFT": Condition(
         "{target} was built as SCD type {stored_scd_type}, but its flows now declare type {scd_type}.", _FULL_REFRESH
+    ),
+    "AUTOCDC_SOFT_DELETES_DRIFT": Condition(
+        "Deleted rows of {target} {stored}, but its flows now declare that they {declared}.", _FULL_REFRESH
     ),
     "AUTOCDC_SEQUENCE_DRIFT": Condition(
         "{target} was built with a sequence of type {stored_type}, but its flows now declare type {type}.",

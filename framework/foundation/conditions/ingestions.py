@@ -20,6 +20,14 @@ CONDITIONS: dict[str, Condition] = {
         "read is in the chunk and in the log, and without a key it would be appended twice.",
         "Use SCD_TYPE_1: rows that are only inserted end as they would be appended.",
     ),
+    "INGESTION_SOFT_DELETES_OF_HISTORY": Condition(
+        "{function}(): `{argument}` is set for a table with SCD_TYPE_2, whose history has deleted rows by itself.",
+        "Remove it, or use SCD_TYPE_1.",
+    ),
+    "INGESTION_SOFT_DELETES_COLUMN": Condition(
+        "{table} has a column {column}, in which its copy would flag deleted rows.",
+        'Name a column that the table does not have, such as `soft_deletes`: "is_deleted", or exclude the column.',
+    ),
     "INGESTION_TARGET_TWICE": Condition(
         "The tables {tables} would have the same copy, {target}.",
         "Give one of them another `destination_table` or `destination_schema`, or exclude it.",

@@ -43,9 +43,10 @@ def may_forget(graph: DataflowGraph, dataset: GraphDataset, generations: Generat
 
     Not while one of its once flows is unfinished: its rows are older than every delete, and an initial
     load that runs 48 hours would restore rows that were deleted while it ran. SCD type 2 targets keep
-    all tombstones, because their deletes are bounds of rows.
+    all tombstones, because their deletes are bounds of rows, and so do targets whose deleted rows stay, because a
+    late event would take the flag from such a row.
     """
-    if dataset.cdc is None or dataset.cdc.scd_type != 1:
+    if dataset.cdc is None or dataset.cdc.scd_type != 1 or dataset.cdc.flag is not None:
         return False
     once = [flow.spec.name for flow in graph.flows_into(dataset.name) if flow.spec.once]
     current = [generations.current(dataset.name, name) for name in once]

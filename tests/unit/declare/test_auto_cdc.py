@@ -39,6 +39,20 @@ def test_the_least_call_names_the_flow_after_its_target(registry: Registry) -> N
     assert [expected] == registry.flows
 
 
+def test_soft_deletes_name_their_column(registry: Registry) -> None:
+    """True stands for `__deleted`; it is off by default, and a name may have backticks."""
+    for value in (True, "`is gone`", False, None):
+        dp.create_auto_cdc_flow("users", "changes", ["id"], "seq", soft_deletes=value)  # type: ignore[arg-type]
+    dp.create_auto_cdc_from_snapshot_flow("users", "changes", ["id"], soft_deletes="gone")
+
+    @dp.auto_cdc_flow("users", ["id"], "seq", soft_deletes=True)
+    def follow() -> Any:
+        return None
+
+    flags = [flow.cdc and flow.cdc.soft_deletes for flow in registry.flows]
+    assert flags == ["__deleted", "is gone", None, None, "gone", "__deleted"]
+
+
 def test_every_argument_is_kept(registry: Registry) -> None:
     """`apply_changes` is the same call, `flow_name` the same argument."""
     dp.apply_changes(
@@ -221,6 +235,10 @@ WRONG: list[tuple[Callable[[], object], str, dict[str, object]]] = [
     (flow(track_history_column_list=["a"]), "AUTOCDC_NEEDS_SCD_TYPE", {"needed": 2, "actual": 1}),
     (flow(stored_as_scd_type=2, apply_as_truncates="x"), "AUTOCDC_NEEDS_SCD_TYPE", {"argument": "apply_as_truncates"}),
     (flow(apply_as_deletes=True), "INVALID_ARGUMENT.TYPE", {"argument": "apply_as_deletes", "actual": "bool"}),
+    (flow(stored_as_scd_type=2, soft_deletes=True), "AUTOCDC_NEEDS_SCD_TYPE", {"argument": "soft_deletes"}),
+    (flow(soft_deletes=1), "INVALID_ARGUMENT.TYPE", {"argument": "soft_deletes", "actual": "int"}),
+    (flow(soft_deletes=" "), "INVALID_ARGUMENT.VALUE", {"argument": "soft_deletes"}),
+    (flow(soft_deletes="a.b"), "AUTOCDC_MULTIPART_COLUMN_IDENTIFIER", {"argument": "soft_deletes"}),
     (flow(once="yes"), "INVALID_ARGUMENT.TYPE", {"argument": "once"}),
     (flow(key=["id"]), "INVALID_ARGUMENT.UNKNOWN", {"argument": "key", "advice": "Did you mean `keys`?"}),
     (lambda: face.snapshot_flow("t", keys=[]), "AUTOCDC_EMPTY_KEYS", {"function": "snapshot_flow"}),

@@ -62,6 +62,14 @@ def test_the_configuration_of_a_table_adds_to_the_common_one() -> None:
     assert (second.source_table, second.include, second.destination_catalog) == (None, ("order_*",), "c")
 
 
+def test_soft_deletes_are_for_tables_without_a_history() -> None:
+    """The common setting is for the tables of SCD type 1; one of its own switches it off or names another column."""
+    configurations = [None, {"scd_type": "SCD_TYPE_2"}, {"soft_deletes": False}, {"soft_deletes": "gone"}]
+    objects = [{"table": {**TABLE, "table_configuration": each}} for each in configurations]
+    (spec,) = declared(*objects, table_configuration={"soft_deletes": True}).ingestions
+    assert [each.configuration.soft_deletes for each in spec.objects] == ["__deleted", None, None, "gone"]
+
+
 @pytest.mark.parametrize(
     ("objects", "more", "condition", "named"),
     [
@@ -77,6 +85,12 @@ def test_the_configuration_of_a_table_adds_to_the_common_one() -> None:
             "objects[0].schema.include",
         ),
         ([{"table": TABLE}], {"table_configuration": {"scd_type": "SCD_TYPE_3"}}, "INVALID_ARGUMENT.VALUE", "scd_type"),
+        (
+            [{"table": TABLE}],
+            {"table_configuration": {"scd_type": "SCD_TYPE_2", "soft_deletes": True}},
+            "INGESTION_SOFT_DELETES_OF_HISTORY",
+            "soft_deletes",
+        ),
         ([{"table": TABLE}], {"table_configuration": {"scd_type": "APPEND_ONLY"}}, "INGESTION_APPEND_ONLY", "scd_type"),
         ([{"table": TABLE}], {"table_configuration": {"sequence_by": ["a"]}}, "INGESTION_SEQUENCE_BY", "table_conf"),
         (

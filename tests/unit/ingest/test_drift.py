@@ -53,7 +53,7 @@ ALTERED = (
 )  # fmt: skip
 REDEFINED = (
     FILTERED, replace(BEFORE, scd_type=2), replace(BEFORE, source="public.lines"), replace(BEFORE, gateway="other"),
-    replace(BEFORE, selection="[['b'], [], []]", columns=()),
+    replace(BEFORE, selection="[['b'], [], []]", columns=()), replace(BEFORE, soft_deletes="__deleted"),
 )  # fmt: skip
 
 

@@ -23,6 +23,10 @@ CASES = {
     OURS + "dp.apply_changes_from_snapshot('t', 's', ['id'],\n    flow_name='f')": ["m.py:3 NATIVE_ARGUMENT_MISSING"],
     OURS + "@dp.table(temporary=True, format='delta')\ndef t(): ...": [],
     OURS + "dp.create_auto_cdc_flow('t', 's', ['id'], 'seq', flow_name='f', where='a')": [],
+    OURS + "dp.create_auto_cdc_flow('t', 's', ['id'], 'seq', soft_deletes=False)": [],
+    OURS + "@dp.auto_cdc_flow('t', ['id'], 'seq',\n    soft_deletes=True)\ndef f(): ...": [
+        "m.py:3 NATIVE_ARGUMENT_MISSING"
+    ],
     OURS + "@dp.snapshot_flow('t', ['id'])\ndef f(): ...": [],
     "import framework.pipelines\nframework.pipelines.create_target_table('t', temporary=True)": [
         "m.py:2 NATIVE_ARGUMENT_MISSING"
