@@ -33,7 +33,10 @@ from tests.support.forked_sources import TASKS
 # What the processes need; PyArrow imports pandas for the first array.
 _IMPORTED = (encodings.idna, framework, pd, pyspark)
 _PYSPARK = os.path.dirname(pyspark.__file__)  # noqa: PTH120 - as in `sys.path`
+# An installed package names its dialects in its metadata, as this folder does.
+_ENTRY_POINTS = f"{os.path.dirname(__file__)}/entry_points"  # noqa: PTH120 - as in `sys.path`
 _PATH = [path for path in sys.path if path not in ("", os.getcwd())]  # noqa: PTH109 - as Python wrote it
+_PATH.append(_ENTRY_POINTS)
 
 
 def main(address: str) -> None:

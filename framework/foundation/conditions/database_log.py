@@ -106,6 +106,10 @@ CONDITIONS: dict[str, Condition] = {
         "The source is another one than before: {kind} was {before} and is {now} (slot {slot}, read up to {lsn}).",
         "Connect to the source of before. If the other one replaces it: " + _SNAPSHOT_AGAIN,
     ),
+    "DATABASE_POSITION_LOST.LOG_REMOVED": Condition(
+        "The database has removed changes after the position {lsn}, up to which they were read (slot {slot}).",
+        _SNAPSHOT_AGAIN + " Let the database keep its log for longer, or update more often.",
+    ),
     "DATABASE_POSITION_LOST.LOG_RESET": Condition(
         "The log ends at {end}, before the position {lsn} that was read (slot {slot}): the source was restored to an "
         "older state.",

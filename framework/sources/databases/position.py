@@ -14,8 +14,9 @@ class Position:
     """A position in a log.
 
     Args:
-        order: sorts the positions of one log; rows of changes have it. A log that begins again, such as that of another
-            server, has another generation, because its numbers can't be compared with those of before.
+        order: sorts the positions of one log, and is positive: 0 is none in stored formats. Rows of changes have it. A
+            log that begins again, such as that of another server, has another generation, because its numbers can't be
+            compared with those of before.
         text: the position as the database writes it.
     """
 

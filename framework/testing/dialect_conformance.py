@@ -1,0 +1,371 @@
+"""Conformance suite for every dialect of a source database: what the engine relies on, without Spark where it can.
+
+A dialect of somebody else passes it, too: subclass `DialectConformance` and give it an `engine`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from framework.foundation.errors import SourceError
+from framework.sources.databases.changes_stream import ChangesStreamReader
+from framework.sources.databases.chunks import SnapshotOffset
+from framework.sources.databases.dialects import dialect_of, open_source
+from framework.sources.databases.formats import changes_request, snapshot_request
+from framework.sources.databases.options import Options
+from framework.sources.databases.position import position_of
+from framework.sources.databases.snapshot_stream import SnapshotStreamReader
+from framework.sources.databases.source_session import KnownTable, LogName
+from framework.sources.databases.tables import TableName
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Rows = dict[int, Any]
+_DELETED = "DELETE"
+_LATER = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeCase:
+    """A type of the database, with values that are hard to keep exact.
+
+    Args:
+        type: as SQL of the database.
+        literals: the values, as SQL of the database; NULL is tried with each type.
+    """
+
+    type: str
+    literals: tuple[str, ...]
+
+
+class EngineUnderTest(Protocol):
+    """An empty database of the dialect under test, which a test fills and breaks."""
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options `connection` and `connectionsFolder`."""
+        ...
+
+    @property
+    def schema(self) -> str:
+        """A schema of the database."""
+        ...
+
+    @property
+    def number(self) -> str:
+        """The type of whole numbers, as SQL."""
+        ...
+
+    @property
+    def types(self) -> Sequence[TypeCase]:
+        """The types to try, each with its values."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many rows a table has that is read in several chunks."""
+        ...
+
+    @property
+    def chunk_options(self) -> Mapping[str, str]:
+        """The options with which a table of so many rows has several chunks, one in each micro-batch."""
+        ...
+
+    def execute(self, *statements: str) -> None:
+        """Run statements, each in a transaction of its own. INSERT, UPDATE and DELETE of standard SQL are known."""
+        ...
+
+    def lose_log(self, log: LogName) -> None:
+        """Remove what a reader needs that stands at an earlier position, as the database does it by itself."""
+        ...
+
+    def replace(self) -> None:
+        """Put another database, with the same tables and a log of the same length or longer, at the same address."""
+        ...
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of a table `(id, n)`, made by the readers as streams call them.
+
+    Args:
+        engine: the database.
+        table: the table.
+        name: what the copy is called at the source.
+    """
+
+    engine: EngineUnderTest
+    table: str = "items"
+    name: str = "conformance"
+
+    @property
+    def log(self) -> LogName:
+        """What the copy is called at the source."""
+        return LogName(slot=self.name, publication=self.name)
+
+    @property
+    def table_name(self) -> TableName:
+        """The name of the table."""
+        return TableName(schema=self.engine.schema, table=self.table)
+
+    def snapshot(self) -> SnapshotStreamReader:
+        """A reader of chunks, as a process has it that started now."""
+        own = {"table": str(self.table_name), "slot": self.name, **self.engine.chunk_options}
+        request = snapshot_request({**self.engine.options, **own})
+        return SnapshotStreamReader(request, tuple(each.name for each in request.describe()[1]))
+
+    def changes(self, not_after: int = 0) -> ChangesStreamReader:
+        """A reader of the log, as a process has it that started now; it begins where a snapshot has begun."""
+        own = {"slot": self.name, "tables": str(self.table_name), "notAfter": str(not_after)}
+        return ChangesStreamReader(changes_request({**self.engine.options, **own}))
+
+    def offsets(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Plan all micro-batches of a snapshot, each by a new reader; yield the offsets before and after each."""
+        start = self.snapshot().initialOffset()
+        while True:
+            reader = self.snapshot()
+            end = reader.latestOffset(start, reader.getDefaultReadLimit())
+            if end == start:
+                return
+            yield start, end
+            start = end
+
+    def rows(self, start: dict[str, Any], end: dict[str, Any], value: str = "n") -> list[tuple[int, Any]]:
+        """Read the chunks between two offsets by a new reader."""
+        reader = self.snapshot()
+        return [
+            (row["id"], row[value])
+            for part in reader.partitions(start, end)
+            for batch in reader.read(part)
+            for row in batch.to_pylist()
+        ]
+
+
+def read_all(reader: ChangesStreamReader, start: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Read to the end of the log, and return the offset there with the changes."""
+    end = reader.latestOffset(start, ReadAllAvailable())
+    return end, read_between(reader, start, end)
+
+
+def read_between(reader: ChangesStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the changes between two offsets."""
+    parts = reader.partitions(start, end)
+    return [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+def applied(rows: Rows, changes: Sequence[Mapping[str, Any]]) -> Rows:
+    """Return rows by key after changes, in their order."""
+    state = dict(rows)
+    for change in changes:
+        values = json.loads(change["payload"])
+        state.pop(values["id"], None)
+        if change["operation"] != _DELETED:
+            state[values["id"]] = values["n"]
+    return state
+
+
+class DialectConformance:
+    """Test suite to subclass, with a fixture `engine`: an empty database."""
+
+    @pytest.fixture
+    def copy(self, engine: EngineUnderTest) -> Copy:
+        """A table without a position in the log."""
+        engine.execute(f"CREATE TABLE items (id {engine.number} NOT NULL PRIMARY KEY, n {engine.number})")
+        numbers = ", ".join(f"({each}, {each})" for each in range(1, engine.rows + 1))
+        engine.execute(f"INSERT INTO items VALUES {numbers}")
+        return Copy(engine)
+
+    def test_a_scheme_leads_to_the_dialect(self, copy: Copy) -> None:
+        """The registry finds it, and its session lists the tables with their keys."""
+        connection = Options("conformance", copy.engine.options).connection()
+        assert dialect_of(connection).name
+        with open_source(connection) as source:
+            assert copy.table_name in source.list_tables([copy.engine.schema])
+            table = source.read_table(copy.table_name)
+            sizes = source.read_sizes([copy.table_name])
+        assert (table.name, table.key, [each.name for each in table.columns]) == (copy.table_name, ("id",), ["id", "n"])
+        assert set(sizes) == {copy.table_name}
+
+    def test_a_walk_reads_each_row_once(self, copy: Copy) -> None:
+        """In several chunks, whatever happens to rows meanwhile; what is beyond the last bound is in the last chunk."""
+        found: list[tuple[int, Any]] = []
+        batches = 0
+        for start, end in copy.offsets():
+            found += copy.rows(start, end)
+            copy.engine.execute(
+                f"INSERT INTO items VALUES ({_LATER + batches}, 0)",
+                f"DELETE FROM items WHERE id = {copy.engine.rows - 1}",
+            )
+            batches += 1
+        keys = [key for key, _ in found]
+        assert batches > 1
+        assert len(keys) == len({*keys})
+        last = copy.engine.rows
+        assert {*range(1, last - 1), last} <= {*keys} <= {*range(1, last + 1), *range(_LATER, _LATER + batches)}
+
+    def test_a_killed_snapshot_goes_on_at_its_batch(self, copy: Copy) -> None:
+        """Each offset is planned and read by a process of its own, and a batch that is read again is the same."""
+        offsets = list(copy.offsets())
+        first = [copy.rows(start, end) for start, end in offsets]
+        again = [copy.rows(start, end) for start, end in offsets]
+        assert [sorted(rows) for rows in first] == [sorted(rows) for rows in again]
+        assert sorted(row for rows in first for row in rows) == [
+            (each, each) for each in range(1, copy.engine.rows + 1)
+        ]
+
+    def test_a_change_after_the_first_plan_is_in_the_log(self, copy: Copy) -> None:
+        """The position is made before the first chunk, so what a chunk misses comes as a change."""
+        planned = copy.offsets()
+        batches = [next(planned)]
+        rows = dict(copy.rows(*batches[0]))
+        copy.engine.execute("UPDATE items SET n = -1 WHERE id <= 3", "DELETE FROM items WHERE id = 4")
+        for start, end in planned:
+            rows |= dict(copy.rows(start, end))
+        reader = copy.changes(SnapshotOffset.from_json(json.dumps(batches[0][1])).basis.position)
+        _, changes = read_all(reader, reader.initialOffset())
+        reader.stop()
+        expected = {1: -1, 2: -1, 3: -1, **{each: each for each in range(5, copy.engine.rows + 1)}}
+        assert applied(rows, changes) == expected
+
+    def test_changes_are_in_the_order_of_their_commits(self, copy: Copy) -> None:
+        """Each has a greater (position, ordinal); an update of a key is a deletion and an insertion."""
+        reader = copy.changes()
+        start = reader.initialOffset()
+        copy.engine.execute(
+            "INSERT INTO items VALUES (9998, 1)", "UPDATE items SET n = 2 WHERE id = 9998",
+            "UPDATE items SET id = 9999 WHERE id = 9998", "DELETE FROM items WHERE id = 1",
+        )  # fmt: skip
+        end, changes = read_all(reader, start)
+        reader.stop()
+        order = [(change["position"], change["ordinal"]) for change in changes]
+        assert order == sorted({*order})
+        found = [(change["operation"], json.loads(change["payload"])["id"]) for change in changes]
+        assert found == [("INSERT", 9998), ("UPDATE", 9998), (_DELETED, 9998), ("INSERT", 9999), (_DELETED, 1)]
+        assert {change["source_table"] for change in changes} == {str(copy.table_name)}
+        positions = [position_of(json.dumps(each)) for each in (start, end)]
+        assert positions[0].order < order[0][0] <= positions[1].order
+        assert all(each.text for each in positions)
+
+    def test_a_killed_reader_is_given_the_same_changes_again(self, copy: Copy) -> None:
+        """Whether it died before the batch was committed, or before a commit was acknowledged."""
+        first = copy.changes()
+        start = first.initialOffset()
+        copy.engine.execute("UPDATE items SET n = 0 WHERE id = 1", "DELETE FROM items WHERE id = 2")
+        end, changes = read_all(first, start)
+        first.stop()  # nothing was committed
+        copy.engine.execute("UPDATE items SET n = 7 WHERE id = 3")
+        second = copy.changes()
+        assert read_between(second, start, end) == changes
+        second.commit(end)
+        later, more = read_all(second, end)
+        second.stop()
+        third = copy.changes()
+        assert read_between(third, end, later) == more
+        third.stop()
+        assert [json.loads(each["payload"])["id"] for each in (*changes, *more)] == [1, 2, 3]
+
+    def test_a_log_that_was_lost_is_a_gap(self, copy: Copy) -> None:
+        """It is named, by the reader and by a look at the status, and nothing is skipped in silence."""
+        reader = copy.changes()
+        start = reader.initialOffset()
+        reader.stop()
+        copy.engine.execute("UPDATE items SET n = 0 WHERE id = 1", "UPDATE items SET n = 0 WHERE id = 2")
+        assert self._gap(copy, start) is None
+        copy.engine.lose_log(copy.log)
+        assert self._refused(copy, start) == self._gap(copy, start)
+
+    def test_another_database_at_the_address_is_a_gap(self, copy: Copy) -> None:
+        """Its log is not that of the position, however long it is."""
+        reader = copy.changes()
+        start = reader.initialOffset()
+        reader.stop()
+        copy.engine.replace()
+        assert self._refused(copy, start) == self._gap(copy, start)
+
+    def test_a_position_is_made_once_and_dropped_once(self, copy: Copy) -> None:
+        """Both may be repeated, as after a kill; what a settled position has is visible."""
+        connection = Options("conformance", copy.engine.options).connection()
+        with open_source(connection, read_only=False) as source:
+            first = source.ensure_position(copy.log, [copy.table_name])
+            member = source.logged_tables(copy.log).membership(copy.table_name)
+            copy.engine.execute("UPDATE items SET n = 0 WHERE id = 1")
+            again = source.ensure_position(copy.log, [copy.table_name])
+            settled = source.settled_position(copy.log)
+            assert 0 < first.order <= again.order <= settled.order
+            assert source.logged_tables(copy.log).has_log
+            assert source.logged_tables(copy.log).membership(copy.table_name) == member != 0
+            for _ in range(2):
+                source.drop_position(copy.log)
+            assert not source.logged_tables(copy.log).has_log
+            source.ensure_position(copy.log, [copy.table_name])
+            assert source.logged_tables(copy.log).membership(copy.table_name) not in (0, member)
+
+    def test_a_table_that_is_not_the_one_of_before_is_refused(self, copy: Copy) -> None:
+        """It has the name, but another identity; or it was out of the log in between."""
+        connection = Options("conformance", copy.engine.options).connection()
+        with open_source(connection, read_only=False) as source:
+            source.ensure_position(copy.log, [copy.table_name])
+            table, logged = source.read_table(copy.table_name), source.logged_tables(copy.log)
+            member = logged.membership(copy.table_name)
+            known = KnownTable(is_begun=True, relation=table.relation, membership=member)
+            logged.among([table]).refuse(table, known)
+            other = replace(known, relation=table.relation + 1)
+            for each, condition in (
+                (other, "INGESTION_TABLE_REPLACED"),
+                (replace(known, membership=member + 1), "INGESTION_TABLE_UNPUBLISHED"),
+            ):
+                with pytest.raises(Exception, match=condition):
+                    logged.among([table]).refuse(table, each)
+
+    def test_each_value_is_the_same_by_a_chunk_and_by_the_log(
+        self, engine: EngineUnderTest, spark: SparkSession
+    ) -> None:
+        """For each type and its values, and NULL."""
+        columns = ", ".join(f"c{place} {case.type}" for place, case in enumerate(engine.types))
+        engine.execute(f"CREATE TABLE items (id {engine.number} NOT NULL PRIMARY KEY, {columns})")
+        copy = Copy(engine)
+        reader = copy.changes()
+        start = reader.initialOffset()
+        longest = max(len(case.literals) for case in engine.types)
+        for number in range(longest + 1):
+            values = ", ".join((*case.literals, *["NULL"] * longest)[number] for case in engine.types)
+            engine.execute(f"INSERT INTO items VALUES ({number}, {values})")
+        _, changes = read_all(reader, start)
+        reader.stop()
+        request = snapshot_request({**engine.options, "table": str(copy.table_name)})
+        schema = request.schema()
+        payloads = spark.createDataFrame([(each["payload"],) for each in changes], "payload STRING")
+        logged = payloads.selectExpr(f"from_json(payload, '{schema}', map('mode', 'FAILFAST')) AS row").select("row.*")
+        snapshot = SnapshotStreamReader(request, tuple(each.name for each in request.describe()[1]))
+        begin = snapshot.initialOffset()
+        end = snapshot.latestOffset(begin, ReadAllAvailable())
+        batches = [batch for part in snapshot.partitions(begin, end) for batch in snapshot.read(part)]
+        chunks = spark.createDataFrame([tuple(row.values()) for batch in batches for row in batch.to_pylist()], schema)
+        found, expected = (sorted(map(repr, each.collect())) for each in (logged, chunks))
+        assert found == expected
+        assert chunks.count() == longest + 1
+
+    @staticmethod
+    def _gap(copy: Copy, stored: dict[str, Any]) -> str | None:
+        connection = Options("conformance", copy.engine.options).connection()
+        with open_source(connection) as source:
+            gap = source.find_gap(json.dumps(stored), copy.log)
+        return None if gap is None else gap.condition
+
+    @staticmethod
+    def _refused(copy: Copy, stored: dict[str, Any]) -> str:
+        reader = copy.changes()
+        try:
+            with pytest.raises(SourceError) as caught:
+                read_all(reader, stored)
+        finally:
+            reader.stop()
+        assert caught.value.condition.startswith("DATABASE_POSITION_LOST.")
+        return caught.value.condition

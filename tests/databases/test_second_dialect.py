@@ -1,0 +1,85 @@
+"""An ingestion of a database that is polled: snapshot, changes, resume and gap, by the engine that PostgreSQL has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from framework import Pipeline
+from framework.foundation.clock import SystemClock
+from framework.foundation.failpoints import arm, disarm
+from framework.ingest.operations import GatewayTables, Operations
+from framework.ingest.status import IngestedState, read_status
+from framework.run.update.results import UpdateState
+from framework.views.ingestion import status_head
+from tests.databases.test_dialects import LedgerFile
+from tests.support.copied_tables import copied, failures, pipeline_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MODULE = """
+from framework import pipelines as dp
+
+dp.ingest_database(
+    name="shop",
+    connection="bank",
+    objects=[{"schema": {"source_schema": "main", "destination_schema": "copies"}}],
+    options={"chunkBytes": "20", "maxChunksPerTrigger": "2"},
+)
+"""
+
+
+def _at_source(ledger: LedgerFile, table: str) -> list[tuple[Any, ...]]:
+    return ledger.read(f"SELECT id, name, amount, CAST(done AS BOOLEAN) FROM {table} ORDER BY id")
+
+
+def _assert_equal(pipeline: Pipeline, ledger: LedgerFile) -> None:
+    for table in ("orders", "lines"):
+        expected = [(*row[:3], None if row[3] is None else bool(row[3])) for row in _at_source(ledger, table)]
+        assert copied(pipeline, table) == expected
+
+
+def test_the_whole_path_of_an_ingestion_needs_neither_slot_nor_acknowledgement(
+    interpreting: SparkSession, tmp_path: Path
+) -> None:
+    """A kill in the snapshot, changes meanwhile, changes of keys, a log that was cleaned up, and a new start."""
+    ledger = LedgerFile(tmp_path)
+    for table in ("orders", "lines"):
+        ledger.execute(
+            f"CREATE TABLE {table} (id INTEGER NOT NULL PRIMARY KEY, name TEXT, amount REAL, done BOOLEAN)",
+            f"INSERT INTO {table} WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 90) "
+            "SELECT i, 'row ' || i, i / 3.0, i % 2 FROM n",
+        )
+
+    def die() -> None:
+        raise SystemError
+
+    arm("staging.after_files", nth=2, action=die)
+    try:
+        assert pipeline_of(interpreting, tmp_path, MODULE).run().state is not UpdateState.COMPLETED
+    finally:
+        disarm()
+    ledger.execute("UPDATE orders SET amount = 0.1 + 0.2 WHERE id = 1", "DELETE FROM lines WHERE id = 90")
+    pipeline = pipeline_of(interpreting, tmp_path, MODULE)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    _assert_equal(pipeline, ledger)
+
+    ledger.execute("UPDATE orders SET id = 1000, name = NULL WHERE id = 2", "INSERT INTO lines VALUES (91, 'x', 1, 1)")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    _assert_equal(pipeline, ledger)
+    (status,) = read_status(pipeline.storage, SystemClock().now())
+    assert {each.state for each in status.tables} == {IngestedState.FOLLOWING}
+    assert (status.gap, {each.lag_bytes for each in status.tables}) == (None, {0})
+    assert "staged up to change " in status_head(status)
+
+    ledger.execute("DELETE FROM orders WHERE id = 3", "UPDATE lines SET done = NULL WHERE id = 4")
+    ledger.execute("DELETE FROM ledger_changes")
+    assert failures(pipeline.run())["shop_changes"] == "DATABASE_POSITION_LOST.LOG_REMOVED"
+    (status,) = read_status(pipeline.storage, SystemClock().now())
+    assert status.gap == "DATABASE_POSITION_LOST.LOG_REMOVED"
+    assert {each.state for each in status.tables} == {IngestedState.GAP}
+    Operations(storage=pipeline.storage).replace_slot(GatewayTables(gateways=pipeline.gateways).gateway("shop"))
+    pipeline = pipeline_of(interpreting, tmp_path, MODULE)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    _assert_equal(pipeline, ledger)
