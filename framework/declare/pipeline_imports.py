@@ -52,6 +52,7 @@ _RESERVED = sys.stdlib_module_names | {"framework", "pyspark", "delta", "py4j", 
 _OF_NOTEBOOKS = (".py", ".ipynb", ".sql")
 _INSTALLED = frozenset({"site-packages", "dist-packages", "__pycache__"})
 _SHOWN = ShownModules()
+_INVALIDATING = threading.Lock()  # Python's function fails if two threads call it
 
 
 class PipelineImports:
@@ -82,7 +83,8 @@ class PipelineImports:
         self.named: dict[str, ModuleType] = {}
         self._tops = {name for folder in self.folders for name in _module_names(folder)} - _RESERVED
         self._importing = threading.RLock()  # a module is loaded by one thread, and others wait for all of it
-        importlib.invalidate_caches()  # to find files that were just written
+        with _INVALIDATING:
+            importlib.invalidate_caches()  # to find files that were just written
 
     def _run_notebook(self, name: str, file: str, namespace: dict[str, object]) -> None:
         _Loader("", file, self, is_main=True).run_notebook(name, file, namespace)
@@ -216,13 +218,11 @@ class PipelineImports:
     def _load(self, spec: ModuleSpec) -> ModuleType:
         with self._importing:
             module = importlib.util.module_from_spec(spec)
-            self.named[spec.name] = module
             _SHOWN.add(self, spec.name, module)
             try:
                 if isinstance(spec.loader, _Loader):
                     spec.loader.exec_module(module)
             except BaseException:
-                self.named.pop(spec.name, None)
                 _SHOWN.remove(self, spec.name)
                 raise
             return module
@@ -277,7 +277,6 @@ class _Loader(PipelineLoader):
             raise self.imports.failed[path]
         if path in self.imports.made:
             return
-        self.imports.named[module.__name__] = module
         _SHOWN.add(self.imports, module.__name__, module)
         self.imports.made[path] = module
         module.__dict__.update(module_globals(self.imports.spark))
@@ -288,7 +287,7 @@ class _Loader(PipelineLoader):
         except BaseException as error:
             self.imports.failed[path] = error
             del self.imports.made[path]
-            self.imports.named.pop(module.__name__, None)
+            _SHOWN.remove(self.imports, module.__name__)
             raise
 
     def get_code(self, fullname: str) -> CodeType:

@@ -22,6 +22,7 @@ class PipelineModules(Protocol):
 
     folders: tuple[Path, ...]
     named: dict[str, ModuleType]
+    """Its modules, by name; only `ShownModules` changes it."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -65,16 +66,18 @@ class ShownModules:
                 self._close(modules)
 
     def add(self, modules: PipelineModules, name: str, module: ModuleType) -> None:
-        """Show a module that begins to load, so that its code finds it by its name."""
+        """Add a module that begins to load to those of its pipeline, and show it: its code may look itself up."""
         with self._lock:
+            modules.named[name] = module
             if modules in self._open:
                 self._show(modules)
                 sys.modules[name] = module
                 self._pickle_by_value(module)
 
     def remove(self, modules: PipelineModules, name: str) -> None:
-        """Show a module that failed no longer."""
+        """Remove a module that failed."""
         with self._lock:
+            modules.named.pop(name, None)
             if self._shown is modules:
                 sys.modules.pop(name, None)
 
