@@ -78,7 +78,7 @@ def _restated(written: str, parsed: str, offset_of: Callable[[int], int], words:
             for shown, said in words.items():
                 head = head.replace(shown, said)
             offset = offset_of(_offset(parsed, int(place["line"]), int(place["column"])))
-            captured._desc = head + _shown(written, offset)  # noqa: SLF001
+            captured._desc = head + _shown(written, offset)  # noqa: SLF001 - as above
         raise
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from framework.declare.informational_keys import is_key
+from framework.declare.registry import add_note
 from framework.declare.specs import ViolationAction
 from framework.declare.sql.clauses import Reader, read_clauses
 from framework.declare.sql.cursor import Cursor, Keywords
@@ -34,7 +35,6 @@ _KINDS = (
     (("INCREMENTAL", "LIVE", "VIEW"), "temporary_view"),
 )
 _ELSEWHERE = {
-    "VIEW": "Write CREATE TEMPORARY VIEW for a view of the pipeline only, or CREATE MATERIALIZED VIEW.",
     "TABLE": "Write CREATE STREAMING TABLE or CREATE MATERIALIZED VIEW.",
     "FUNCTION": "Write the function in a Python module, and register it with `spark.udf.register`.",
 }
@@ -65,15 +65,17 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
     Raises:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR, DUPLICATE_EXPECTATION.
     """
-    line = cursor.line
+    line, location = cursor.line, cursor.location
     if not cursor.accept("OR", "REFRESH"):
         cursor.accept("OR", "REPLACE")  # what both keep and replace follows from the declaration
+    is_published = cursor.is_at("VIEW")
     function, is_private = _kind(cursor)
     cursor.accept("IF", "NOT", "EXISTS")
     if cursor.is_at("AS"):  # it would be the name, because a query needs no AS
         cursor.fail("a name")
     parts = cursor.parts()  # a temporary view has neither a catalog nor a schema
-    full_name = ".".join(parts if function == "temporary_view" else scope.namespace.full(parts))
+    is_bare = function == "temporary_view" and not is_published
+    full_name = ".".join(parts if is_bare else scope.namespace.full(parts))
     arguments: dict[str, Argument] = {"name": full_name}
     columns = _columns(cursor.inside()) if cursor.is_at_symbol("(") else _Columns()
     if function == "temporary_view" and columns.schema:
@@ -91,6 +93,8 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
     arguments.update(scope.spark_conf())
     if not _is_at_query(cursor):
         cursor.expect("AS")
+    if is_published:
+        add_note(UserError("VIEW_NOT_PUBLISHED", location=location, view=full_name))
     query = _query(cursor, columns, scope)
     if function == "temporary_view":
         arguments.pop("table_properties", None)  # a view has no table
@@ -104,7 +108,7 @@ def _kind(cursor: Cursor) -> tuple[str, bool]:
     """Read the kind of a dataset; return the function that declares it, and whether it is private."""
     is_private = cursor.accept("PRIVATE")
     is_temporary = not is_private and (cursor.accept("TEMPORARY") or cursor.accept("TEMP"))
-    if is_temporary and cursor.accept("VIEW"):
+    if not is_private and cursor.accept("VIEW"):
         return "temporary_view", False
     kind = next((kind for kind in _KINDS if cursor.accept(*kind[0])), None)
     if kind is not None:

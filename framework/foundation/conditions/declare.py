@@ -174,6 +174,10 @@ CONDITIONS: dict[str, Condition] = {
         "{statement} only shows something. It is passed over.",
         "Leave it as it is, or delete it. `sluice show` prints the rows of a dataset.",
     ),
+    "VIEW_NOT_PUBLISHED": Condition(
+        "{view} is a view of the pipeline only: there is no catalog from which other programs read it.",
+        "Leave it as it is, or write CREATE MATERIALIZED VIEW, whose rows others can read.",
+    ),
     "NOTEBOOK_UNREADABLE": Condition(
         "The notebook {path} cannot be read: {problem}.",
         "Save it as a Python notebook in version 4 of Jupyter's format, or as a `.py` file.",

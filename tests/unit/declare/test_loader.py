@@ -278,7 +278,7 @@ FIRST = "# Databricks notebook source\n# MAGIC %md\n# MAGIC %sql is text here\n"
 
 def test_cells_of_a_notebook_that_can_not_be_run_are_refused_with_their_lines(project: Project) -> None:
     """They are comments for Python, which would pass over their datasets; text stays text, and comments in a module."""
-    sql = "# MAGIC %sql\n# MAGIC CREATE VIEW v AS SELECT 1\n"
+    sql = "# MAGIC %sql\n# MAGIC CREATE TABLE v AS SELECT 1\n"
     python = "# DBTITLE 1,Python\n# MAGIC %python\n# MAGIC %hidden\n"
     cells = [FIRST, sql, python, "# MAGIC %scala\n", "# MAGIC %run ./x $a=1\n", TABLE.format(name="a", rows=1)]
     byte_order_mark = "\ufeff"  # some editors write it

@@ -198,8 +198,6 @@ CREATE MATERIALIZED VIEW z AS SELECT 'abc
 @pytest.mark.parametrize(
     "statement",
     [
-        "CREATE OR REPLACE VIEW v AS SELECT 1",
-        "CREATE VIEW v AS SELECT 1",
         "CREATE TABLE t (id INT)",
         "CREATE FUNCTION f(a INT DEFAULT 1) RETURNS INT LANGUAGE PYTHON AS $$ return 1 $$",
         "CREATE STREAMING TABLE t SCHEDULE EVERY 1 HOUR",
