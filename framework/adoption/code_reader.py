@@ -288,8 +288,9 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
 
 def _added_folder(node: ast.AST) -> ast.expr | None:
     """The folder that a call adds to `sys.path`; None for any other node."""
-    is_call = isinstance(node, ast.Call) and dotted(node.func) in {"sys.path.append", "sys.path.insert"}
-    return node.args[-1] if is_call and node.args else None
+    if isinstance(node, ast.Call) and node.args and dotted(node.func) in {"sys.path.append", "sys.path.insert"}:
+        return node.args[-1]
+    return None
 
 
 def _added_folders(tree: ast.Module) -> Iterator[ast.expr]:
