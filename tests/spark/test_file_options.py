@@ -38,7 +38,7 @@ NESTED = "<at><code>007</code><n>7</n></at><item><id>1</id></item><item><id>02</
 def test_columns_that_lose_leading_zeros_are_named_with_the_hints_that_keep_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """In CSV of several headers, in XML, also within columns, and in folders; a hint, a text and a mere zero are none."""
+    """In CSV of several headers, in XML, also within columns, and in folders; a hint, a text and a zero are none."""
     landing = Landing(world=EngineWorld(spark, tmp_path), root=tmp_path / "landing")
     for name, text in {
         "csv/day=01/a.csv": "zip,n,text,code,part\n01234,0,007,1,0.5\n",
