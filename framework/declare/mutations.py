@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from framework.declare.patches import Patch, Patches
+from framework.declare.query_views import drop_view, keep_view
 from framework.declare.registered_functions import functions_of
 from framework.declare.registry import active_registry, is_registering
 from framework.declare.sql_calls import sql_mutations
@@ -106,6 +107,8 @@ def _guarded_call(refusal: _Refusal, original: Callable[..., Any]) -> Callable[.
         if _guard.get() >= refusal.guard and not (refusal.method == "pivot" and _names_values(args, kwargs)):
             if refusal.method == "set" and (_sets_file_system_key(args, kwargs) or _sets_pipeline_key(args, kwargs)):
                 return original(*args, **kwargs)
+            if refusal.method in _OF_VIEWS and _is_of_query_view(refusal.method, *args, **kwargs):
+                return True if refusal.method == "dropTempView" else None
             functions = functions_of(args[0]) if refusal.condition.endswith(".REGISTER_UDF") else None
             if functions is not None:
                 return functions.register(original, *args, **kwargs)
@@ -114,6 +117,17 @@ def _guarded_call(refusal: _Refusal, original: Callable[..., Any]) -> Callable[.
         return original(*args, **kwargs)
 
     return call
+
+
+_OF_VIEWS = frozenset({"createTempView", "createOrReplaceTempView", "registerTempTable", "dropTempView"})
+
+
+def _is_of_query_view(method: str, owner: Any, *args: Any, **kwargs: Any) -> bool:
+    """Make or drop a view of the query function that runs; False if it is none of its views."""
+    name = next(iter((*args, *kwargs.values())), None)
+    if not isinstance(name, str):
+        return False
+    return drop_view(name) if method == "dropTempView" else keep_view(name, owner)
 
 
 def _names_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -6,6 +6,7 @@ The cells of a notebook are one module, each on its own lines: Python as it is, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -25,6 +26,12 @@ _WITHOUT_EFFECT = frozenset(
     {"sh", "fs", "bash", "!", "autoreload", "config", "load_ext", "matplotlib", "restart_python", "tensorboard"}
 )
 """Commands that declare nothing and define no name of Python."""
+
+_VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s"'#]+)"""
+_ARGUMENT = re.compile(rf"\$(?P<key>\w+)\s*=\s*(?P<value>{_VALUE})")
+_RUN = re.compile(rf"(?P<name>[^#$]*)(?P<given>(?:\$\w+\s*=\s*{_VALUE}\s*)*)(?:#.*)?")
+"""What `%run` has: a notebook, and values of the parameters that it reads, `$name="value"`."""
+_ARGUMENTS = "framework.declare.workspace.surroundings"
 
 _ADVICE = {
     "%python": "Delete the line `%python`.",
@@ -126,13 +133,16 @@ class _NotebookCode:
 
     def _add_run(self, cell: Cell) -> None:
         """A notebook that a cell runs has the names of this one, and this one has its names afterwards."""
-        name = cell.lines[0].split("#")[0].strip().strip("\"'")
-        if not name or "$" in name:
+        found = _RUN.fullmatch(cell.lines[0])
+        name = "" if found is None else found["name"].strip().strip("\"'")
+        if found is None or not name:
             self.faults.append(self._unsupported(cell))
             return
+        given = {each["key"]: each["value"].strip("\"'") for each in _ARGUMENT.finditer(found["given"])}
+        around = f"with __import__({_ARGUMENTS!r}, fromlist=['*']).more_arguments(**{given!r}): " if given else ""
         place = self._lines.get(cell.line, "")
         indent = place[: len(place) - len(place.lstrip())]
-        self._lines[cell.line] = f"{indent}__loader__.run_notebook({name!r}, {str(self._path)!r}, globals())"
+        self._lines[cell.line] = f"{indent}{around}__loader__.run_notebook({name!r}, {str(self._path)!r}, globals())"
 
     def _place(self, cell: Cell) -> SourceLocation:
         return SourceLocation(file=str(self._path), line=cell.line)

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framework.declare.patches import Patch, Patches
+from framework.declare.query_views import created_view, keep_view
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 
@@ -107,6 +108,11 @@ _PATCHES = Patches(_patches)
 
 def _sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - PySpark's name
     kind = mutation_of(sqlQuery) if _refusing.get() and isinstance(sqlQuery, str) else None
+    view = created_view(sqlQuery) if kind is not None else None
+    if view is not None:
+        frame = (_handler.get() or pyspark_sql)(self, view[1], args, **kwargs)
+        if keep_view(view[0], frame):
+            return self.range(0).drop("id")  # as the statement: no rows and no columns
     if kind is not None:
         words = " ".join(sqlQuery.split()[:3])
         condition = f"SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.{kind}"

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from framework.declare.databricks_only import advice_for
 from framework.declare.mutations import guarded_query
+from framework.declare.query_views import own_views
 from framework.declare.registry import Registry
 from framework.declare.shims import shimmed
 from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
@@ -68,7 +69,7 @@ def call_query(query: Callable[[], DataFrame], flow: QualifiedName, location: So
     """
 
     def guarded() -> object:
-        with guarded_query():
+        with guarded_query(), own_views():
             return query()
 
     frame = call_user_code(guarded, flow, location)

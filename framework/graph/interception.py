@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 from framework.cdc.spark.execution import active_session
 from framework.declare.mutations import unguarded
 from framework.declare.patches import Patch, Patches
+from framework.declare.query_views import view_of_query
 from framework.declare.registered_functions import current_functions
 from framework.declare.shaded_classes import KAFKA, unshaded
 from framework.declare.sql.namespaces import Namespace, current_namespace, namespace_of_query
@@ -265,6 +266,8 @@ def _read_table(self: DataFrameReader, tableName: str) -> DataFrame:  # noqa: N8
     reads = _active.get()
     if reads is None:
         return _original(DataFrameReader, "table")(self, tableName)
+    if (view := view_of_query(tableName)) is not None:
+        return view
     return reads.read(self._spark, tableName, _options(self), streaming=False)
 
 
@@ -279,6 +282,8 @@ def _session_table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N8
     reads = _active.get()
     if reads is None:
         return _original(SparkSession, "table")(self, tableName)
+    if (view := view_of_query(tableName)) is not None:
+        return view
     return reads.read(self, tableName, {}, streaming=False)
 
 
@@ -333,6 +338,10 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
         if call is not None:
             streaming = relation.streaming or call.streams
             found[relation] = analysed_plan(_read_files(spark, call, reads, streaming=streaming))
+            continue
+        view = view_of_query(relation.text) if len(relation.parts) == 1 else None
+        if view is not None and (view.isStreaming or not relation.streaming):
+            found[relation] = qualified(view, relation.parts)
             continue
         name = relation.text if namespace is None else _in_namespace(namespace, relation, reads)
         with namespace_of_query(None):  # a view's query has its own

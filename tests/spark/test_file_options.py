@@ -32,15 +32,18 @@ def test_each_format_has_the_options_that_spark_lists(kind: str) -> None:
     assert set(OF_FORMATS[kind]) == set(scala_items(listed))
 
 
+NESTED = "<at><code>007</code><n>7</n></at><item><id>1</id></item><item><id>02</id><n>0.5</n></item>"
+
+
 def test_columns_that_lose_leading_zeros_are_named_with_the_hints_that_keep_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """In CSV of several headers, in XML and in folders; a hint, a text and a mere zero are no loss."""
+    """In CSV of several headers, in XML, also within columns, and in folders; a hint, a text and a zero are none."""
     landing = Landing(world=EngineWorld(spark, tmp_path), root=tmp_path / "landing")
     for name, text in {
         "csv/day=01/a.csv": "zip,n,text,code,part\n01234,0,007,1,0.5\n",
         "csv/day=02/b.csv": "code,zip\n-007,99\n",
-        "xml/a.xml": "<rows><row><zip>00501</zip><n>10</n></row></rows>",
+        "xml/a.xml": f"<rows><row><zip>00501</zip><n>10</n>{NESTED}</row></rows>",
     }.items():
         path = landing.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,11 +62,16 @@ def test_columns_that_lose_leading_zeros_are_named_with_the_hints_that_keep_them
         return dict(zip(places, texts, strict=True))
 
     all_of_csv = ("day, zip, code", "day STRING, zip STRING, code STRING")
-    assert told() == {"csv": all_of_csv, "xml": ("zip", "zip STRING")}
+    all_of_xml = ("at.code, item.element.id, zip", "at.code STRING, item.element.id STRING, zip STRING")
+    assert told() == {"csv": all_of_csv, "xml": all_of_xml}
+    given["xml"]["cloudFiles.schemaHints"] = "zip STRING, at.n INT, item ARRAY<STRUCT<id STRING, n DOUBLE>>"
+    assert told() == {"csv": all_of_csv, "xml": ("at.code", "at.code STRING")}
     given["csv"]["cloudFiles.schemaHints"] = all_of_csv[1] + ", text STRING"
-    given["xml"]["cloudFiles.schemaHints"] = "zip STRING"
+    given["xml"]["cloudFiles.schemaHints"] = all_of_xml[1]
     assert told() == {}
     assert landing.run(given) == {}
+    found = landing.shown("xml")[0][0]
+    assert (found["zip"], found["at"]["code"], [each["id"] for each in found["item"]]) == ("00501", "007", ["1", "02"])
     rows = [row for row, _ in landing.shown("csv")]
     assert sorted((row["zip"], row["code"], row["day"]) for row in rows) == [("01234", "1", "01"), ("99", "-007", "02")]
 

@@ -13,7 +13,7 @@ from framework.foundation.errors import GraphErrors
 from framework.plan.steps import SkipStep
 from framework.run.update.results import UpdateState
 from framework.views.graph import graph_json
-from tests.support.plain_tables import table_rows
+from tests.support.plain_tables import append_rows, table_rows
 
 MODULE = """
 CREATE OR REPLACE FUNCTION main.default.price(cents BIGINT) RETURNS DOUBLE COMMENT 'x' RETURN cents / 100;
@@ -219,6 +219,59 @@ def test_an_error_names_the_key_of_databricks_and_classes_of_kafka_have_their_na
     errors = {each.condition: each.render() for each in caught.value.errors}
     assert "`pipelines.incompatibleViewCheck.enabled` has no effect" in errors["INCOMPATIBLE_STREAMING_VIEW_READ"]
     assert "ValueError: org.x.Login required;" in errors["FLOW_QUERY_FAILED"]
+
+
+SQL_VIEWS = """
+CREATE VIEW base COMMENT 'c' AS SELECT 1 AS id;
+USE main.tools;
+CREATE OR REPLACE VIEW IF NOT EXISTS shown (id COMMENT 'x') AS SELECT id + 1 AS id FROM main.default.base;
+CREATE MATERIALIZED VIEW main.default.stored AS SELECT id FROM shown UNION ALL SELECT id FROM main.tools.shown;
+"""
+PYTHON_VIEWS = """from framework import pipelines as dp
+
+
+@dp.materialized_view
+def joined():
+    spark.read.table("stored").createOrReplaceTempView("Numbers")
+    spark.sql("CREATE OR REPLACE TEMP VIEW doubled AS SELECT id * 2 AS id FROM numbers")
+    spark.range(1).createTempView("gone")
+    assert spark.catalog.dropTempView("gone")
+    columns = "n.id, d.id AS twice, m.id AS again"
+    return spark.sql(f"SELECT {columns} FROM numbers n CROSS JOIN doubled d JOIN numbers m USING (id)")
+
+
+@dp.table
+def streamed():
+    spark.readStream.table("landed").createOrReplaceTempView("numbers")
+    return spark.sql("SELECT id + 100 AS id FROM numbers").union(spark.table("numbers"))
+
+
+@dp.table
+def landed():
+    return spark.readStream.format("delta").load("{source}")
+"""
+
+
+def test_views_of_sql_files_and_of_query_functions_have_their_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """CREATE VIEW stores its rows, which each of its names has; a query function's own view is that of its call."""
+    append_rows(spark, str(tmp_path / "source"), [(5,)], "id LONG")
+    (tmp_path / "a.sql").write_text(SQL_VIEWS, encoding="utf-8")
+    (tmp_path / "b.py").write_text(PYTHON_VIEWS.replace("{source}", str(tmp_path / "source")), encoding="utf-8")
+    modules = [tmp_path / "a.sql", tmp_path / "b.py"]
+    made = Pipeline(name="views", modules=modules, storage=tmp_path / "storage", spark=spark, development=True)
+    result = made.run()
+    assert result.state is UpdateState.COMPLETED, str(result)
+    assert rows(made, spark, "stored") == [(2,), (2,)]
+    assert rows(made, spark, "joined") == [(2, 4, 2)] * 8
+    assert rows(made, spark, "streamed") == [(105,), (5,)]
+    notes = {each.fields["view"]: each for each in made.validate().warnings}
+    assert {str(view): each.condition for view, each in notes.items()} == {
+        "main.default.base": "VIEW_STORED_AS_TABLE", "main.tools.shown": "VIEW_STORED_AS_TABLE"
+    }  # fmt: skip
+    assert str(notes["main.default.base"].location).endswith("a.sql:2")
+    assert spark.catalog.tableExists("numbers") is False
+    skipped = {step.dataset.table for step in made.plan().steps if isinstance(step, SkipStep)}
+    assert {"base", "shown", "stored", "joined"} <= skipped
 
 
 HABITS = """

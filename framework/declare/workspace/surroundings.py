@@ -106,6 +106,13 @@ def given_arguments(arguments: dict[str, str]) -> Iterator[None]:
 
 
 @contextmanager
+def more_arguments(**given: str) -> Iterator[None]:
+    """Let more parameters have values in the block, in which a notebook runs another one in its own place (`%run`)."""
+    with given_arguments({**_arguments.get(), **given}):
+        yield
+
+
+@contextmanager
 def updating(*, is_run: bool) -> Iterator[None]:
     """Allow `dbutils.fs` to write in the block if it loads modules for an update that is run."""
     token = _updating.set(is_run)

@@ -37,6 +37,11 @@ def hinted_names(options: CloudFilesOptions) -> frozenset[str]:
     return frozenset(hint.path[0] for hint in parse_hints(options.hints))
 
 
+def hinted_paths(options: CloudFilesOptions) -> frozenset[str]:
+    """The columns and the fields within them that hints name, as they spell them."""
+    return frozenset(".".join(hint.path) for hint in parse_hints(options.hints))
+
+
 def hinted_folders(folders: StructType, data: StructType, options: CloudFilesOptions) -> StructType:
     """The columns of folders, with the types that hints or the files give; their names have no nested values.
 

@@ -15,7 +15,7 @@ from framework.sources.cloud_files.cleaning import Cleaner, forget_commits, remo
 from framework.sources.cloud_files.file_log import FileLog
 from framework.sources.cloud_files.folder_times import has_changed
 from framework.sources.cloud_files.given_options import parse_options
-from framework.sources.cloud_files.hints import hinted_names
+from framework.sources.cloud_files.hints import hinted_paths
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, has_new, list_new
 from framework.sources.cloud_files.offsets import FOLDER, are_numbered, committed_files, log_folder, offset_number
 from framework.sources.cloud_files.options import CloudFilesOptions, local_path
@@ -160,8 +160,8 @@ def losing_zeros(source: SourceReference, schemas: SchemaStore) -> tuple[str, ..
         return ()
     options = _options(source)
     kept = schemas.kept(options)
-    hinted = {name.lower() for name in hinted_names(options)}
-    return () if kept is None else tuple(name for name in kept.zeros if name.lower() not in hinted)
+    hinted = tuple(f"{path}.".lower() for path in hinted_paths(options))  # the hint of a struct is that of its fields
+    return () if kept is None else tuple(name for name in kept.zeros if not f"{name}.".lower().startswith(hinted))
 
 
 def widens_types(source: SourceReference) -> bool:

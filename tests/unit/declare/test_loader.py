@@ -280,7 +280,7 @@ def test_cells_of_a_notebook_that_can_not_be_run_are_refused_with_their_lines(pr
     """They are comments for Python, which would pass over their datasets; text stays text, and comments in a module."""
     sql = "# MAGIC %sql\n# MAGIC CREATE TABLE v AS SELECT 1\n"
     python = "# DBTITLE 1,Python\n# MAGIC %python\n# MAGIC %hidden\n"
-    cells = [FIRST, sql, python, "# MAGIC %scala\n", "# MAGIC %run ./x $a=1\n", TABLE.format(name="a", rows=1)]
+    cells = [FIRST, sql, python, "# MAGIC %scala\n", "# MAGIC %run ./x $a\n", TABLE.format(name="a", rows=1)]
     byte_order_mark = "\ufeff"  # some editors write it
     project.write({"transformations/a.py": CELL.join(cells), "shared.py": byte_order_mark + FIRST + CELL + sql})
     project.write(
@@ -299,8 +299,10 @@ def test_each_cell_of_a_notebook_is_run_on_its_own_lines(project: Project) -> No
     """SQL in a notebook of Python and Python in one of SQL; a notebook that is run shares its names with this one."""
     own = "from framework import pipelines as dp\nlimit = 7\n"
     sql = "# MAGIC %sql\n# MAGIC -- text\n# MAGIC CREATE OR REPLACE LIVE TABLE b\n# MAGIC AS SELECT 1;\n"
-    a = CELL.join([FIRST, own, "# MAGIC %run ./parts/tables", sql, "result = made\n"])
+    runs = "# MAGIC %run ./parts/tables $env=dev $day = '1 #2'  # text"
+    a = CELL.join([FIRST, own, runs, sql, "result = made\n"])
     run = "# Databricks notebook source\n@dp.table\ndef a():\n    return limit\nmade = spark\n"
+    run += "from framework.declare.workspace.surroundings import arguments\nlimit = (limit, arguments())\n"
     c = (
         "-- Databricks notebook source\nCREATE TEMPORARY VIEW c AS SELECT 1\n"
         "-- COMMAND ----------\n-- MAGIC %python\n-- MAGIC from dlt import table\n-- MAGIC @table\n"
@@ -314,7 +316,7 @@ def test_each_cell_of_a_notebook_is_run_on_its_own_lines(project: Project) -> No
         "a": ("tables.py", 2), "b": ("a.py", 14), "c": ("c.sql", 2), "d": ("c.sql", 6),
     }  # fmt: skip
     rows: Any = next(iter(registry.queries.values()))()
-    assert rows == 7
+    assert rows == (7, {"env": "dev", "day": "1 #2"})
     project.write({"transformations/parts/tables.py": run + "# changed\n"})
     assert project.load_with_version("transformations/a.py", "transformations/c.sql")[1] != version
 

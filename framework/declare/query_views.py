@@ -1,0 +1,59 @@
+"""Temporary views that a query function makes of DataFrames, for the SQL of the same call.
+
+They are no views of the session: each call of a query function has its own, so no other query sees them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_CREATED = re.compile(
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMP(?:ORARY)?\s+VIEW\s+(?P<name>\w+|`[^`]+`)\s+AS\s+(?P<query>.+)",
+    re.DOTALL | re.IGNORECASE,
+)
+
+_views: ContextVar[dict[str, DataFrame] | None] = ContextVar("sluice_query_views", default=None)
+
+
+@contextmanager
+def own_views() -> Iterator[None]:
+    """Give the call of a query function in the block views of its own; a call within it has others."""
+    token = _views.set({})
+    try:
+        yield
+    finally:
+        _views.reset(token)
+
+
+def keep_view(name: str, frame: DataFrame) -> bool:
+    """Make a view of the query function that runs; False if none does, or if the name is no plain one."""
+    views, plain = _views.get(), name.strip("`")
+    if views is None or not plain.isidentifier():
+        return False
+    views[plain.lower()] = frame
+    return True
+
+
+def drop_view(name: str) -> bool:
+    """Remove a view of the query function that runs; False if it has no such view."""
+    views = _views.get()
+    return views is not None and views.pop(name.strip("`").lower(), None) is not None
+
+
+def view_of_query(name: str) -> DataFrame | None:
+    """Return the rows of a view that the query function that runs has made; None if there is none."""
+    views = _views.get()
+    return None if not views else views.get(name.strip("`").lower())
+
+
+def created_view(text: str) -> tuple[str, str] | None:
+    """Return name and query of a statement that makes a view for the query function that runs; None for any other."""
+    found = None if _views.get() is None else _CREATED.fullmatch(text)
+    return None if found is None else (found["name"], found["query"])
