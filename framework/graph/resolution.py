@@ -51,6 +51,7 @@ from framework.graph.rules import COMPLETE_ONLY, RULES, names_in
 from framework.graph.schemas import reads_changes, without_hidden
 from framework.graph.settings import SessionSettings
 from framework.graph.snapshots import snapshot_shape
+from framework.graph.streamed_views import streamed_view_warnings
 from framework.graph.table_properties import delta_properties
 from framework.graph.tables import KnownTables, missing_table
 from framework.graph.targets import check_expectations, may_widen, table_target
@@ -147,6 +148,7 @@ class Resolution:
             flow for name, flow in resolved.flows.items() if name not in self.registry.generated
         )
         warnings = (*partition_warnings(graph, self.spark), *option_warnings(graph, self.tables.schemas()), *sequences)
+        warnings = (*warnings, *streamed_view_warnings(graph))
         told = (*graph.lacking.values(), *self.registry.refreshed.values())
         return replace(graph, warnings=(*self.registry.notes, *self._notes, *warnings, *told))
 

@@ -125,6 +125,11 @@ CONDITIONS: dict[str, Condition] = {
         "Use a materialized view: read with `spark.read`, and it has the same rows. Or add `withWatermark` and group "
         "by a window of its time: each group is appended when it is complete.",
     ),
+    "MATERIALIZED_VIEW_STREAMED": Condition(
+        "Flow {flow} reads the materialized view {view} as a stream. It reads new rows, and fails once a row changes.",
+        "Leave it as it is if rows are only added. If not, make the view a temporary view or a streaming table, or "
+        "compare its versions with `create_auto_cdc_from_snapshot_flow`.",
+    ),
     "STREAM_GROUPED_AS_VIEW": Condition(
         "Flow {flow} groups a stream without a watermark, so that {dataset} is a materialized view: each update "
         "computes its rows from all rows of the tables that it reads.",
