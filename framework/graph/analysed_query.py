@@ -112,7 +112,7 @@ class AnalysedQuery:
                 for spec, frame in checked
                 if spec.expectations
             ]
-        except SPARK_ERRORS:  # reported as an invalid expectation
+        except SPARK_ERRORS:  # reported as an invalid expectation, or over columns that the query has dropped
             return None
         return plan_fingerprint(
             (self.frame, *conditions),

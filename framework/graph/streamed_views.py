@@ -1,4 +1,4 @@
-"""Warnings about flows that read a materialized view as a stream: its rows are replaced, not appended."""
+"""Materialized views that flows of the pipeline read as streams: a stream reads appended rows only."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import UserError
+from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphFlow, Read
 from framework.graph.schemas import reads_changes
 
@@ -13,10 +14,15 @@ STREAMED_VIEW = "STREAM_OF_MATERIALIZED_VIEW"
 """The condition of the warnings; of those about the code, the one that foretells a failure, so that plans have it."""
 
 
+def is_streamed(graph: DataflowGraph, name: QualifiedName) -> bool:
+    """Whether a flow reads a materialized view as a stream of its rows, perhaps through a temporary view."""
+    return any(read.dataset == name and _is_streamed_view(graph, read) for flow in graph.flows for read in flow.reads)
+
+
 def streamed_view_warnings(graph: DataflowGraph) -> Iterator[UserError]:
     """Yield a warning for each materialized view that a flow reads as a stream, unless it reads the change data feed.
 
-    No error, as on Databricks: such a flow runs until the view is computed again, and some views never are.
+    No error, as on Databricks: such a flow runs as long as rows are only added to the view.
     """
     for flow in graph.flows:
         target = graph.dataset(flow.spec.target)

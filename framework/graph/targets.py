@@ -20,6 +20,7 @@ from framework.foundation.wider_types import WIDENING_PROPERTY
 from framework.graph.calls import SPARK_ERRORS, first_words
 from framework.graph.computed_columns import check_computed, returned_identities
 from framework.graph.declared_schema import is_same_type, nullable_parts, parse_schema
+from framework.graph.dropped_columns import finds_dropped
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.graph.schemas import as_nullable, merge_schemas
 from framework.sources.cloud_files.source import widens_types
@@ -308,5 +309,5 @@ def _invalid(expectation: ExpectationSpec, frame: DataFrame) -> str:
     try:
         found = frame.select(sql.expr(expectation.condition)).schema.fields[0].dataType.simpleString()
     except SPARK_ERRORS as error:
-        return first_words(error)
+        return "" if finds_dropped(frame, expectation.condition) else first_words(error)
     return "" if found == "boolean" else f"`{expectation.condition}` has type {found}; expected boolean."

@@ -100,6 +100,46 @@ def test_a_view_that_is_read_twice_drops_rows_at_each_read_and_counts_them_once(
     assert counts(result, "both") == {"positive": ("incoming", 1, 2)}
 
 
+def test_conditions_find_columns_that_the_query_drops_or_renames_in_its_last_step(world: EngineWorld) -> None:
+    """As a filter behind the query does: in streams, views and groups; rows of a quarantine would lack the columns."""
+
+    def declare() -> None:
+        @dp.temporary_view
+        @dp.expect_or_drop("has an amount", "amount IS NOT NULL")
+        def ids() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source()).select("id")
+
+        @dp.table
+        @dp.expect("low", "id < 2")
+        @dp.expect_or_drop("positive", "amount > 0 AND number < 9")
+        def renamed() -> DataFrame:
+            read = world.spark.readStream.format("delta").load(world.source())
+            return read.withColumnRenamed("amount", "other").withColumnRenamed("id", "number")
+
+        @dp.table
+        def known() -> DataFrame:
+            return world.spark.readStream.table("ids")
+
+        @dp.materialized_view
+        @dp.expect_or_drop("even", "rest = 0")
+        def sums() -> DataFrame:
+            read = world.spark.read.format("delta").load(world.source())
+            return read.groupBy((read.id % 2).alias("rest")).sum("amount").select("sum(amount)").toDF("total")
+
+        @dp.table(table_properties={"sluice.quarantine": "true"})
+        @dp.expect_or_drop("positive", "amount > 0")
+        def kept() -> DataFrame:
+            return world.spark.readStream.format("delta").load(world.source()).drop("amount")
+
+    result = world.run(declare)
+    assert states(result)["kept"] is FlowState.FAILED
+    assert [flow.error.condition for flow in result.flows if flow.error] == ["QUARANTINE_OF_DROPPED_COLUMNS"]
+    assert (world.rows("renamed"), world.rows("known"), world.rows("sums")) == ([(1, 10)], [(1,), (2,)], [(-1,)])
+    assert counts(result, "renamed") == {"low": ("renamed", 1, 2), "positive": ("renamed", 1, 2)}
+    assert counts(result, "known") == {"has an amount": ("ids", 2, 1)}
+    assert counts(result, "sums") == {"even": ("sums", 1, 1)}
+
+
 def test_a_row_that_must_not_be_fails_the_flow_shows_itself_and_leaves_nothing(world: EngineWorld) -> None:
     """The batch is rolled back; the error has the expectation and the row; the other table completes."""
 

@@ -73,7 +73,7 @@ def replace_rows(table: TableAddress, rows: DataFrame, definition: TableDefiniti
     with active_session(rows.sparkSession):  # Delta reads settings from the thread's session
         version = TableVersion(rows.sparkSession, table)
         files = version.listed_files()
-        if files is None or not is_plain(version.snapshot) or not _keeps_definition(version, rows, definition):
+        if files is None or not is_plain(version.snapshot) or not keeps_definition(version, rows, definition):
             return False
         _commit(version, rows, files, user_metadata)
     return True
@@ -93,7 +93,7 @@ def is_plain(snapshot: Any) -> bool:
     return keys <= _INDEPENDENT and has_plain_fields(json.loads(metadata.schemaString()))
 
 
-def _keeps_definition(version: TableVersion, rows: DataFrame, definition: TableDefinition) -> bool:
+def keeps_definition(version: TableVersion, rows: DataFrame, definition: TableDefinition) -> bool:
     """Define the table again in the transaction, and return whether only its id and its time of creation change."""
     transaction, stored = version.transaction, version.snapshot.metadata()
     columns = rows._jdf.schema().asNullable().json()

@@ -9,6 +9,11 @@ CONDITIONS: dict[str, Condition] = {
         "Column {column} of flow {flow} has a name that the quarantine needs for itself.",
         "Rename the column in the query, or remove the table property `sluice.quarantine` of the target.",
     ),
+    "QUARANTINE_OF_DROPPED_COLUMNS": Condition(
+        "Table {dataset} has a quarantine, and an expectation over columns that the query of flow {flow} drops or "
+        "renames. Quarantined rows do not have these columns.",
+        "Keep the columns, or remove the table property `sluice.quarantine` of the table.",
+    ),
     "QUARANTINE_INVALID": Condition(
         "Table {dataset} sets `sluice.quarantine` to {value!r}.", "Set the table property to `true` or `false`."
     ),

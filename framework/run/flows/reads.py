@@ -23,6 +23,7 @@ from framework.foundation.conditions.run import COLUMNS_CHANGED
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import call_query
+from framework.graph.dropped_columns import with_dropped
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.interception import not_reading, reading, starting
 from framework.graph.relations import named
@@ -179,12 +180,12 @@ def _types(schema: StructType) -> dict[str, str]:
 
 
 def _guarded(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame:
-    expectations = _of_queries(target)
-    unique = unique_ones(expectations)
+    checked = with_dropped(frame, _of_queries(target))
+    frame, unique = checked.frame, unique_ones(checked.expectations)
     if unique:
-        frame = with_repeated(frame, unique, is_checked=passing(expectations))
-    frame = guarded(frame, target.name, expectations, held=checked_rows(flow))
-    return frame.drop(REPEATED) if unique else frame
+        frame = with_repeated(frame, unique, is_checked=passing(checked.expectations))
+    frame = guarded(frame, target.name, checked.expectations, held=checked_rows(flow))
+    return checked.of_query(frame.drop(REPEATED) if unique else frame)
 
 
 def _of_queries(target: GraphDataset) -> tuple[ExpectationSpec, ...]:
@@ -208,6 +209,8 @@ def _marked(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame
     for name in frame.columns:
         if name.lower() in OWN_COLUMNS:
             raise UserError("QUARANTINE_COLUMN_RESERVED", location=flow.location, flow=flow.name, column=name)
+    if with_dropped(frame, _of_queries(target)).added:
+        raise UserError("QUARANTINE_OF_DROPPED_COLUMNS", location=flow.location, flow=flow.name, dataset=target.name)
     faults = faults_of(frame, flow, target)
     return marked(with_file(frame), target.name, _of_queries(target), held=checked_rows(flow), faults=faults)
 
@@ -297,7 +300,9 @@ class _Reads:
         frame = call_query(self.queries.registry.queries[flow.name], flow.name, flow.location)
         self.expectations[view.name] = view.spec.expectations
         self.view_reads[view.name] += 1
-        return guarded(frame, view.name, view.spec.expectations, number=self.view_reads[view.name])
+        checked = with_dropped(frame, view.spec.expectations)
+        number = self.view_reads[view.name]
+        return checked.of_query(guarded(checked.frame, view.name, checked.expectations, number=number))
 
     def _table(
         self, spark: SparkSession, dataset: GraphDataset, options: Mapping[str, str], *, streaming: bool

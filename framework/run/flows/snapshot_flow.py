@@ -24,6 +24,7 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.snapshots import SnapshotMark, SnapshotProgress, SnapshotStore
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
+from framework.graph.dropped_columns import with_dropped
 from framework.graph.relations import moved
 from framework.graph.snapshots import next_snapshot
 from framework.graph.targets import table_target
@@ -117,7 +118,8 @@ class _Snapshots:
                 return total
             dataset = self._fitting(dataset, found.frame, found.version)
             expectations = dataset.spec.expectations
-            frame = guarded(found.frame, dataset.name, expectations)
+            checked = with_dropped(found.frame, expectations)
+            frame = checked.of_query(guarded(checked.frame, dataset.name, checked.expectations))
             query = FlowQuery(frame=frame, expectations={dataset.name: expectations})
             total = total.plus(self._apply(query, dataset, found.version, None))
         raise StoppedError(str(self.spec.name))

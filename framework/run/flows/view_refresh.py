@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructField, StructType
 
+from framework.cdc.delta.appended_difference import append_difference
 from framework.cdc.delta.computed_replacement import replace_and_compute
 from framework.cdc.delta.fed_replacement import has_feed, replace_fed_rows
 from framework.cdc.delta.table_replacement import TableDefinition, replace_rows
@@ -20,6 +21,7 @@ from framework.foundation.computed_columns import DEFAULT, as_read, is_generated
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.relations import moved
+from framework.graph.streamed_views import is_streamed
 from framework.plan.steps import RefreshView
 from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowSessions
@@ -96,6 +98,9 @@ class ViewRefresher:
             self.store.cluster(dataset, address)  # a crash before is as below
             return
         exists = self.store.exists(address)
+        streamed = exists and is_streamed(self.graph, dataset.name)
+        if streamed and append_difference(address, frame, definition, user_metadata=mark):
+            return
         if exists and not spec.cluster_by and replace_rows(address, frame, definition, user_metadata=mark):
             return
         if exists and has_feed(properties) and replace_fed_rows(address, frame, definition, user_metadata=mark):
