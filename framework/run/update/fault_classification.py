@@ -119,9 +119,10 @@ def flow_fault(
         places: the folders that it writes to, of which a full disk names the one with the least space.
         kills: the number of `memory_kills` before the flow ran.
     """
-    if isinstance(error, SluiceError) or is_spark_lost(error):
-        is_told = isinstance(error, SluiceError)
-        return error if is_told else OperationError("SPARK_LOST", location=location, ended=end_of_java(kills))
+    if not isinstance(error, SluiceError) and is_spark_lost(error):
+        error = OperationError("SPARK_LOST", location=location, ended=end_of_java(kills))
+    if isinstance(error, SluiceError):
+        return error
     user_line = innermost_user_line(error.__traceback__)
     text = "\n".join(_texts(error))
     told = _violation(text, flow, location) or _resource_fault(text, flow, location, places)
