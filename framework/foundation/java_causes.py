@@ -17,6 +17,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from framework.foundation.jvm_cache import java_class
+from framework.foundation.resource_faults import free_space
 from framework.foundation.wording import one_line
 
 _CAUSED_BY = re.compile(r"^Caused by: ", re.MULTILINE)
@@ -45,6 +46,12 @@ _CONNECTORS = (
 _NO_FILE = re.compile(r"FileNotFoundException|PATH_NOT_FOUND|NoSuchFileException")
 _NO_PYTHON = re.compile(r"Cannot run program \"(?P<python>[^\"]+)\"")
 _NO_MEMORY = "java.lang.OutOfMemoryError"
+# Java unpacks these from jars of Spark's own into its temporary folder, and loads them there.
+_UNPACKED = r"snappyjava|zstd-jni[\w.-]*|lz4-java|rocksdbjni[\w.-]*"
+_NOT_LOADED = re.compile(
+    rf"UnsatisfiedLinkError: (?P<problem>no (?:{_UNPACKED}) in java\.library\.path"
+    r"|\S*/\w*(?:snappy|zstd|lz4|rocksdb)\S*\.so: [^\n]*)"
+)
 _QUOTED = re.compile(r"[\"'](?P<value>[^\"']+)[\"']")
 
 
@@ -141,6 +148,11 @@ def _of_machine(stack: str, last: JavaCause) -> SessionFault | None:
     python = _NO_PYTHON.search(stack)
     if python is not None:
         return SessionFault(condition="PYTHON_OF_TASKS_UNFIT", fields={"python": python["python"], "error": last.words})
+    library = _NOT_LOADED.search(stack)
+    if library is not None:
+        free = free_space((_temporary_folder(),))
+        fields = {"problem": library["problem"].strip(), "free": f" {free}." if free else ""}
+        return SessionFault(condition="TEMPORARY_FOLDER_UNFIT", fields=fields)
     return SessionFault(condition="SPARK_OUT_OF_MEMORY", fields={"cause": last.words}) if _NO_MEMORY in stack else None
 
 
@@ -184,6 +196,13 @@ def temporary_folders() -> tuple[str, ...]:
     jvm: Any = context._jvm
     folders = jvm.org.apache.spark.util.Utils.getConfiguredLocalDirs(context._jsc.sc().conf())
     return tuple(str(folder) for folder in folders)
+
+
+def _temporary_folder() -> str:
+    """Return the folder of Java's own temporary files; empty without a session."""
+    context = SparkContext._active_spark_context
+    jvm: Any = None if context is None else context._jvm
+    return "" if jvm is None else str(jvm.java.lang.System.getProperty("java.io.tmpdir"))
 
 
 def _settings() -> dict[str, str]:

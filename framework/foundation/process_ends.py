@@ -50,7 +50,7 @@ def end_of_java(before: int | None) -> str:
     """
     process: Any = getattr(SparkContext._gateway, "proc", None)
     if process is None:  # it is the child of another process
-        return _UNKNOWN
+        return f"{_UNKNOWN}, or its `sluice session` was ended"
     try:
         return end_by_code(process.wait(timeout=_SECONDS), before, memory_kills())
     except subprocess.TimeoutExpired:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from framework.foundation.errors import OperationError
 from framework.foundation.private_files import PRIVATE_UMASK, exposure, make_private_folder
+from framework.foundation.resource_faults import resource_condition
 from framework.session.java import Java, JavaSource
 from framework.session.private_arguments import properties_file
 
@@ -132,6 +133,9 @@ def _resolve_into(folder: Path, java: Java, spark_home: str, properties: Mapping
         resolved, coordinate = scratch / "jars", properties["spark.jars.packages"]
         package = coordinate.split(":")[1].partition("_")[0]
         if not any(resolved.glob(f"*{package}*.jar")):
+            full = resource_condition(said)
+            if full is not None:
+                raise OperationError(full, place=f"The cache {folder.parent}", problem=said)
             raise OperationError("DELTA_JARS_NOT_RESOLVED", coordinate=coordinate, problem=said)
         _publish(resolved, folder)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from tests.support.engine_world import EngineWorld, forget_tables, states
 from tests.support.interruption import copying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -104,15 +103,12 @@ def test_a_stream_that_failed_far_behind_or_within_a_commit_does_not_read_on_in_
     sources = {name: Path(world.source(name)) for name in ("behind", "within")}
 
     def declare() -> None:
-        def reads(name: str) -> Callable[[], DataFrame]:
-            def rows() -> DataFrame:
-                reader = world.spark.readStream.format("delta").options(startingVersion="0", maxFilesPerTrigger="1")
-                return reader.load(str(sources[name])).where("IF(id = 4, raise_error('no'), true)")
-
-            return rows
+        def reader_of(name: str) -> Callable[[], DataFrame]:
+            reader = world.spark.readStream.format("delta").options(startingVersion="0", maxFilesPerTrigger="1")
+            return lambda: reader.load(str(sources[name])).where("IF(id = 4, raise_error('no'), true)")
 
         for name in sources:
-            dp.table(name=f"of_{name}")(reads(name))
+            dp.table(name=f"of_{name}")(reader_of(name))
 
     for name, source in sources.items():
         world.feed([(0,)], "id INT", name)

@@ -64,6 +64,11 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the setting in `spark_conf` of the pipeline spec, where those of Hadoop begin with `spark.hadoop.`, "
         "or in the configuration files of the cluster.",
     ),
+    "TEMPORARY_FOLDER_UNFIT": Condition(
+        "{subject} cannot run, because Java cannot load a library from its temporary folder: {problem}.{free}",
+        "Free space there, or let the variable TMPDIR name a folder with space, from which the mount allows programs "
+        "to run (not noexec). Then start the command, or the session, again.",
+    ),
     "SESSION_LIBRARY_MISSING": Condition(
         "{subject} cannot run, because the session lacks a Java library, or has it in another version: {cause}.{named}",
         "Add the library to `spark.jars.packages` or `spark.jars` in `spark_conf` of the pipeline spec, or correct the "

@@ -18,7 +18,7 @@ SESSION_DIAGNOSES = (
             Fault(condition=each)
             for each in (
                 "SESSION_SETTING_INVALID", "SESSION_LIBRARY_MISSING", "SESSION_WITHOUT_DELTA", "SPARK_SETTING_INVALID",
-                "STORAGE_CONNECTOR_FAILED", "PYTHON_OF_TASKS_UNFIT",
+                "STORAGE_CONNECTOR_FAILED", "PYTHON_OF_TASKS_UNFIT", "TEMPORARY_FOLDER_UNFIT",
             )
         ),
         ways=(Way.FOLLOW, Way.RUN_AGAIN),

@@ -23,6 +23,13 @@ Caused by: {cause}
         ("java.lang.OutOfMemoryError: Java heap space", "a.B.c", "SPARK_OUT_OF_MEMORY"),
         ('java.io.IOException: Cannot run program "/no/python": error=2', "a.B.c", "PYTHON_OF_TASKS_UNFIT"),
         ("java.lang.NoSuchMethodError: 'void a.B.c()'", "a.B.c", "SESSION_LIBRARY_MISSING"),
+        ("java.lang.UnsatisfiedLinkError: 'void a.B.c()'", "a.B.c", "SESSION_LIBRARY_MISSING"),
+        ("java.lang.UnsatisfiedLinkError: no snappyjava in java.library.path: /lib", "a.B", "TEMPORARY_FOLDER_UNFIT"),
+        (
+            "java.lang.UnsatisfiedLinkError: /tmp/snappy-1.1.10-libsnappyjava.so: failed to map segment",
+            "a.B",
+            "TEMPORARY_FOLDER_UNFIT",
+        ),
         ("java.lang.NumberFormatException: 1x", "org.apache.spark.SparkConf.getInt", "SESSION_SETTING_INVALID"),
         ("java.net.SocketException: no SSL", "org.apache.hadoop.fs.s3a.Invoker.once", "STORAGE_CONNECTOR_FAILED"),
         ("java.lang.NumberFormatException: 1x", "org.apache.spark.sql.catalyst.csv.UnivocityParser.parse", None),

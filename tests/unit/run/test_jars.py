@@ -83,6 +83,14 @@ def test_offline_says_what_failed_and_what_to_do(tmp_path: Path, cache: Path) ->
     assert list(cache.iterdir()) == []
 
 
+def test_a_full_disk_is_no_lack_of_network(tmp_path: Path) -> None:
+    """The resolver could not write what it has downloaded."""
+    script = "echo 'Exception in thread \"main\" java.io.IOException: No space left on device' >&2; exit 1"
+    with pytest.raises(OperationError) as raised:
+        delta_jars(java(tmp_path, script), "/spark", {})
+    assert raised.value.condition == "DISK_FULL"
+
+
 def test_half_a_resolution_is_none(tmp_path: Path, cache: Path) -> None:
     """Jars without Delta's own are rejected."""
     with pytest.raises(OperationError):
