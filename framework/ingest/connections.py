@@ -28,4 +28,5 @@ def named_connection(name: str, folder: str) -> Connection:
 
 def table_names(gateway: IngestedGateway) -> list[TableName]:
     """Return the names of the tables that a gateway can copy now, as the source has them."""
-    return [TableName(schema=each.source_schema, table=each.source_table) for each in gateway.tables if each.keys]
+    names = (TableName(schema=each.source_schema, table=each.source_table) for each in gateway.tables if each.keys)
+    return list(dict.fromkeys(names))

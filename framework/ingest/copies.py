@@ -7,7 +7,7 @@ error of the whole ingestion.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from framework.foundation.names import QualifiedName
 from framework.ingest.copied_columns import check_columns, copied_columns, key_columns, refuse_cased, refuse_flag
 from framework.ingest.names import publication_name, slot_name
 from framework.ingest.objects import SCHEMA_MISSING, object_tables, target_of
+from framework.ingest.repeated_tables import alike_tables, copy_names
 from framework.sources.databases.findings import Severity
 from framework.sources.databases.options import Options
 from framework.sources.databases.tables import SourceTable, TableName
@@ -58,6 +59,7 @@ class Copy:
         partitions: its partitions, as text of the dialect; empty if it has none.
         definition: how its rows are made.
         children: the tables that inherit from it, whose rows it does not have.
+        copy_name: as that of an `IngestedTable`.
     """
 
     table: TableName
@@ -73,6 +75,12 @@ class Copy:
     membership: int = field(default=0, repr=False)
     partitions: str = field(default="", repr=False)
     children: tuple[str, ...] = field(default=(), repr=False)
+    copy_name: str = field(default="", repr=False)
+
+    @property
+    def key(self) -> str:
+        """What states and requests call the copy."""
+        return self.copy_name or str(self.table)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -90,12 +98,14 @@ class FailedCopy:
         error: the error.
         named_partitions: the partitions with which the error compared those of before, as text of the dialect; empty
             for another error.
+        copy_name: as that of an `IngestedTable`.
     """
 
     table: TableName
     target: QualifiedName
     error: SluiceError
     named_partitions: str = ""
+    copy_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +135,8 @@ class CopyFinder:
         spec: the ingestion.
         catalog: the catalog of copies without one.
         schema: the schema of copies without one.
-        known: what is known of the table of a copy; None if another snapshot of it was asked for.
+        known: what is known of the table of a copy, by its `key`; None if another snapshot of it was asked for.
+        recorded: the keys of the copies of a table that the last update had.
         listed: the tables of a source schema that the last update had, of those that an object takes.
         refuse_filter: raises the error of a row filter that is invalid for the columns of a table.
         refuse_drift: raises the error of a copy that has rows of another definition.
@@ -134,7 +145,8 @@ class CopyFinder:
     spec: IngestionSpec
     catalog: str
     schema: str
-    known: Callable[[TableName, QualifiedName], KnownTable | None]
+    known: Callable[[TableName, QualifiedName, str], KnownTable | None]
+    recorded: Callable[[TableName], Mapping[QualifiedName, str]]
     listed: Callable[[IngestedObject], tuple[TableName, ...]]
     refuse_filter: Callable[[TableName, str, str], None]
     refuse_drift: Callable[[Copy], None]
@@ -159,12 +171,22 @@ class CopyFinder:
             with Session(Options("ingest_database", options).connection()) as session:
                 membership = read_membership(session, slot_name(self.spec), publication_name(self.spec))
                 tables, gone = self._tables(session)
+                declared = [(name, self._target(each, name), each.configuration) for each, name in tables]
+                named = copy_names(declared, self.recorded)
                 sources = read_tables(session, [name for _, name in tables])
                 keys = {name: each.key for name, each in sources.items() if isinstance(each, SourceTable)}
                 unlogged = {name for name, lacking in partitions_without_key(session, keys).items() if lacking}
                 children = read_children(session, [*sources])
                 copies = [
-                    self._copy(session, membership, each, sources[name], name, is_logged=name not in unlogged)
+                    self._copy(
+                        session,
+                        membership,
+                        each,
+                        sources[name],
+                        name,
+                        is_logged=name not in unlogged,
+                        copy_name=named[name, self._target(each, name)],
+                    )
                     for each, name in tables
                 ]
                 found = [
@@ -176,7 +198,7 @@ class CopyFinder:
             raise error.at(self.spec.location) from None
         if not found:
             raise UserError("INGESTION_WITHOUT_TABLES", location=self.spec.location, name=self.spec.name)
-        return self._without_doubles(found)
+        return self._without_doubles(found, alike_tables(declared))
 
     def _tables(self, session: Session) -> tuple[list[tuple[IngestedObject, TableName]], list[FailedCopy]]:
         """Return the tables that the database has, and those of schemas that it no longer has."""
@@ -190,7 +212,10 @@ class CopyFinder:
                 if not listed:
                     raise
                 located = error.at(self.spec.location)
-                gone += (FailedCopy(table=name, target=self._target(each, name), error=located) for name in listed)
+                for name in dict.fromkeys(listed):
+                    target = self._target(each, name)
+                    named = self.recorded(name).get(target, "")
+                    gone.append(FailedCopy(table=name, target=target, error=located, copy_name=named))
         return tables, gone
 
     def _target(self, each: IngestedObject, name: TableName) -> QualifiedName:
@@ -205,6 +230,7 @@ class CopyFinder:
         name: TableName,
         *,
         is_logged: bool,
+        copy_name: str,
     ) -> Copy | FailedCopy:
         """Return the copy of one table. Only a fault of the connection is raised, since it is not one of the table."""
         target = self._target(each, name)
@@ -221,8 +247,9 @@ class CopyFinder:
                 relation=source.relation,
                 membership=membership.tables.get(source.name, 0),
                 partitions=partitions,
+                copy_name=copy_name,
             )
-            self._check_log(session, membership, source, target, is_logged=is_logged)
+            self._check_log(session, membership, source, copy, is_logged=is_logged)
             self.refuse_drift(copy)
         except SluiceError as error:
             if error.condition in RETRYABLE and error.condition != _SLOT_IN_USE:
@@ -230,20 +257,20 @@ class CopyFinder:
             located = error.at(self.spec.location)
             return FailedCopy(
                 table=name, target=target, error=located,
-                named_partitions=partitions if error.condition == PARTITIONS_CHANGED else "",
+                named_partitions=partitions if error.condition == PARTITIONS_CHANGED else "", copy_name=copy_name,
             )  # fmt: skip
         else:
             return copy
 
     def _check_log(
-        self, session: Session, membership: Membership, source: SourceTable, target: QualifiedName, *, is_logged: bool
+        self, session: Session, membership: Membership, source: SourceTable, copy: Copy, *, is_logged: bool
     ) -> None:
         """Refuse a table whose changes are not in the log, or that would break its writers when it is published."""
         from framework.sources.databases.postgres.membership import refuse_filtered
         from framework.sources.databases.postgres.table_checks import Publication, check_table
 
         if membership.has_slot:
-            self._check_continuity(session, source, membership.tables.get(source.name, 0), target)
+            self._check_continuity(session, source, membership.tables.get(source.name, 0), copy)
         refuse_filtered(membership, publication_name(self.spec), [source.name])
         is_member = source.name in membership.tables
         if is_member and not source.is_unidentified and is_logged:
@@ -258,9 +285,9 @@ class CopyFinder:
             if finding.severity is Severity.ERROR and (not is_member or finding.condition in _OF_IDENTITY):
                 raise RemoteError(finding.condition, what=finding.what, remedy=finding.remedy)
 
-    def _check_continuity(self, session: Session, source: SourceTable, member: int, target: QualifiedName) -> None:
+    def _check_continuity(self, session: Session, source: SourceTable, member: int, copy: Copy) -> None:
         """Refuse a table that is another one than before, or that changed without an entry in the log."""
-        known = self.known(source.name, target)
+        known = self.known(source.name, copy.target, copy.key)
         if known is None:
             return
         if known.relation and source.relation != known.relation:
@@ -310,8 +337,10 @@ class CopyFinder:
             definition=definition_of(self.spec.name, source, configuration, keys, read),
         )
 
-    def _without_doubles(self, found: Sequence[Copy | FailedCopy]) -> tuple[Copy | FailedCopy, ...]:
-        """Return one copy for each target; tables with one target, and a table with several ones, are faults."""
+    def _without_doubles(
+        self, found: Sequence[Copy | FailedCopy], alike: Collection[TableName]
+    ) -> tuple[Copy | FailedCopy, ...]:
+        """Return one copy for each target; tables with one target, and a table with alike copies, are faults."""
         tables: dict[QualifiedName, list[TableName]] = defaultdict(list)
         targets: dict[TableName, list[QualifiedName]] = defaultdict(list)
         for copy in found:
@@ -319,7 +348,10 @@ class CopyFinder:
             targets[copy.table].append(copy.target)
         first = {copy.target: copy for copy in reversed(found)}
         each = (first[target] for target in dict.fromkeys(copy.target for copy in found))
-        return tuple(self._checked(copy, tables[copy.target], targets[copy.table]) for copy in each)
+        return tuple(
+            self._checked(copy, tables[copy.target], targets[copy.table] if copy.table in alike else ())
+            for copy in each
+        )
 
     def _checked(
         self, copy: Copy | FailedCopy, tables: Iterable[TableName], targets: Sequence[QualifiedName]
@@ -337,7 +369,7 @@ class CopyFinder:
             )  # fmt: skip
         if error is None:
             return copy
-        return FailedCopy(table=copy.table, target=copy.target, error=error)
+        return FailedCopy(table=copy.table, target=copy.target, error=error, copy_name=copy.copy_name)
 
 
 def _listed_copies(targets: Sequence[QualifiedName]) -> str:

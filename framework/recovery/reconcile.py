@@ -25,7 +25,7 @@ from framework.recovery.copy_position import CopyPositions
 from framework.recovery.differences import find_differences
 from framework.recovery.references import DatabaseReference, Reference, TableReference, parse_reference
 from framework.recovery.request import ComparisonRequest
-from framework.recovery.sides import Side, Sides
+from framework.recovery.sides import Side, Sides, living_rows
 from framework.sources.databases.drivers import require_drivers
 from framework.sources.databases.lsn import format_lsn
 
@@ -87,7 +87,7 @@ def _compare_with_source(
     assert not isinstance(copied, DatabaseReference)
     dataset = sides.dataset(copied) if isinstance(copied, TableReference) else None
     position = CopyPositions(graph=sides.graph, store=sides.store).read(dataset)
-    copy = sides.open(texts[1 - place], copied)
+    copy = living_rows(sides.open(texts[1 - place], copied))
     source = SourceTableCopy.of(reference, connections)
     with scratch_folder(shared_folder) as folder:
         read = source.fetch(folder)
