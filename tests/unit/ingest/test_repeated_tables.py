@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from framework.declare.copy_definition import CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable, TableConfiguration
 from framework.foundation.names import QualifiedName
+from framework.foundation.storage import LocalStorage
 from framework.ingest.copy_state import new_copy
 from framework.ingest.declared import refreshed, staged_for_copies
 from framework.ingest.relations import log_relations
 from framework.ingest.repeated_tables import alike_tables, copy_names
-from framework.ingest.state import GatewayState
+from framework.ingest.state import GatewayState, GatewayStore
 from framework.sources.databases.tables import TableName
 from tests.unit.ingest.test_drift import BEFORE
 from tests.unit.ingest.test_operations import BANK
@@ -95,3 +98,25 @@ def test_changes_are_staged_in_a_form_that_both_copies_follow() -> None:
     begun = staged_for_copies(rows.with_copy(new_copy(target("history"), texts)))
     assert [each.is_missed for each in begun.tables] == [True, True]
     assert staged(begun) == {"textColumns": '"public"."orders"."b"', "historyTables": '"public"."orders"'}
+
+
+def test_states_of_an_earlier_release_are_read(tmp_path: Path) -> None:
+    """Without a word of second copies and of soft deletes, each table has one copy whose deleted rows are removed."""
+    storage = LocalStorage(str(tmp_path))
+    history = replace(BEFORE, scd_type=2, soft_deletes="gone")
+    state = refreshed(None, pair(history)).with_copy(new_copy(target("history"), history))
+    store = GatewayStore(storage)
+    store.write(state)
+    read = store.read("bank")
+    assert read is not None
+    assert [each.table.key for each in read.tables] == ["public.orders", "main.shop.history"]
+    assert [each.definition.soft_deletes for each in read.copies] == ["gone"]
+    path = storage.path("ingest", "bank", "gateway.json")
+    value = json.loads(storage.read_text(path) or "")
+    value["tables"] = value["tables"][:1]
+    del value["tables"][0]["copy_name"], value["copies"][0]["definition"]["soft_deletes"]
+    storage.write_text(path, json.dumps(value))
+    earlier = store.read("bank")
+    assert earlier is not None
+    assert [(each.table.key, each.table.copy_name) for each in earlier.tables] == [("public.orders", "")]
+    assert [each.definition.soft_deletes for each in earlier.copies] == [None]
