@@ -249,6 +249,8 @@ class IngestedTable:
         named_partitions: its partitions when rows of them came or went, up to which an error names these; else empty.
         is_refreshed: whether its policy makes the next update read all its rows again.
         definition: how rows are made now; None for a table that can't be copied now, and in a stored state.
+        copy_name: the name of the copy, if another copy of the same table has that of the source as its `key`; else
+            empty.
     """
 
     source_schema: str
@@ -263,6 +265,12 @@ class IngestedTable:
     named_partitions: str = field(default="", compare=False)
     is_refreshed: bool = field(default=False, compare=False)
     definition: CopyDefinition | None = None
+    copy_name: str = ""
+
+    @property
+    def key(self) -> str:
+        """What states and requests call the copy; a table that is copied once has its name at the source."""
+        return self.copy_name or self.source
 
     @property
     def source(self) -> str:
@@ -293,3 +301,8 @@ class IngestedGateway:
     changes: QualifiedName
     tables: tuple[IngestedTable, ...]
     other_storage: str = ""
+
+    def name_of(self, table: IngestedTable) -> str:
+        """Return the name of a table in commands: that at the source, or of its copy if the table has another one."""
+        is_only = sum(each.source == table.source for each in self.tables) == 1
+        return table.source if is_only else str(table.target)

@@ -66,4 +66,4 @@ def source_name(table: IngestedTable) -> TableName:
 
 def table_names(gateway: IngestedGateway) -> list[TableName]:
     """Return the names of the tables that a gateway can copy now, as the source has them."""
-    return [source_name(each) for each in gateway.tables if each.keys]
+    return list(dict.fromkeys(source_name(each) for each in gateway.tables if each.keys))

@@ -7,7 +7,7 @@ error of the whole ingestion.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from framework.ingest.connections import named_connection
 from framework.ingest.copied_columns import check_columns, copied_columns, key_columns, refuse_cased, refuse_flag
 from framework.ingest.names import publication_name, slot_name
 from framework.ingest.objects import SCHEMA_MISSING, object_tables, target_of
+from framework.ingest.repeated_tables import alike_tables, copy_names
 from framework.sources.databases.dialects import dialect_of
 from framework.sources.databases.source_session import KnownTable, LogName
 from framework.sources.databases.tables import SourceTable, TableName
@@ -55,6 +56,7 @@ class Copy:
         partitions: its partitions, as text of the dialect; empty if it has none.
         definition: how its rows are made.
         children: the tables that inherit from it, whose rows it does not have.
+        copy_name: as that of an `IngestedTable`.
     """
 
     table: TableName
@@ -70,6 +72,12 @@ class Copy:
     membership: int = field(default=0, repr=False)
     partitions: str = field(default="", repr=False)
     children: tuple[str, ...] = field(default=(), repr=False)
+    copy_name: str = field(default="", repr=False)
+
+    @property
+    def key(self) -> str:
+        """What states and requests call the copy."""
+        return self.copy_name or str(self.table)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -87,12 +95,14 @@ class FailedCopy:
         error: the error.
         named_partitions: the partitions with which the error compared those of before, as text of the dialect; empty
             for another error.
+        copy_name: as that of an `IngestedTable`.
     """
 
     table: TableName
     target: QualifiedName
     error: SluiceError
     named_partitions: str = ""
+    copy_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +113,8 @@ class CopyFinder:
         spec: the ingestion.
         catalog: the catalog of copies without one.
         schema: the schema of copies without one.
-        known: what is known of the table of a copy; None if another snapshot of it was asked for.
+        known: what is known of the table of a copy, by its `key`; None if another snapshot of it was asked for.
+        recorded: the keys of the copies of a table that the last update had.
         listed: the tables of a source schema that the last update had, of those that an object takes.
         refuse_filter: raises the error of a row filter that is invalid for the columns of a table.
         refuse_drift: raises the error of a copy that has rows of another definition.
@@ -112,7 +123,8 @@ class CopyFinder:
     spec: IngestionSpec
     catalog: str
     schema: str
-    known: Callable[[TableName, QualifiedName], KnownTable | None]
+    known: Callable[[TableName, QualifiedName, str], KnownTable | None]
+    recorded: Callable[[TableName], Mapping[QualifiedName, str]]
     listed: Callable[[IngestedObject], tuple[TableName, ...]]
     refuse_filter: Callable[[TableName, str, str], None]
     refuse_drift: Callable[[Copy], None]
@@ -134,10 +146,15 @@ class CopyFinder:
             with dialect.open(connection) as source:
                 logged = source.logged_tables(log)
                 tables, gone = self._tables(source)
+                declared = [(name, self._target(each, name), each.configuration) for each, name in tables]
+                named = copy_names(declared, self.recorded)
                 sources = source.read_tables([name for _, name in tables])
                 logged = logged.among([each for each in sources.values() if isinstance(each, SourceTable)])
                 children = source.read_children([*sources])
-                copies = [self._copy(dialect, logged, each, sources[name], name) for each, name in tables]
+                copies = [
+                    self._copy(dialect, logged, each, (name, sources[name]), named[name, self._target(each, name)])
+                    for each, name in tables
+                ]
                 found = [
                     replace(each, children=children.get(each.table, ())) if isinstance(each, Copy) else each
                     for each in copies
@@ -147,7 +164,7 @@ class CopyFinder:
             raise error.at(self.spec.location) from None
         if not found:
             raise UserError("INGESTION_WITHOUT_TABLES", location=self.spec.location, name=self.spec.name)
-        return self._without_doubles(found)
+        return self._without_doubles(found, alike_tables(declared))
 
     def _tables(self, source: SourceSession) -> tuple[list[tuple[IngestedObject, TableName]], list[FailedCopy]]:
         """Return the tables that the database has, and those of schemas that it no longer has."""
@@ -161,7 +178,10 @@ class CopyFinder:
                 if not listed:
                     raise
                 located = error.at(self.spec.location)
-                gone += (FailedCopy(table=name, target=self._target(each, name), error=located) for name in listed)
+                for name in dict.fromkeys(listed):
+                    target = self._target(each, name)
+                    named = self.recorded(name).get(target, "")
+                    gone.append(FailedCopy(table=name, target=target, error=located, copy_name=named))
         return tables, gone
 
     def _target(self, each: IngestedObject, name: TableName) -> QualifiedName:
@@ -172,10 +192,11 @@ class CopyFinder:
         dialect: Dialect,
         logged: LoggedTables,
         each: IngestedObject,
-        source: SourceTable | SourceError,
-        name: TableName,
+        found: tuple[TableName, SourceTable | SourceError],
+        copy_name: str,
     ) -> Copy | FailedCopy:
         """Return the copy of one table. Only a fault of the connection is raised, since it is not one of the table."""
+        name, source = found
         target = self._target(each, name)
         partitions = ""
         try:
@@ -188,8 +209,9 @@ class CopyFinder:
                 relation=source.relation,
                 membership=logged.membership(source.name),
                 partitions=partitions,
+                copy_name=copy_name,
             )
-            logged.refuse(source, self.known(source.name, target) if logged.has_log else None)
+            logged.refuse(source, self.known(source.name, target, copy.key) if logged.has_log else None)
             self.refuse_drift(copy)
         except SluiceError as error:
             if error.condition in RETRYABLE and error.condition != _SLOT_IN_USE:
@@ -197,7 +219,7 @@ class CopyFinder:
             located = error.at(self.spec.location)
             return FailedCopy(
                 table=name, target=target, error=located,
-                named_partitions=partitions if error.condition == PARTITIONS_CHANGED else "",
+                named_partitions=partitions if error.condition == PARTITIONS_CHANGED else "", copy_name=copy_name,
             )  # fmt: skip
         else:
             return copy
@@ -226,8 +248,10 @@ class CopyFinder:
             definition=definition_of(self.spec.name, source, configuration, keys, read),
         )
 
-    def _without_doubles(self, found: Sequence[Copy | FailedCopy]) -> tuple[Copy | FailedCopy, ...]:
-        """Return one copy for each target; tables with one target, and a table with several ones, are faults."""
+    def _without_doubles(
+        self, found: Sequence[Copy | FailedCopy], alike: Collection[TableName]
+    ) -> tuple[Copy | FailedCopy, ...]:
+        """Return one copy for each target; tables with one target, and a table with alike copies, are faults."""
         tables: dict[QualifiedName, list[TableName]] = defaultdict(list)
         targets: dict[TableName, list[QualifiedName]] = defaultdict(list)
         for copy in found:
@@ -235,7 +259,10 @@ class CopyFinder:
             targets[copy.table].append(copy.target)
         first = {copy.target: copy for copy in reversed(found)}
         each = (first[target] for target in dict.fromkeys(copy.target for copy in found))
-        return tuple(self._checked(copy, tables[copy.target], targets[copy.table]) for copy in each)
+        return tuple(
+            self._checked(copy, tables[copy.target], targets[copy.table] if copy.table in alike else ())
+            for copy in each
+        )
 
     def _checked(
         self, copy: Copy | FailedCopy, tables: Iterable[TableName], targets: Sequence[QualifiedName]
@@ -253,7 +280,7 @@ class CopyFinder:
             )  # fmt: skip
         if error is None:
             return copy
-        return FailedCopy(table=copy.table, target=copy.target, error=error)
+        return FailedCopy(table=copy.table, target=copy.target, error=error, copy_name=copy.copy_name)
 
 
 def _listed_copies(targets: Sequence[QualifiedName]) -> str:

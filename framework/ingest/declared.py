@@ -31,21 +31,25 @@ def refreshed(
     """
     base = state or GatewayState(gateway=gateway)
     forms = _forms(base)
-    known = {} if state is None else {each.table.source: each for each in state.tables}
-    copied = {each.relation for each in gateway.tables if each.relation}
+    known = {} if state is None else {each.table.key: each for each in state.tables}
+    copied = {(each.source, each.relation) for each in gateway.tables if each.relation}
+    staged_before = {each.table.source for each in base.tables}
     tables = []
     for table in _each_once(gateway.tables, known):
-        before = known.pop(table.source, None)
+        before = known.pop(table.key, None)
         declared = replace(table, definition=None)
         if before is None:
-            tables.append(TableState(table=declared, staged=_staged(table, forms)))
+            # Changes that were staged for another copy of the table are older than the rows of this one.
+            is_missed = table.source in staged_before
+            tables.append(TableState(table=declared, staged=_staged(table, forms), is_missed=is_missed))
             continue
         # An earlier release did not record it.
         was_staged = before.staged or forms.get((before.table.source, before.table.target))
         staged = _staged(table, forms, was_staged)
         if before.table.target != table.target:
             before = replace(before, generations=_in_another_copy(before.generations, next_checkpoint(table)))
-        is_missed = before.is_missed or (not table.relation and before.relation in copied)
+        is_renamed = any(source != table.source and relation == before.relation for source, relation in copied)
+        is_missed = before.is_missed or (not table.relation and is_renamed)
         is_missed = is_missed or (was_staged is not None and staged != was_staged)
         known_now = replace(before, table=declared, is_declared=True, is_missed=is_missed, staged=staged)
         tables.append(replace(known_now, named_partitions=table.named_partitions))
@@ -74,25 +78,35 @@ def _each_once(tables: Sequence[IngestedTable], known: Mapping[str, TableState])
     """Return the tables, one that is declared twice with the copy that it had, if it is one of both."""
     found: dict[str, IngestedTable] = {}
     for table in tables:
-        before = known.get(table.source)
-        if table.source not in found or (before is not None and before.table.target == table.target):
-            found[table.source] = table
+        before = known.get(table.key)
+        if table.key not in found or (before is not None and before.table.target == table.target):
+            found[table.key] = table
     return tuple(found.values())
 
 
 def staged_for_copies(state: GatewayState) -> GatewayState:
     """Return the state in which changes are staged for the recorded rows of the copies, which may be new ones.
 
-    Those of a table with a fault are staged as before.
+    Those of a table with a fault are staged as before. The copies of one table can follow changes of the same key and
+    text columns only: if one of them has others now, the other one is missed.
     """
     forms = _forms(state)
-    tables = (
+    found = [
         replace(each, staged=forms.get((each.table.source, each.table.target), each.staged))
         if each.is_declared and each.table.relation
         else each
         for each in state.tables
-    )
-    return replace(state, tables=tuple(tables))
+    ]
+    new = {each.table.source: each.staged for each, before in zip(found, state.tables, strict=True) if each != before}
+    return replace(state, tables=tuple(_as_staged(each, new.get(each.table.source)) for each in found))
+
+
+def _as_staged(table: TableState, form: StagedForm | None) -> TableState:
+    """Return the state of a table whose changes are staged in the form that another copy of it has begun."""
+    if form is None or table.staged is None or not table.is_declared:
+        return table
+    wanted = replace(form, is_history=table.staged.is_history)
+    return table if wanted == table.staged else replace(table, staged=wanted, is_missed=True)
 
 
 def forget_moved(gateways: Sequence[IngestedGateway], store: GatewayStore) -> None:

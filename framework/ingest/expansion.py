@@ -35,6 +35,7 @@ from framework.ingest.objects import SCHEMA_MISSING, target_of
 from framework.ingest.outdated_copies import OutdatedCopies
 from framework.ingest.payloads import free_name, generation_sql, payload_options, quoted_column
 from framework.ingest.relations import log_relations
+from framework.ingest.repeated_tables import recorded_names
 from framework.ingest.row_filters import fault_of_filter
 from framework.ingest.state import GatewayState, GatewayStore, TableState
 from framework.ingest.status import lost_operations, read_from_other_slot
@@ -129,6 +130,7 @@ class _Expansion:
             catalog=self.registry.catalog,
             schema=self.registry.schema,
             known=self._known,
+            recorded=lambda table: recorded_names(state, table),
             listed=lambda each: known_tables_of(state, each),
             refuse_filter=self._refuse_filter,
             refuse_drift=lambda copy: outdated.check(copy, state),
@@ -200,7 +202,9 @@ class _Expansion:
     def _refuse_all(self, found: Sequence[Copy | FailedCopy], error: SluiceError) -> tuple[FailedCopy, ...]:
         """Refuse the changes and all copies."""
         self._datasets.refuse_changes(error)
-        return tuple(FailedCopy(table=each.table, target=each.target, error=error) for each in found)
+        return tuple(
+            FailedCopy(table=each.table, target=each.target, error=error, copy_name=each.copy_name) for each in found
+        )
 
     def _is_new_slot_asked(self, state: GatewayState) -> bool:
         return GatewayStore(self.storage).request(self.spec.name).generation > state.slot_generation
@@ -227,13 +231,14 @@ class _Expansion:
                     is_refreshed=each.target in self.registry.refreshed,
                     named_partitions=each.named_partitions if isinstance(each, FailedCopy) else "",
                     definition=each.definition if isinstance(each, Copy) else None,
+                    copy_name=each.copy_name,
                 )
                 for each in found
             ),
         )
 
-    def _known(self, table: TableName, target: QualifiedName) -> KnownTable | None:
-        return known_table(self.storage, self.spec.name, changes_name(self.spec, self.registry), table, target)
+    def _known(self, table: TableName, target: QualifiedName, key: str) -> KnownTable | None:
+        return known_table(self.storage, self.spec.name, changes_name(self.spec, self.registry), table, target, key=key)
 
     def _refuse_filter(self, table: TableName, schema: str, text: str) -> None:
         cause = fault_of_filter(self.spark, schema, text)
@@ -244,7 +249,7 @@ class _Expansion:
         spec, spark, name = self.spec, self.spark, changes_name(self.spec, self.registry)
         options = {
             **self._options(_SNAPSHOT_ONLY),
-            "tables": ",".join(table.quoted for table in tables),
+            "tables": ",".join(table.quoted for table in dict.fromkeys(tables)),
             # The flow of the row's table fails then, and not the changes of all tables.
             "unreadableRows": "keep",
         }
@@ -307,7 +312,7 @@ class _Expansion:
     def _state(self, copy: Copy) -> TableState:
         """The state of a copy when its flow starts: a generation may begin after the modules are loaded."""
         state = GatewayStore(self.storage).read(self.spec.name)
-        found = None if state is None else state.table(str(copy.table))
+        found = None if state is None else state.table(copy.key)
         return found or TableState(table=self._gateway([copy]).tables[0])
 
     @without_call_sites()

@@ -134,7 +134,7 @@ class _Beginning:
         ask_under_policy(self._gateway, state, self._store)
         requests = self._store.table_requests(self._gateway.name)
         for table in state.tables:
-            request = _open_request(table, requests.get(table.table.source, Request()))
+            request = _open_request(table, requests.get(table.table.key, Request()))
             if request is not None:
                 state = self._with_generation(state, table, request)
         state = self._published(self._identified(state, requests), requests)
@@ -161,7 +161,7 @@ class _Beginning:
         """
         for each in state.tables:
             if _is_read_again(each):
-                self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, each.table.source)
+                self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, each.table.key)
 
     def _with_missed(self, state: GatewayState) -> GatewayState:
         """Return the state with the tables marked as missed that were published before they could be copied."""
@@ -207,7 +207,7 @@ class _Beginning:
         def whole(before: Request) -> Request:
             return replace(before.with_snapshot, generation=table.number + 1, where=None, partitions="")
 
-        self._store.change_request(whole, self._gateway.name, table.table.source)
+        self._store.change_request(whole, self._gateway.name, table.table.key)
         return self._replaced(state, replace(table, is_missed=True))
 
     def _replace_slot(self) -> None:
@@ -226,8 +226,8 @@ class _Beginning:
         return self._begun(state, table, request, state.slot_generation, lsn=position, is_refresh=is_refresh)
 
     def _replaced(self, state: GatewayState, table: TableState) -> GatewayState:
-        source = table.table.source
-        return replace(state, tables=tuple(table if each.table.source == source else each for each in state.tables))
+        key = table.table.key
+        return replace(state, tables=tuple(table if each.table.key == key else each for each in state.tables))
 
     def _position(self) -> int | SluiceError:
         """Return the position of the generations that begin now, or why there is none.
@@ -253,7 +253,7 @@ class _Beginning:
         those of a column that was made again, and other values. So it is for a copy that has no rows yet.
         """
         before, now = self._copy(state, table.target), table.definition
-        known = state.table(table.source)
+        known = state.table(table.key)
         if known is None or now is None or before is None or before.followed_by(now) is not None:
             return state
         request = Request(generation=known.number + 1)
@@ -262,18 +262,18 @@ class _Beginning:
             if self._is_skipped(table) or not (is_staged or self._begins_empty(before, now)):
                 return state
             # As a missed table: only a snapshot has what the changes that are passed over say.
-            self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, table.source)
+            self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, table.key)
             passed = replace(known, is_missed=True)
             if not is_staged:  # each change is one of the new generation
                 return self._begun(state, passed, request, state.slot_generation, lsn=0)
             return self._with_generation(state, passed, request)
         # The plan refuses the full refresh of a paused table.
-        if not self._is_refreshed(table.target) or self._store.is_paused(self._gateway.name, table.source):
+        if not self._is_refreshed(table.target) or self._store.is_paused(self._gateway.name, table.key):
             return state
         return self._with_generation(state, known, request, is_refresh=True)
 
     def _is_skipped(self, table: IngestedTable) -> bool:
-        return self._store.request(self._gateway.name, table.source).mode is Mode.SKIPPED
+        return self._store.request(self._gateway.name, table.key).mode is Mode.SKIPPED
 
     def _begun(
         self,
@@ -351,11 +351,11 @@ class _Beginning:
         """
         if self._store.request(self._gateway.name).generation > state.slot_generation:
             return state
-        numbers = {} if self._stored is None else {each.table.source: each.number for each in self._stored.tables}
+        numbers = {} if self._stored is None else {each.table.key: each.number for each in self._stored.tables}
         tables = (
             each
-            if requests.get(each.table.source, Request()).generation > each.number
-            or each.number != numbers.get(each.table.source, 0)  # begun now, with what was found
+            if requests.get(each.table.key, Request()).generation > each.number
+            or each.number != numbers.get(each.table.key, 0)  # begun now, with what was found
             else each.identified()
             for each in state.tables
         )
@@ -370,7 +370,7 @@ class _Beginning:
             each
             for each in state.tables
             if each.is_declared and each.table.relation and not each.membership
-            and requests.get(each.table.source, Request()).mode in (Mode.SKIPPED, Mode.CANCELLED)
+            and requests.get(each.table.key, Request()).mode in (Mode.SKIPPED, Mode.CANCELLED)
         ]  # fmt: skip
         for each in tables:
             try:

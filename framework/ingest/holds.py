@@ -38,7 +38,7 @@ def held_flows(storage: Storage) -> dict[QualifiedName, str]:
         held |= {flow: _MISSED for table in missed for flow in (table.snapshot_flow, table.cdc_flow)}
         requests = store.table_requests(gateway.name)
         for table in gateway.tables:
-            mode = requests[table.source].mode if table.source in requests else Mode.ACTIVE
+            mode = requests[table.key].mode if table.key in requests else Mode.ACTIVE
             if mode is not Mode.ACTIVE:
                 held[table.snapshot_flow] = _REASONS[mode]
             if mode is Mode.PAUSED:

@@ -24,6 +24,6 @@ def kept_changes(
 
     def is_left_out(gateway: IngestedGateway, table: IngestedTable) -> bool:
         # A table with a fault has no keys.
-        return not refreshes(table.target) or not table.keys or store.is_paused(gateway.name, table.source)
+        return not refreshes(table.target) or not table.keys or store.is_paused(gateway.name, table.key)
 
     return frozenset(each.changes for each in gateways if any(is_left_out(each, table) for table in each.tables))

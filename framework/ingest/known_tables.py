@@ -16,7 +16,7 @@ from framework.sources.databases.tables import TableName
 
 
 def known_table(
-    storage: Storage, gateway: str, changes: QualifiedName, table: TableName, target: QualifiedName
+    storage: Storage, gateway: str, changes: QualifiedName, table: TableName, target: QualifiedName, *, key: str
 ) -> KnownTable | None:
     """Return what is known of the table of a copy.
 
@@ -29,12 +29,13 @@ def known_table(
         changes: the table of its changes.
         table: the source table.
         target: the copy.
+        key: what states and requests call the copy.
     """
-    pending = pending_request(storage, gateway, str(table))
+    pending = pending_request(storage, gateway, key)
     if pending is not None and pending.where is None:
         return None
     state = GatewayStore(storage).read(gateway)
-    found = None if state is None else state.table(str(table))
+    found = None if state is None else state.table(key)
     least = 0 if found is None or found.current is None else found.current.checkpoint
     copy = recorded_copy(storage, state, gateway, target)
     is_other = copy is not None and (copy.definition.gateway, copy.definition.source) != (gateway, str(table))

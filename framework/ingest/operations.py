@@ -122,7 +122,7 @@ class Operations:
         store = GatewayStore(self.storage)
         while True:
             follow = partial(_asked, begun=number, where=where, partitions=named)
-            request = store.change_request(follow, gateway.name, table.source)
+            request = store.change_request(follow, gateway.name, table.key)
             # An update may have begun the request of before; if it does so now, it asks for this one again.
             number = self._begun(gateway, table)
             if number < request.generation:
@@ -131,7 +131,7 @@ class Operations:
     def _begun(self, gateway: IngestedGateway, table: IngestedTable) -> int:
         """The number of the snapshot of a table that has begun last."""
         state = GatewayStore(self.storage).read(gateway.name)
-        known = None if state is None else state.table(table.source)
+        known = None if state is None else state.table(table.key)
         if known is None:
             raise UserError("INGESTION_NOT_STARTED", name=table.source)
         return known.number
@@ -152,8 +152,8 @@ class Operations:
         store.change_request(lambda before: replace(before, generation=number), gateway.name)
 
     def _set_mode(self, gateway: IngestedGateway, table: IngestedTable | None, mode: Mode) -> None:
-        source = None if table is None else table.source
-        GatewayStore(self.storage).change_request(lambda before: replace(before, mode=mode), gateway.name, source)
+        key = None if table is None else table.key
+        GatewayStore(self.storage).change_request(lambda before: replace(before, mode=mode), gateway.name, key)
 
     def _check_open(self, gateway: IngestedGateway, table: IngestedTable) -> None:
         generations, state = GenerationStore(self.storage), GatewayStore(self.storage).read(gateway.name)

@@ -76,14 +76,14 @@ class OutdatedCopies:
         self, copy: Copy, before: CopyDefinition, state: GatewayState | None, *, is_outdated: bool
     ) -> bool:
         """Whether this update reads all rows of a copy again: it was missed, an operator asked, or its policy does."""
-        storage, now, source = self.storage, copy.definition, str(copy.table)
-        known = None if state is None else state.table(source)
-        if (known is not None and reads_altered(known, before, now)) or is_pending(storage, self.spec.name, source):
+        storage, now, key = self.storage, copy.definition, copy.key
+        known = None if state is None else state.table(key)
+        if (known is not None and reads_altered(known, before, now)) or is_pending(storage, self.spec.name, key):
             return True
         if not is_outdated or self.is_refreshed(copy.target):
             return False
         policy = copy.configuration.auto_full_refresh_policy
-        note = note_of_refresh(policy, storage, before, now, copy.target)
+        note = note_of_refresh(policy, storage, before, now, copy.target, key=key)
         if note is not None:
             self.registry.refreshed[copy.target] = note.at(self.spec.location)
         return note is not None
@@ -93,4 +93,4 @@ class OutdatedCopies:
         return self._is_skipped(copy) and has_changes(self.storage, changes_name(self.spec, self.registry))
 
     def _is_skipped(self, copy: Copy) -> bool:
-        return GatewayStore(self.storage).request(self.spec.name, str(copy.table)).mode is Mode.SKIPPED
+        return GatewayStore(self.storage).request(self.spec.name, copy.key).mode is Mode.SKIPPED

@@ -31,10 +31,11 @@ def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: Inge
         UserError: INGESTION_RESYNC_NEEDS_ALL_ROWS for a table with any other gap; INGESTION_RESYNC_OF_FILTERED_ROWS.
         SourceError: SNAPSHOT_ROW_FILTER_INVALID, or the database can't be read.
     """
-    gap, state = gap_of_table(storage, gateway.name, table.source), GatewayStore(storage).read(gateway.name)
-    known = None if state is None else state.table(table.source)
+    gap, state = gap_of_table(storage, gateway.name, table.key), GatewayStore(storage).read(gateway.name)
+    known = None if state is None else state.table(table.key)
     named = known.named_partitions if known is not None and gap == PARTITIONS_CHANGED else ""
-    command = NEW_SLOT if way_out_of(gap, table.source, "") == NEW_SLOT else f"sluice ingest resync {table.source}"
+    name = gateway.name_of(table)
+    command = NEW_SLOT if way_out_of(gap, name, "") == NEW_SLOT else f"sluice ingest resync {name}"
     if gap is not None and not named:
         raise UserError("INGESTION_RESYNC_NEEDS_ALL_ROWS", table=table.source, gap=gap, command=command)
     copy = None if state is None else state.copy(table.target)

@@ -19,7 +19,7 @@ from framework.ingest.state import GatewayState, GatewayStore, Mode, Request
 
 def note_of_refresh(
     policy: AutoFullRefreshPolicy, storage: Storage, before: CopyDefinition, now: CopyDefinition, target: QualifiedName,
-    *, clock: Clock | None = None,
+    *, key: str = "", clock: Clock | None = None,
 ) -> SluiceError | None:  # fmt: skip
     """Return what to tell of a table that this update reads again by its policy; None if it does not.
 
@@ -32,13 +32,14 @@ def note_of_refresh(
         before: how the rows of the copy were made.
         now: how they are made now.
         target: the copy.
+        key: what requests call the copy; empty for the name of the source.
         clock: says whether the least time is over.
 
     Raises:
         UserError: INGESTION_COLUMNS_CHANGED with the time from which an update reads the table again.
     """
     error = drift_error(before, now)
-    is_held = GatewayStore(storage).request(now.gateway, now.source).mode is not Mode.ACTIVE
+    is_held = GatewayStore(storage).request(now.gateway, key or now.source).mode is not Mode.ACTIVE
     begins_history = now.scd_type != 1 and not is_replaceable(before, now)
     if not policy.enabled or error is None or error.condition != "INGESTION_COLUMNS_CHANGED":
         return None
@@ -65,11 +66,11 @@ def ask_under_policy(gateway: IngestedGateway, state: GatewayState, store: Gatew
         store: the requests.
     """
     for each in gateway.tables:
-        known = state.table(each.source)
+        known = state.table(each.key)
         if each.is_refreshed and known is not None:
             number = known.number + 1
 
             def whole(before: Request, number: int = number) -> Request:
                 return replace(before, generation=max(before.generation, number), where=None, partitions="")
 
-            store.change_request(whole, gateway.name, each.source)
+            store.change_request(whole, gateway.name, each.key)

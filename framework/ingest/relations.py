@@ -7,11 +7,16 @@ applied after the hold.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from framework.ingest.connections import gateway_dialect, source_name
 from framework.ingest.copies import Copy
 from framework.ingest.state import GatewayState, TableState
 from framework.sources.databases.tables import quote_identifier
+
+if TYPE_CHECKING:
+    from framework.declare.copy_definition import StagedForm
 
 
 def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]:
@@ -22,7 +27,12 @@ def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]
         copies: the copies of this update.
     """
     declared = [each for each in state.tables if each.relation and each.is_declared]
-    staged = {_name(each): each.staged for each in state.tables if each.is_declared and each.staged is not None}
+    staged: dict[tuple[str, str], StagedForm] = {}
+    for each in sorted(state.tables, key=lambda each: not each.is_missed):  # what is missed follows no form
+        if each.is_declared and each.staged is not None:
+            # A table that has a history, too, is staged for both copies as for the history.
+            other = staged.get(_name(each), each.staged)
+            staged[_name(each)] = replace(each.staged, is_history=other.is_history or each.staged.is_history)
     partitions = {source_name(each.table): each.partitions for each in declared if each.partitions}
     options: dict[str, Sequence[tuple[object, ...]]] = {
         # A table that was renamed may be a copy of its new name, while the copy of the old name has failed.

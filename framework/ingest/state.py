@@ -150,9 +150,9 @@ class GatewayState:
     is_declared: bool = True
     reader: str = ""
 
-    def table(self, source: str) -> TableState | None:
-        """Return the state of a source table; None if it is unknown."""
-        return next((each for each in self.tables if each.table.source == source), None)
+    def table(self, key: str) -> TableState | None:
+        """Return the state of a source table, by the key of its copy; None if it is unknown."""
+        return next((each for each in self.tables if each.table.key == key), None)
 
     def copy(self, target: QualifiedName) -> CopyState | None:
         """Return how the rows of a copy were made; None before its first update."""
@@ -371,7 +371,7 @@ def _table_json(state: TableState) -> dict[str, Any]:
     table = state.table
     return {
         "source": [table.source_schema, table.source_table],
-        "target": name_json(table.target),
+        "target": name_json(table.target), "copy_name": table.copy_name,
         "flows": [name_json(table.snapshot_flow), name_json(table.cdc_flow)],
         "keys": list(table.keys),
         "declared": state.is_declared,
@@ -423,6 +423,7 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
             snapshot_flow=name_of_json(value["flows"][0]),
             cdc_flow=name_of_json(value["flows"][1]),
             keys=tuple(value["keys"]),
+            copy_name=str(value.get("copy_name", "")),  # an earlier release had one copy of each table
         ),
         generations=tuple(
             SnapshotGeneration(

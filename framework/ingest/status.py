@@ -164,16 +164,16 @@ def read_status(storage: Storage, now: datetime, gateway: str | None = None) -> 
     return tuple(_gateway_status(each, storage, now, failures) for each in states)
 
 
-def gap_of_table(storage: Storage, gateway: str, source: str) -> str | None:
+def gap_of_table(storage: Storage, gateway: str, key: str) -> str | None:
     """Return the condition of the gap of a table or of its gateway, also if a snapshot is asked for; None without one.
 
     Args:
         storage: the pipeline's storage.
         gateway: name of the gateway.
-        source: name of the table at the source.
+        key: what states call the copy of the table.
     """
     state = GatewayStore(storage).read(gateway)
-    table = None if state is None else state.table(source)
+    table = None if state is None else state.table(key)
     if state is None or table is None:
         return None
     failures, answer = _last_failures(storage, _open_flows([state], storage)), _ask(state, storage)
@@ -252,7 +252,7 @@ def _refusal_of(gap: str | None, request: Request, state: GatewayState, failures
 def _error_of(state: TableState, answer: _Answer, failures: Mapping[str, str], *, is_read: bool) -> str | None:
     """Return the condition of a fault of a table; before anything is read, whatever has its name is the table."""
     table = state.table
-    gap = answer.table_gaps.get(table.source) if is_read else None
+    gap = answer.table_gaps.get(table.key) if is_read else None
     return gap or failures.get(str(table.snapshot_flow)) or failures.get(str(table.cdc_flow))
 
 
@@ -283,7 +283,7 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
     way_out = None if gap is None or refused else way_out_of(gap, "", gateway.publication)
     tables = []
     for each in (each for each in state.tables if each.is_declared):
-        table, asked = each.table, requests.get(each.table.source, Request())
+        table, asked = each.table, requests.get(each.table.key, Request())
         name = source_name(table)
         size = answer.sizes.get(name)
         progress = snapshot_progress(table, storage, size[0] if size else None)
@@ -300,7 +300,9 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
                 lag_bytes=lag_bytes,
                 lag_seconds=lag_seconds,
                 error=refused or gap or error,
-                way_out=way_out if gap or not is_gap else way_out_of(error, table.source, gateway.publication),
+                way_out=way_out
+                if gap or not is_gap
+                else way_out_of(error, gateway.name_of(table), gateway.publication),
                 children=answer.children.get(name, ()),
             )
         )
@@ -368,9 +370,9 @@ def _table_gaps(source: SourceSession, state: GatewayState) -> dict[str, str]:
         if table is None or isinstance(table, SourceError):
             continue
         if each.relation and table.relation != each.relation:
-            gaps[each.table.source] = "INGESTION_TABLE_REPLACED"
+            gaps[each.table.key] = "INGESTION_TABLE_REPLACED"
         elif each.membership and logged.membership(name) != each.membership:
-            gaps[each.table.source] = "INGESTION_TABLE_UNPUBLISHED"
+            gaps[each.table.key] = "INGESTION_TABLE_UNPUBLISHED"
     return gaps
 
 

@@ -25,7 +25,7 @@ from framework.recovery.copy_position import CopyPositions
 from framework.recovery.differences import find_differences
 from framework.recovery.references import DatabaseReference, Reference, TableReference, parse_reference
 from framework.recovery.request import ComparisonRequest
-from framework.recovery.sides import Side, Sides
+from framework.recovery.sides import Side, Sides, living_rows
 from framework.sources.databases.dialects import dialect_of
 from framework.sources.databases.options import Options
 
@@ -83,7 +83,7 @@ def _compare_with_source(
     assert not isinstance(copied, DatabaseReference)
     dataset = sides.dataset(copied) if isinstance(copied, TableReference) else None
     position = CopyPositions(graph=sides.graph, store=sides.store).read(dataset)
-    copy = sides.open(texts[1 - place], copied)
+    copy = living_rows(sides.open(texts[1 - place], copied))
     values = {"connection": reference.connection, "table": reference.table, "connectionsFolder": str(connections)}
     options = Options("reconcile", values)
     connection = options.connection()

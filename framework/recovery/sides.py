@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from framework.cdc.delta.table_version import read_version
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN, START_AT
+from framework.cdc.scd1.flagged_rows import is_flagged
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import nearest_qualified
@@ -109,6 +110,14 @@ class Sides:
             text.lower(), [str(dataset.name) for dataset in self.graph.datasets if dataset.is_table]
         )
         return UserError("RECONCILE_TABLE_NOT_FOUND", table=text, hint=f" Did you mean {near}?" if near else "")
+
+
+def living_rows(side: Side) -> Side:
+    """Return a side without the deleted rows that stay in it, and without their flag: its source has neither."""
+    target = None if side.dataset is None else side.dataset.cdc
+    if target is None or target.flag is None:
+        return side
+    return replace(side, frame=side.frame.where(~is_flagged(target)).drop(target.flag))
 
 
 def _keys(dataset: GraphDataset | None) -> tuple[str, ...]:

@@ -70,3 +70,6 @@ def test_rows_that_are_deleted_at_the_source_stay_with_a_flag(
         (1, 11, False), (2, 22, False), (3, 30, True), (4, 40, True), (5, 30, False),
     ]  # fmt: skip
     assert rows_of(pipeline, "copies.switched", "id", "a", "__deleted") == [(4, 40, True)]
+    # The source has no deleted row.
+    compared = pipeline.reconcile("copies.kept", "postgres:bank/public.kept")
+    assert (compared.is_equal, compared.first.rows, compared.findings) == (True, 3, ())

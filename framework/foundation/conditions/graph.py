@@ -131,11 +131,11 @@ CONDITIONS: dict[str, Condition] = {
         "You may leave it as it is, or read with `spark.read`, which is the same.",
     ),
     "STREAM_OF_MATERIALIZED_VIEW": Condition(
-        "Flow {flow} reads the materialized view {view} as a stream: it reads the rows that updates add, and fails once "
-        "a row changes or is gone.",
+        "Flow {flow} reads the materialized view {view} as a stream: it reads the rows that updates add, and fails "
+        "once a row changes or is gone.",
         "Leave it as it is if rows are only added. If not, read streams in the query of {view} (in SQL: STREAM), so "
-        "that it is a streaming table, or in that of a temporary view in its place. Or apply its rows as snapshots with `dp.create_auto_cdc_from_snapshot_flow`, "
-        "which SQL does not have. Or read its change feed.",
+        "that it is a streaming table, or in that of a temporary view in its place. Or apply its rows as snapshots "
+        "with `dp.create_auto_cdc_from_snapshot_flow`, which SQL does not have. Or read its change feed.",
     ),
     "STREAMING_QUERY_NOT_SUPPORTED": Condition(
         "Spark can't run the query of flow {flow} as a stream: {cause}",

@@ -34,7 +34,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INGESTION_TABLE_TWICE": Condition(
         "The objects of the ingestion `{name}` contain the table {table} twice, with {targets}.",
-        "Remove one of them, or add the table to `exclude` of its schema.",
+        "Remove one of them, or add the table to `exclude` of its schema. A table may have two copies of other names, "
+        "one with SCD_TYPE_1 and one with SCD_TYPE_2, if both have the same `text_columns`.",
     ),
     "INGESTION_WITHOUT_KEY": Condition(
         "The table {table} has no key that the database keeps unique, so a change in the log may be for several rows.",

@@ -236,7 +236,7 @@ class Case:
         gateway, table = self.ingested() or (None, None)
         if gateway is None or table is None:
             return False
-        return GatewayStore(self.states.storage).request(gateway.name, table.source).mode is Mode.SKIPPED
+        return GatewayStore(self.states.storage).request(gateway.name, table.key).mode is Mode.SKIPPED
 
     @property
     def _generations(self) -> GenerationStore:

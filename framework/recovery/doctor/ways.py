@@ -242,7 +242,7 @@ def _rebuild_copy(case: Case, gateway: IngestedGateway, table: IngestedTable | N
     return WayOut(
         way=Way.FULL_REFRESH,
         text=f"Rebuild the copy from a new snapshot of {table.source}, with the columns that it has now.",
-        action=RebuildCopy(gateway=gateway.name, table=table.source, dataset=case.dataset.name),
+        action=RebuildCopy(gateway=gateway.name, table=gateway.name_of(table), dataset=case.dataset.name),
         cost=Cost(lost=lost, reread=unknown(f"all rows of {table.source}")),
     )
 
@@ -262,7 +262,7 @@ def _resync(case: Case) -> WayOut | None:
     return WayOut(
         way=Way.RESYNC,
         text=f"Read {table.source} again while the other tables go on. The copy stays readable.",
-        action=Resync(gateway=gateway.name, table=table.source),
+        action=Resync(gateway=gateway.name, table=gateway.name_of(table)),
         cost=Cost(lost=_missing_history(case), reread=unknown(f"all rows of {table.source}")),
     )
 
@@ -322,7 +322,7 @@ def _resume(case: Case) -> WayOut | None:
     gateway, table = found
     requests = GatewayStore(case.states.storage)
     is_whole = requests.request(gateway.name).mode is Mode.PAUSED
-    source = None if is_whole or table is None else table.source
+    source = None if is_whole or table is None else gateway.name_of(table)
     text = f"Let {source} go on where it was." if source else "Let all tables of the gateway go on where they were."
     return WayOut(way=Way.RESUME, text=text, action=Resume(gateway=gateway.name, table=source))
 
