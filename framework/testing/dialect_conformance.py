@@ -253,6 +253,18 @@ class DialectConformance:
         assert positions[0].order < order[0][0] <= positions[1].order
         assert all(each.text for each in positions)
 
+    def test_a_truncate_is_one_change(self, copy: Copy) -> None:
+        """It has no row; a database whose log has none of it has a change for each row, or refuses it."""
+        connection = Options("conformance", copy.engine.options).connection()
+        if not dialect_of(connection).abilities.logs_truncates:
+            pytest.skip("abilities.logs_truncates is false")
+        reader = copy.changes()
+        start = reader.initialOffset()
+        copy.engine.execute("TRUNCATE items")
+        _, changes = read_all(reader, start)
+        reader.stop()
+        assert [(each["operation"], each["payload"]) for each in changes] == [("TRUNCATE", None)]
+
     def test_a_killed_reader_is_given_the_same_changes_again(self, copy: Copy) -> None:
         """Whether it died before the batch was committed, or before a commit was acknowledged."""
         first = copy.changes()

@@ -31,7 +31,7 @@ class Abilities:
     Args:
         keeps_position: whether the database keeps a position for each reader, and its log from there on. Otherwise the
             log is removed by age, whoever has read it.
-        logs_truncates: whether a TRUNCATE of a table is in the log.
+        logs_truncates: whether a TRUNCATE of a table is in the log, as one change.
         compares_tables: whether a table can be compared with its copy (`whole_table`).
     """
 
