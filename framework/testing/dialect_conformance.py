@@ -14,14 +14,14 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from framework.foundation.errors import SourceError
-from framework.sources.databases.changes_stream import ChangesStreamReader
 from framework.sources.databases.chunks import SnapshotOffset
 from framework.sources.databases.dialects import dialect_of, open_source
 from framework.sources.databases.formats import changes_request, snapshot_request
 from framework.sources.databases.options import Options
 from framework.sources.databases.position import position_of
-from framework.sources.databases.snapshot_stream import SnapshotStreamReader
 from framework.sources.databases.source_session import KnownTable, LogName
+from framework.sources.databases.streams.changes_stream import ChangesStreamReader
+from framework.sources.databases.streams.snapshot_stream import SnapshotStreamReader
 from framework.sources.databases.tables import TableName
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from framework.sources.databases.tables import SourceTable, TableName
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.sources.databases.change_log import ChangesRequest
     from framework.sources.databases.connections import Connection
     from framework.sources.databases.options import Options
     from framework.sources.databases.position import Position
-    from framework.sources.databases.snapshot_stream import SnapshotRequest
     from framework.sources.databases.source_session import Gap, LogName, SourceSession
+    from framework.sources.databases.streams.change_log import ChangesRequest
+    from framework.sources.databases.streams.snapshot_stream import SnapshotRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
