@@ -25,12 +25,12 @@ from bench.results import render_line
 from framework.demo.postgres_server import PostgresServer
 from framework.sources.databases.chunks import Chunk, PlanBasis, chunks_between
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.boundaries import BoundaryWalker
-from framework.sources.databases.postgres.catalog import read_table
-from framework.sources.databases.postgres.chunk_reader import ChunkReader
-from framework.sources.databases.postgres.chunk_sql import condition_sql
+from framework.sources.databases.postgres.chunks.boundaries import BoundaryWalker
+from framework.sources.databases.postgres.chunks.chunk_reader import ChunkReader
+from framework.sources.databases.postgres.chunks.chunk_sql import condition_sql
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.types import column_types
+from framework.sources.databases.postgres.tables.catalog import read_table
+from framework.sources.databases.postgres.values.types import column_types
 from framework.sources.databases.tables import SourceTable, TableName
 
 ROWS = 2_000_000

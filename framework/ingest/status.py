@@ -114,6 +114,7 @@ class GatewayStatus:
         is_paused: whether it is paused.
         slot: name of the replication slot.
         slot_status: what the server says of it; None if there is no slot, or no answer.
+        keeps_position: whether the database keeps a position for each reader, as a slot.
         position: the position up to which changes are staged; None before the first.
         gap: the condition of a gap; None without one.
         way_out: the command, or the statement at the source, that ends the gap; None without one.
@@ -133,6 +134,7 @@ class GatewayStatus:
     refused: str | None
     error: str | None
     waits: tuple[str, ...]
+    keeps_position: bool = True
     tables: tuple[TableStatus, ...]
 
 
@@ -148,6 +150,7 @@ class _Answer:
     children: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
     waits: tuple[str, ...] = ()
     error: str | None = None
+    keeps_position: bool = True
 
 
 def read_status(storage: Storage, now: datetime, gateway: str | None = None) -> tuple[GatewayStatus, ...]:
@@ -309,7 +312,7 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
     return GatewayStatus(
         name=gateway.name, is_paused=is_paused, slot=gateway.slot, slot_status=answer.slot,
         position=position, gap=gap, way_out=way_out, refused=refused, error=answer.error,
-        waits=answer.waits, tables=tuple(tables),
+        waits=answer.waits, keeps_position=answer.keeps_position, tables=tuple(tables),
     )  # fmt: skip
 
 
@@ -353,6 +356,7 @@ def _ask(state: GatewayState, storage: Storage, failures: Mapping[str, str] = Ma
                 table_gaps=_table_gaps(source, state),
                 children=source.read_children(table_names(gateway)),
                 waits=waits,
+                keeps_position=gateway_dialect(gateway).abilities.keeps_position,
             )
     except SluiceError as error:
         return _Answer(error=error.condition, waits=waits)

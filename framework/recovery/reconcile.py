@@ -88,7 +88,10 @@ def _compare_with_source(
     options = Options("reconcile", values)
     connection = options.connection()
     # The drivers of the database are imported only if there is one.
-    source = dialect_of(connection).whole_table(connection, options.table("table"))
+    dialect = dialect_of(connection)
+    if not dialect.abilities.compares_tables:
+        raise UserError("RECONCILE_DATABASE_NOT_COMPARED", table=texts[place], database=dialect.name)
+    source = dialect.whole_table(connection, options.table("table"))
     with scratch_folder(shared_folder) as folder:
         read = source.fetch(folder)
         source_side = Side(

@@ -14,14 +14,14 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from framework.foundation.errors import SourceError
-from framework.sources.databases.changes_stream import ChangesStreamReader
 from framework.sources.databases.chunks import SnapshotOffset
 from framework.sources.databases.dialects import dialect_of, open_source
 from framework.sources.databases.formats import changes_request, snapshot_request
 from framework.sources.databases.options import Options
 from framework.sources.databases.position import position_of
-from framework.sources.databases.snapshot_stream import SnapshotStreamReader
 from framework.sources.databases.source_session import KnownTable, LogName
+from framework.sources.databases.streams.changes_stream import ChangesStreamReader
+from framework.sources.databases.streams.snapshot_stream import SnapshotStreamReader
 from framework.sources.databases.tables import TableName
 
 if TYPE_CHECKING:
@@ -252,6 +252,18 @@ class DialectConformance:
         positions = [position_of(json.dumps(each)) for each in (start, end)]
         assert positions[0].order < order[0][0] <= positions[1].order
         assert all(each.text for each in positions)
+
+    def test_a_truncate_is_one_change(self, copy: Copy) -> None:
+        """It has no row; a database whose log has none of it has a change for each row, or refuses it."""
+        connection = Options("conformance", copy.engine.options).connection()
+        if not dialect_of(connection).abilities.logs_truncates:
+            pytest.skip("abilities.logs_truncates is false")
+        reader = copy.changes()
+        start = reader.initialOffset()
+        copy.engine.execute("TRUNCATE items")
+        _, changes = read_all(reader, start)
+        reader.stop()
+        assert [(each["operation"], each["payload"]) for each in changes] == [("TRUNCATE", None)]
 
     def test_a_killed_reader_is_given_the_same_changes_again(self, copy: Copy) -> None:
         """Whether it died before the batch was committed, or before a commit was acknowledged."""

@@ -49,7 +49,7 @@ def status_head(gateway: GatewayStatus) -> str:
     if gateway.error is not None:
         parts.append(f"the source gave no answer ({gateway.error})")
     elif found is None:
-        parts.append("no such slot at the source")
+        parts += ["no such slot at the source"] if gateway.keeps_position else []
     else:
         retained = (
             "its log is lost" if found.retained_bytes is None else f"retains {_size(found.retained_bytes)} of log"

@@ -14,7 +14,7 @@ from framework.sources.databases.chunks import (
     chunks_between,
 )
 from framework.sources.databases.formats import snapshot_request
-from framework.sources.databases.snapshot_stream import ChunkPartition, SnapshotStreamReader
+from framework.sources.databases.streams.snapshot_stream import ChunkPartition, SnapshotStreamReader
 from tests.support.database_snapshots import World, make_table
 
 

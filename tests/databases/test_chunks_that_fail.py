@@ -13,7 +13,7 @@ from framework.sources.databases.chunks import (
     Chunk,
     ChunkKind,
 )
-from framework.sources.databases.postgres.chunk_sql import ReadLimits
+from framework.sources.databases.postgres.chunks.chunk_sql import ReadLimits
 from tests.support.database_snapshots import World, make_table
 
 

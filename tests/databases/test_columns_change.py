@@ -23,10 +23,10 @@ from framework.ingest.drift import drift_error
 from framework.ingest.operations import GatewayTables, Operations
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres import position
-from framework.sources.databases.postgres.catalog import read_table
+from framework.sources.databases.postgres.log import position
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.types import column_types
+from framework.sources.databases.postgres.tables.catalog import read_table
+from framework.sources.databases.postgres.values.types import column_types
 from framework.sources.databases.tables import TableName
 from tests.databases.conftest import new_database
 from tests.databases.test_ingest_database import pipeline_of, rows_of, shop, table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from framework import Pipeline
 from framework.run.update.results import UpdateState
-from framework.sources.databases.postgres.types import MAPPINGS
+from framework.sources.databases.postgres.values.types import MAPPINGS
 from tests.support.copied_tables import copy_rows
 from tests.support.sources import ROOT
 

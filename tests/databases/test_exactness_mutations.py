@@ -20,15 +20,15 @@ import pytest
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.sources.databases import chunks
-from framework.sources.databases.changes_stream import ChangesStreamReader
 from framework.sources.databases.chunks import Bound, Chunk
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres import snapshot_source
-from framework.sources.databases.postgres.changes_source import ChangesRequest
-from framework.sources.databases.postgres.pgoutput import OMITTED
-from framework.sources.databases.postgres.reread import OmittedValues
-from framework.sources.databases.postgres.snapshot_source import SnapshotRequest
-from framework.sources.databases.snapshot_stream import SnapshotStreamReader
+from framework.sources.databases.postgres.chunks import snapshot_source
+from framework.sources.databases.postgres.chunks.snapshot_source import SnapshotRequest
+from framework.sources.databases.postgres.log.changes_source import ChangesRequest
+from framework.sources.databases.postgres.log.pgoutput import OMITTED
+from framework.sources.databases.postgres.log.reread import OmittedValues
+from framework.sources.databases.streams.changes_stream import ChangesStreamReader
+from framework.sources.databases.streams.snapshot_stream import SnapshotStreamReader
 from tests.databases.test_postgres_reread import test_rows_that_move_between_chunks_keep_their_large_values
 from tests.databases.test_snapshot_reader import test_rows_beyond_the_last_bound_are_in_the_last_chunk
 from tests.support.postgres_log import execute, query, set_server, slot_of

@@ -17,11 +17,11 @@ from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.relations import log_relations
 from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres import changes_source
-from framework.sources.databases.postgres.catalog import partitions_without_key, read_table
-from framework.sources.databases.postgres.changes import RowKey
+from framework.sources.databases.postgres.log import changes_source
+from framework.sources.databases.postgres.log.changes import RowKey
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.types import column_types
+from framework.sources.databases.postgres.tables.catalog import partitions_without_key, read_table
+from framework.sources.databases.postgres.values.types import column_types
 from framework.sources.databases.tables import TableName
 from tests.support.copied_tables import (
     after_definitions,

@@ -12,9 +12,9 @@ from framework import Pipeline
 from framework.ingest.copies import Copy, CopyFinder, FailedCopy
 from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.membership import read_membership
 from framework.sources.databases.postgres.preflight import check
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.tables.membership import read_membership
 from framework.sources.databases.tables import TableName
 from tests.databases.test_rights_and_publications import statement_of
 from tests.support.copied_tables import (

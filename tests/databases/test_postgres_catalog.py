@@ -9,14 +9,14 @@ import pytest
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.catalog import (
+from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.tables.catalog import (
     UNKNOWN_SYSTEM,
     list_tables,
     read_identity,
     read_table,
     read_tables,
 )
-from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.tables import KeyKind, SourceColumn, SourceTable, TableName
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
-from framework.sources.databases.change_log import ReadLimit
-from framework.sources.databases.postgres.log_reader import LogReader
-from framework.sources.databases.spool import SpooledBatch, SpoolLimits
+from framework.sources.databases.postgres.log.log_reader import LogReader
+from framework.sources.databases.streams.change_log import ReadLimit
+from framework.sources.databases.streams.spool import SpooledBatch, SpoolLimits
 from tests.support.postgres_log import Folded, execute, position, query, reader, rows_of
 
 _KEYS = {"public.a": ("id",), "public.b": ("k", "part"), "public.c": ("id",)}

@@ -10,13 +10,13 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
-from framework.sources.databases.changes_stream import ChangesStreamReader
 from framework.sources.databases.format_names import CHANGES_OPTIONS, SNAPSHOT_OPTIONS
 from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres.changes_source import ChangesRequest
-from framework.sources.databases.postgres.snapshot_source import SnapshotRequest
-from framework.sources.databases.snapshot_stream import SnapshotBatchReader
+from framework.sources.databases.postgres.chunks.snapshot_source import SnapshotRequest
+from framework.sources.databases.postgres.log.changes_source import ChangesRequest
+from framework.sources.databases.streams.changes_stream import ChangesStreamReader
+from framework.sources.databases.streams.snapshot_stream import SnapshotBatchReader
 from tests.support.postgres_log import PUBLICATION, brief, execute, name, position, query, reader, rows_of, slot_of
 
 

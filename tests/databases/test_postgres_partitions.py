@@ -13,13 +13,13 @@ import pytest
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.catalog import read_table
-from framework.sources.databases.postgres.lost_changes import Log, lost_changes, unread_log
-from framework.sources.databases.postgres.partitions import Partitions, is_older, read_partitions
-from framework.sources.databases.postgres.position import StartPosition
-from framework.sources.databases.postgres.seen_partitions import PartitionWatch, SeenPartitions
+from framework.sources.databases.postgres.log.lost_changes import Log, lost_changes, unread_log
+from framework.sources.databases.postgres.log.position import StartPosition
+from framework.sources.databases.postgres.log.seen_partitions import PartitionWatch, SeenPartitions
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.spool import SpooledBatch
+from framework.sources.databases.postgres.tables.catalog import read_table
+from framework.sources.databases.postgres.tables.partitions import Partitions, is_older, read_partitions
+from framework.sources.databases.streams.spool import SpooledBatch
 from framework.sources.databases.tables import TableName
 from tests.support.postgres_log import PUBLICATION, position, query, reader, rows_of, set_server, slot_of
 

@@ -9,7 +9,7 @@ import psycopg2
 import pytest
 
 from framework.foundation.errors import InternalError
-from framework.sources.databases.postgres.pgoutput import (
+from framework.sources.databases.postgres.log.pgoutput import (
     OMITTED,
     Begin,
     Commit,

@@ -17,20 +17,20 @@ from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.run.update.fault_classification import can_heal
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.lsn import parse_lsn
-from framework.sources.databases.postgres.catalog import SourceIdentity
-from framework.sources.databases.postgres.log_reader import LogReader
-from framework.sources.databases.postgres.open_transactions import open_transactions
-from framework.sources.databases.postgres.position import (
+from framework.sources.databases.postgres.log.log_reader import LogReader
+from framework.sources.databases.postgres.log.position import (
     PLUGIN,
     StartPosition,
     drop_position,
     ensure_position,
     settled_position,
 )
-from framework.sources.databases.postgres.position_check import StoredPosition, check_position
+from framework.sources.databases.postgres.log.position_check import StoredPosition, check_position
+from framework.sources.databases.postgres.open_transactions import open_transactions
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.tables.catalog import SourceIdentity
 from framework.sources.databases.source_session import Gap
-from framework.sources.databases.spool import Spool
+from framework.sources.databases.streams.spool import Spool
 from tests.support.postgres_log import (
     PUBLICATION,
     brief,

@@ -15,11 +15,11 @@ from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.findings import Finding, Severity
-from framework.sources.databases.postgres.catalog import read_identity
-from framework.sources.databases.postgres.position import ensure_position, mark_sql, settled_position
-from framework.sources.databases.postgres.position_check import StoredPosition, check_position
+from framework.sources.databases.postgres.log.position import ensure_position, mark_sql, settled_position
+from framework.sources.databases.postgres.log.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.preflight import check
 from framework.sources.databases.postgres.session import Session, arrow_connection
+from framework.sources.databases.postgres.tables.catalog import read_identity
 from framework.sources.databases.tables import TableName
 
 T = TableName(schema="public", table="t")

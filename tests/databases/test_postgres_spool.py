@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from framework.sources.databases import changes_stream
-from framework.sources.databases.change_rows import ChangeBuffer, ChangeKind
-from framework.sources.databases.changes_stream import ChangesStreamReader, SpooledPartition
-from framework.sources.databases.postgres.pgoutput import Begin, Relation
-from framework.sources.databases.spool import SCHEMA, Spool, SpooledFile, SpoolLimits, SpoolWriter
+from framework.sources.databases.postgres.log.pgoutput import Begin, Relation
+from framework.sources.databases.streams import changes_stream
+from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind
+from framework.sources.databases.streams.changes_stream import ChangesStreamReader, SpooledPartition
+from framework.sources.databases.streams.spool import SCHEMA, Spool, SpooledFile, SpoolLimits, SpoolWriter
 from tests.support.full_disk import full_disk
 from tests.support.postgres_log import execute, name, position, reader, rows_of
 

@@ -16,9 +16,9 @@ import pytest
 
 from framework.foundation.errors import SourceError, UserError
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.catalog import read_table
 from framework.sources.databases.postgres.session import EXACT_SETTINGS, Session, arrow_connection
-from framework.sources.databases.postgres.types import (
+from framework.sources.databases.postgres.tables.catalog import read_table
+from framework.sources.databases.postgres.values.types import (
     MAPPINGS,
     ColumnType,
     check_text_columns,

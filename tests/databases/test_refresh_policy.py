@@ -16,7 +16,7 @@ from framework.ingest.known_tables import recorded_copy
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.refresh_policy import note_of_refresh
 from framework.ingest.state import GatewayStore
-from framework.sources.databases.postgres import position
+from framework.sources.databases.postgres.log import position
 from tests.databases.test_columns_change import Run, refuse
 from tests.databases.test_ingest_database import pipeline_of, rows_of, shop, table
 from tests.support.copied_tables import failures

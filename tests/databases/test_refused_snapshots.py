@@ -12,7 +12,7 @@ from framework.foundation.clock import SystemClock
 from framework.foundation.errors import SourceError
 from framework.ingest.operations import Operations
 from framework.ingest.status import read_status
-from framework.sources.databases.postgres import position
+from framework.sources.databases.postgres.log import position
 from framework.views.ingestion import status_head
 from tests.support.copied_tables import at_source, copied, create, failures, pipeline_of, resync
 

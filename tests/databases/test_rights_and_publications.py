@@ -12,10 +12,10 @@ from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.foundation.failpoints import arm, disarm
 from framework.run.update.results import UpdateResult, UpdateState
-from framework.sources.databases.changes_stream import ChangesStreamReader
 from framework.sources.databases.formats import snapshot_request
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres.changes_source import ChangesRequest
+from framework.sources.databases.postgres.log.changes_source import ChangesRequest
+from framework.sources.databases.streams.changes_stream import ChangesStreamReader
 from tests.support.copied_tables import (
     after_definitions,
     all_at_source,

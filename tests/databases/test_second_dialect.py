@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from framework import Pipeline
 from framework.foundation.clock import SystemClock
+from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import arm, disarm
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.status import IngestedState, read_status
@@ -71,7 +74,9 @@ def test_the_whole_path_of_an_ingestion_needs_neither_slot_nor_acknowledgement(
     (status,) = read_status(pipeline.storage, SystemClock().now())
     assert {each.state for each in status.tables} == {IngestedState.FOLLOWING}
     assert (status.gap, {each.lag_bytes for each in status.tables}) == (None, {0})
-    assert "staged up to change " in status_head(status)
+    assert status_head(status).startswith("shop: slot sluice_shop, staged up to change ")
+    with pytest.raises(SluiceError, match="RECONCILE_DATABASE_NOT_COMPARED"):
+        pipeline.reconcile("postgres:bank/main.orders", "copies.orders")
 
     ledger.execute("DELETE FROM orders WHERE id = 3", "UPDATE lines SET done = NULL WHERE id = 4")
     ledger.execute("DELETE FROM ledger_changes")

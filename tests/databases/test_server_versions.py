@@ -16,8 +16,8 @@ from framework import Pipeline
 from framework.demo.postgres_server import PostgresServer
 from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.membership import read_membership
 from framework.sources.databases.postgres.session import Session, arrow_connection, open_replication
+from framework.sources.databases.postgres.tables.membership import read_membership
 from tests.databases.conftest import new_database
 from tests.databases.test_postgres_partitions import CREATE, EMPTIED, IN_THE_LOG, change_of
 from tests.databases.test_postgres_partitions import (

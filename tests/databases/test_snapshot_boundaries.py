@@ -12,14 +12,14 @@ import pytest
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.sources.databases.chunks import Bound, Chunk, ChunkKind, SnapshotOffset, chunks_between, percent_done
-from framework.sources.databases.postgres.chunk_sql import (
+from framework.sources.databases.postgres.chunks.chunk_sql import (
     ReadLimits,
     condition_sql,
     next_bound_sql,
     search_path_sql,
     settings_sql,
 )
-from framework.sources.databases.postgres.table_storage import Leaf, TableStorage
+from framework.sources.databases.postgres.tables.table_storage import Leaf, TableStorage
 from tests.support.database_keys import KEYS, create_table
 from tests.support.database_snapshots import World
 

@@ -27,7 +27,7 @@ from framework.foundation.local_storage import LocalStorage
 from framework.foundation.table_address import TableAddress
 from framework.run.tables.appended_files import TableAppend
 from framework.run.update.results import UpdateState
-from framework.sources.databases import staged_stream
+from framework.sources.databases.streams import staged_stream
 from tests.support.copied_tables import copy_rows
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from framework.sources.databases.chunks import (
     chunks_between,
     read_offset,
 )
-from framework.sources.databases.postgres.key_lookup import missing_keys
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.tables.key_lookup import missing_keys
 from framework.sources.databases.tables import TableName
 from tests.support.database_keys import KEYS, KeyCase, create_table
 from tests.support.database_snapshots import MOST_BATCHES, World, make_table

@@ -9,7 +9,7 @@ import pytest
 from framework.foundation.errors import SourceError
 from framework.sources.databases.chunks import chunks_between
 from framework.sources.databases.formats import snapshot_request
-from framework.sources.databases.snapshot_stream import ChunkPartition, SnapshotStreamReader
+from framework.sources.databases.streams.snapshot_stream import ChunkPartition, SnapshotStreamReader
 from tests.support.database_snapshots import World
 
 _CREATE = """

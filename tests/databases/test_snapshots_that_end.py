@@ -22,7 +22,7 @@ from framework.ingest.connections import named_connection
 from framework.run.update.results import UpdateState
 from framework.sources.databases.formats import snapshot_request
 from framework.sources.databases.postgres.session import OpenConnections, arrow_connection
-from framework.sources.databases.staged_stream import StagedSnapshotStream
+from framework.sources.databases.streams.staged_stream import StagedSnapshotStream
 from framework.sources.staging.place import Staging
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from framework import Pipeline
 from framework.foundation.errors import SourceError
 from framework.sources.databases.chunks import ChunkKind, chunks_between
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.boundaries import BoundaryWalker
-from framework.sources.databases.postgres.catalog import read_tables
-from framework.sources.databases.postgres.chunk_sql import condition_sql, search_path_sql
-from framework.sources.databases.postgres.key_lookup import missing_keys
+from framework.sources.databases.postgres.chunks.boundaries import BoundaryWalker
+from framework.sources.databases.postgres.chunks.chunk_sql import condition_sql, search_path_sql
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.tables.catalog import read_tables
+from framework.sources.databases.postgres.tables.key_lookup import missing_keys
 from framework.sources.databases.tables import SourceTable, TableName
 from tests.support.copied_tables import copy_rows, failures, pipeline_of
 from tests.support.postgres_key_types import ENDLESS, KEY_TYPES, ROWS, SCHEMA, KeyType, with_domains

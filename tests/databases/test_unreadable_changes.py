@@ -8,7 +8,7 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
-from framework.sources.databases.spool import SpooledBatch
+from framework.sources.databases.streams.spool import SpooledBatch
 from tests.support.postgres_log import execute, name, position, query, reader, rows_of
 
 _BIG = "x" * 10000

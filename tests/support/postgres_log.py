@@ -14,12 +14,12 @@ import psycopg2
 import pyarrow.parquet as pq
 
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.changes import RowKey
-from framework.sources.databases.postgres.log_reader import LogReader
-from framework.sources.databases.postgres.position import StartPosition, ensure_position
-from framework.sources.databases.postgres.seen_partitions import PartitionWatch
+from framework.sources.databases.postgres.log.changes import RowKey
+from framework.sources.databases.postgres.log.log_reader import LogReader
+from framework.sources.databases.postgres.log.position import StartPosition, ensure_position
+from framework.sources.databases.postgres.log.seen_partitions import PartitionWatch
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.spool import Spool, SpooledBatch, SpoolLimits
+from framework.sources.databases.streams.spool import Spool, SpooledBatch, SpoolLimits
 from framework.sources.databases.tables import TableName
 
 PUBLICATION = "sluice_publication"

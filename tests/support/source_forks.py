@@ -23,11 +23,12 @@ import pyspark.sql.worker.create_data_source
 import pyspark.sql.worker.plan_data_source_read
 import pyspark.worker
 
-import framework.sources.databases.changes_stream
 import framework.sources.databases.formats
-import framework.sources.databases.postgres.changes_source
-import framework.sources.databases.postgres.snapshot_source
-import framework.sources.databases.snapshot_stream
+import framework.sources.databases.postgres.chunks.snapshot_source
+import framework.sources.databases.postgres.dialect
+import framework.sources.databases.postgres.log.changes_source
+import framework.sources.databases.streams.changes_stream
+import framework.sources.databases.streams.snapshot_stream
 from tests.support.forked_sources import TASKS
 
 # What the processes need; PyArrow imports pandas for the first array.

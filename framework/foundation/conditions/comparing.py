@@ -15,6 +15,10 @@ CONDITIONS: dict[str, Condition] = {
     "RECONCILE_TWO_DATABASES": Condition(
         "{first} and {second} are both tables of a database.", "Compare each of them with its copy."
     ),
+    "RECONCILE_DATABASE_NOT_COMPARED": Condition(
+        "{table} can't be compared: the dialect of {database} does not read a whole table at one position of its log.",
+        "Compare the copy with an export of the table.",
+    ),
     "RECONCILE_COLUMN_MISSING": Condition(
         "{table} has no column {column!r}.{hint}", "Name columns that both tables have in --keys and --columns."
     ),

@@ -31,7 +31,8 @@ def slot_evidence(gateway: GatewayStatus) -> Iterator[str]:
         return
     slot = gateway.slot_status
     if slot is None:
-        yield f"slot: {gateway.slot} does not exist"
+        if gateway.keeps_position:
+            yield f"slot: {gateway.slot} does not exist"
         return
     parts = [gateway.slot, slot.state, "is read now" if slot.is_active else "is not read"]
     if slot.retained_bytes is not None:

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from framework.cdc.writer import AutoCdcWriter
     from framework.foundation.added_columns import AddedColumn
-    from framework.sources.databases.staged_stream import StagedSnapshotStream
+    from framework.sources.databases.streams.staged_stream import StagedSnapshotStream
 
 # A file that is missing or damaged is an error, whatever the session's settings are.
 _EXACTLY_THESE = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}

@@ -16,12 +16,12 @@ from framework.sources.databases.tables import SourceTable, TableName
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.sources.databases.change_log import ChangesRequest
     from framework.sources.databases.connections import Connection
     from framework.sources.databases.options import Options
     from framework.sources.databases.position import Position
-    from framework.sources.databases.snapshot_stream import SnapshotRequest
     from framework.sources.databases.source_session import Gap, LogName, SourceSession
+    from framework.sources.databases.streams.change_log import ChangesRequest
+    from framework.sources.databases.streams.snapshot_stream import SnapshotRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Abilities:
     Args:
         keeps_position: whether the database keeps a position for each reader, and its log from there on. Otherwise the
             log is removed by age, whoever has read it.
-        logs_truncates: whether a TRUNCATE of a table is in the log.
+        logs_truncates: whether a TRUNCATE of a table is in the log, as one change.
         compares_tables: whether a table can be compared with its copy (`whole_table`).
     """
 

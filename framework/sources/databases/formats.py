@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from framework.checkpoints.offsets import CheckpointProgress
-    from framework.sources.databases.change_log import ChangesRequest
     from framework.sources.databases.dialect import Dialect
-    from framework.sources.databases.snapshot_stream import SnapshotRequest
-    from framework.sources.databases.staged_stream import StagedSnapshotStream
+    from framework.sources.databases.streams.change_log import ChangesRequest
+    from framework.sources.databases.streams.snapshot_stream import SnapshotRequest
+    from framework.sources.databases.streams.staged_stream import StagedSnapshotStream
     from framework.sources.staging.place import Staging
 
 CHANGES_SCHEMA = (
@@ -105,7 +105,7 @@ class DatabaseSnapshot(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of chunks."""
         request = self._request()
-        from framework.sources.databases.snapshot_stream import SnapshotStreamReader
+        from framework.sources.databases.streams.snapshot_stream import SnapshotStreamReader
 
         analysed = {field.name: field.dataType.simpleString() for field in schema.fields}
         return SnapshotStreamReader(request, tuple(analysed), analysed)
@@ -113,7 +113,7 @@ class DatabaseSnapshot(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of all chunks at once."""
         request = self._request()
-        from framework.sources.databases.snapshot_stream import SnapshotBatchReader
+        from framework.sources.databases.streams.snapshot_stream import SnapshotBatchReader
 
         return SnapshotBatchReader(request, tuple(schema.fieldNames()))
 
@@ -151,7 +151,7 @@ class DatabaseChanges(DataSource):
         """Return a reader of the log."""
         del schema
         request = changes_request(self.options, self.name())
-        from framework.sources.databases.changes_stream import ChangesStreamReader
+        from framework.sources.databases.streams.changes_stream import ChangesStreamReader
 
         return ChangesStreamReader(request)
 
@@ -228,6 +228,6 @@ def staged_stream(
         UserError: as `snapshot_request`.
     """
     request = snapshot_request(options)
-    from framework.sources.databases.staged_stream import StagedSnapshotStream
+    from framework.sources.databases.streams.staged_stream import StagedSnapshotStream
 
     return StagedSnapshotStream(spark, request, staging, progress)

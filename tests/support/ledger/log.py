@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from framework.sources.databases.change_log import ReadLimit
-from framework.sources.databases.change_rows import ChangeBuffer, ChangeKind
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.options import Options
 from framework.sources.databases.position import position_of
-from framework.sources.databases.spool import Spool, SpooledBatch, SpoolWriter
+from framework.sources.databases.streams.change_log import ReadLimit
+from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind
+from framework.sources.databases.streams.spool import Spool, SpooledBatch, SpoolWriter
 from framework.sources.databases.tables import TableName
 from tests.support.ledger.database import LOG_VERSION, SCHEMA, Ledger
 from tests.support.ledger.positions import gap_of, offset_at

@@ -26,8 +26,8 @@ from framework.sources.databases.chunks import (
 )
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.options import Options
-from framework.sources.databases.snapshot_stream import ChunkPartition
 from framework.sources.databases.source_session import LogName
+from framework.sources.databases.streams.snapshot_stream import ChunkPartition
 from framework.sources.databases.tables import SourceTable, TableName
 from framework.sources.staging.files import StagedFile, write_staged_file
 from tests.support.ledger.source import LedgerSource

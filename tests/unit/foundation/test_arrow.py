@@ -9,7 +9,7 @@ from pathlib import Path
 CODE = """
 import sys, threading
 from pathlib import Path
-from framework.sources.databases.spool import Spool
+from framework.sources.databases.streams.spool import Spool
 import pyarrow as pa
 for name in "ab":
     Spool(Path(sys.argv[1], name))

@@ -34,8 +34,8 @@ from framework.record.drafts import flow_progress
 from framework.record.events import Origin, summarize_error
 from framework.record.log import EventLog
 from framework.sources.databases.chunks import Bound, ChunkKind, PlanBasis, SnapshotOffset
-from framework.sources.databases.postgres.catalog import SourceIdentity
-from framework.sources.databases.postgres.position_check import StoredPosition
+from framework.sources.databases.postgres.log.position_check import StoredPosition
+from framework.sources.databases.postgres.tables.catalog import SourceIdentity
 from framework.testing.manual_clock import ManualClock
 from framework.views.ingestion import status_head
 

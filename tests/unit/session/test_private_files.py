@@ -17,8 +17,8 @@ from framework.session.jars import cache_folder, delta_jars
 from framework.session.java import Java, JavaSource
 from framework.session.java_classes import kept_code
 from framework.session.server.protocol import claimed
-from framework.sources.databases.changes_stream import spool_folder
-from framework.sources.databases.spool import Spool
+from framework.sources.databases.streams.changes_stream import spool_folder
+from framework.sources.databases.streams.spool import Spool
 from tests.support.another_user import NEEDS_ROOT, as_another_user, exposed_to_another_user, open_folder
 from tests.support.fake_java import install_java
 

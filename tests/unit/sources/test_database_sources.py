@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from framework.checkpoints.generations import GenerationStore
+from framework.foundation.errors import SourceError, UserError
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
+from framework.sources.databases.connections import Connection
+from framework.sources.databases.position import Position, position_of
+from framework.sources.databases.schemes import find_dialect
+from framework.sources.databases.source import ChangesSource
 from framework.sources.kinds import recognized
 from framework.sources.port import StreamingRelation
+from tests.support.sources import sources
 
 FLOW = QualifiedName(catalog="main", schema="shop", table="bank_changes")
 
@@ -31,3 +39,52 @@ def test_changes_have_the_name_of_their_slot(tmp_path: Path) -> None:
     for _ in range(2):
         store.started(FLOW, FLOW, 1, "id", sources=present)
     assert store.manifest(FLOW, FLOW).generations[0].sources == tuple(zip(earlier, present, strict=True))
+
+
+@pytest.mark.parametrize("name", ["postgres_changes", "database_changes"])
+def test_both_names_of_a_format_are_one_source(name: str) -> None:
+    """A flow keeps its checkpoint when its code takes the other name."""
+    options = {"connection": "bank", "slot": "s", "tables": "public.a"}
+    assert str(recognized(StreamingRelation(format=name, options=options))) == changes("public.a")
+
+
+@pytest.mark.parametrize(
+    ("offset", "position"),
+    [
+        (
+            '{"version": 1, "slot": "s", "publication": "p", "lsn": "0/2A", "source": {}}',
+            Position(order=42, text="0/2A"),
+        ),
+        ('{"order": 7, "text": "binlog.000007:4", "source": "x"}', Position(order=7, text="binlog.000007:4")),
+        ('{"order": "x"}', None),
+        ("[]", None),
+        ("no JSON", None),
+    ],
+)
+def test_an_offset_has_a_position_whatever_dialect_wrote_it(offset: str, position: Position | None) -> None:
+    """Also those that were written before there were dialects; a damaged one is named."""
+    if position is None:
+        with pytest.raises(SourceError, match="DATABASE_POSITION_INVALID"):
+            position_of(offset)
+        return
+    assert position_of(offset) == position
+    assert ChangesSource().owns(offset)
+
+
+def test_a_scheme_has_a_dialect_by_a_line_or_by_an_entry_point() -> None:
+    """Another one is refused by its name; nothing is imported for the answer."""
+    assert find_dialect("ledger") is not None
+    assert find_dialect("mysql") is None
+    with pytest.raises(UserError, match="mysql is not supported yet"):
+        Connection(name="shop", uri="mysql://db/shop")
+
+
+def test_no_module_imports_a_dialect() -> None:
+    """The registry has their places as texts, so that the wall has no gap."""
+    folder = "framework/sources/databases/postgres/"
+    found = [
+        each.path
+        for each in sources("framework")
+        if not each.path.startswith(folder) and "databases.postgres" in each.text
+    ]
+    assert found == ["framework/sources/databases/schemes.py"]

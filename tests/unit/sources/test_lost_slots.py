@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from framework.sources.databases.postgres.catalog import SourceIdentity
-from framework.sources.databases.postgres.position_check import StoredPosition, _slot_gap
+from framework.sources.databases.postgres.log.position_check import StoredPosition, _slot_gap
+from framework.sources.databases.postgres.tables.catalog import SourceIdentity
 
 
 class _Cursor:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.foundation.errors import InternalError, SourceError
-from framework.sources.databases.change_rows import ChangeBuffer
-from framework.sources.databases.postgres.changes import ChangeEncoder, Fragment
-from framework.sources.databases.postgres.json_values import date_fragment, number_fragment, text_fragment
-from framework.sources.databases.postgres.pgoutput import Relation, RelationColumn, read_columns
+from framework.sources.databases.postgres.log.changes import ChangeEncoder, Fragment
+from framework.sources.databases.postgres.log.pgoutput import Relation, RelationColumn, read_columns
+from framework.sources.databases.postgres.values.json_values import date_fragment, number_fragment, text_fragment
+from framework.sources.databases.streams.change_rows import ChangeBuffer
 from framework.sources.databases.tables import TableName
 
 OID = 4711

@@ -6,7 +6,7 @@ import pytest
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.reading import Goal
+from framework.sources.databases.postgres.log.reading import Goal
 from framework.testing.manual_clock import ManualClock
 
 

@@ -23,10 +23,10 @@ _OUTERMOST = {
     "framework/run/flows/streaming_query.py",  # a batch function's exception is raised again where its query ends
     "framework/running_update.py",  # raised again in the thread that waits
     "framework/sources/stream_source.py",  # raised again where its query ends; Spark keeps the text only
-    "framework/sources/databases/postgres/log_reader.py",  # raised again, after the connections are closed
-    "framework/sources/databases/postgres/stream.py",  # raised again, after the connection is closed
+    "framework/sources/databases/postgres/log/log_reader.py",  # raised again, after the connections are closed
+    "framework/sources/databases/postgres/log/stream.py",  # raised again, after the connection is closed
     "framework/sources/staging/files.py",  # raised again, after the file is removed
-    "framework/sources/databases/postgres/position.py",  # raised again, after the transaction is rolled back
+    "framework/sources/databases/postgres/log/position.py",  # raised again, after the transaction is rolled back
     "framework/run/update/update.py",  # the update ends in a recorded state, whatever ended it
     "framework/run/update/flow_attempts.py",  # a flow's failure is the flow's, and it may be tried again
 }

@@ -8,14 +8,14 @@ from functools import cache
 
 from framework.foundation.errors import RemoteError, UserError
 from framework.sources.databases.findings import Severity
-from framework.sources.databases.postgres.catalog import partitions_without_key
-from framework.sources.databases.postgres.lost_changes import Log, lost_changes, unread_log
-from framework.sources.databases.postgres.membership import Membership, refuse_filtered
-from framework.sources.databases.postgres.partitions import Partitions, read_partitions
-from framework.sources.databases.postgres.position_check import StoredPosition
-from framework.sources.databases.postgres.seen_partitions import SeenPartitions
+from framework.sources.databases.postgres.log.lost_changes import Log, lost_changes, unread_log
+from framework.sources.databases.postgres.log.position_check import StoredPosition
+from framework.sources.databases.postgres.log.seen_partitions import SeenPartitions
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.table_checks import Publication, check_table
+from framework.sources.databases.postgres.tables.catalog import partitions_without_key
+from framework.sources.databases.postgres.tables.membership import Membership, refuse_filtered
+from framework.sources.databases.postgres.tables.partitions import Partitions, read_partitions
 from framework.sources.databases.source_session import KnownTable, LogName
 from framework.sources.databases.tables import SourceTable, TableName
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from framework.sources.databases.postgres.chunk_sql import quote_literal
-from framework.sources.databases.postgres.position import IS_WAITING
+from framework.sources.databases.postgres.chunks.chunk_sql import quote_literal
+from framework.sources.databases.postgres.log.position import IS_WAITING
 from framework.sources.databases.tables import TableName, quote_identifier
 
 if TYPE_CHECKING:

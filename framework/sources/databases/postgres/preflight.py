@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from framework.sources.databases.findings import Finding, Severity
-from framework.sources.databases.postgres.membership import read_partly
-from framework.sources.databases.postgres.position import is_marked, mark_sql
+from framework.sources.databases.postgres.log.position import is_marked, mark_sql
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.table_checks import CheckedTable, Publication, check_table
+from framework.sources.databases.postgres.tables.membership import read_partly
 from framework.sources.databases.tables import TableName, quote_identifier
 
 OLDEST_VERSION = 14  # range scans of TIDs

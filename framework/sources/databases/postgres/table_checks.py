@@ -8,9 +8,9 @@ from typing import Any
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.findings import Finding, Severity
-from framework.sources.databases.postgres.catalog import IDENTITY_COLUMNS, read_table
-from framework.sources.databases.postgres.membership import PartlyPublished
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.tables.catalog import IDENTITY_COLUMNS, read_table
+from framework.sources.databases.postgres.tables.membership import PartlyPublished
 from framework.sources.databases.tables import KeyKind, SourceTable, TableName, quote_identifier
 
 _TABLE = """

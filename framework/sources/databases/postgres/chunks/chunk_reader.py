@@ -17,7 +17,7 @@ from framework.foundation.wording import one_line
 from framework.foundation.xxhash64 import UnhashableError
 from framework.sources.databases.chunks import Chunk, ChunkKind, PlanBasis, column_fault, plan_fault, refuse_other_table
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.postgres.chunk_sql import (
+from framework.sources.databases.postgres.chunks.chunk_sql import (
     ALIAS,
     BEGIN,
     ReadLimits,
@@ -28,16 +28,16 @@ from framework.sources.databases.postgres.chunk_sql import (
     search_path_sql,
     settings_sql,
 )
-from framework.sources.databases.postgres.faults import named_errors
-from framework.sources.databases.postgres.partitions import Query
-from framework.sources.databases.postgres.session import FLUSH_LOG, arrow_connection
-from framework.sources.databases.postgres.snapshot_faults import (
+from framework.sources.databases.postgres.chunks.snapshot_faults import (
     filter_fault,
     refuse_changed_partitions,
     refuse_rewritten_columns,
 )
-from framework.sources.databases.postgres.table_storage import TableStorage, parse_storage, storage_sql
-from framework.sources.databases.postgres.types import ColumnType, column_type
+from framework.sources.databases.postgres.faults import named_errors
+from framework.sources.databases.postgres.session import FLUSH_LOG, arrow_connection
+from framework.sources.databases.postgres.tables.partitions import Query
+from framework.sources.databases.postgres.tables.table_storage import TableStorage, parse_storage, storage_sql
+from framework.sources.databases.postgres.values.types import ColumnType, column_type
 from framework.sources.databases.tables import SourceColumn, TableName, quote_identifier
 from framework.sources.staging.files import StagedFile, write_staged_file
 

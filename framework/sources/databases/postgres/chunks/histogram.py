@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 
 from framework.sources.databases.chunks import Bound, ChunkKind
-from framework.sources.databases.postgres.chunk_sql import known_bounds_sql, quote_literal
+from framework.sources.databases.postgres.chunks.chunk_sql import known_bounds_sql, quote_literal
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor as Cursor

@@ -18,33 +18,33 @@ import psycopg2
 
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import InternalError, SourceError
-from framework.sources.databases.change_log import ReadLimit
-from framework.sources.databases.change_rows import ChangeBuffer
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.lsn import format_lsn, parse_lsn
-from framework.sources.databases.postgres.changes import ChangeEncoder, FragmentFactory, RowKey
 from framework.sources.databases.postgres.faults import named_error
-from framework.sources.databases.postgres.log_types import LogTypes
-from framework.sources.databases.postgres.partitions import is_partition
-from framework.sources.databases.postgres.pgoutput import Commit
-from framework.sources.databases.postgres.position import slot_in_use
-from framework.sources.databases.postgres.position_check import (
+from framework.sources.databases.postgres.log.changes import ChangeEncoder, FragmentFactory, RowKey
+from framework.sources.databases.postgres.log.pgoutput import Commit
+from framework.sources.databases.postgres.log.position import slot_in_use
+from framework.sources.databases.postgres.log.position_check import (
     StoredPosition,
     check_position,
     history_gap,
     unconfirmed_from,
 )
-from framework.sources.databases.postgres.reading import Goal, LogScan, Reading, next_messages
-from framework.sources.databases.postgres.reread import OmittedValues
-from framework.sources.databases.postgres.seen_partitions import PartitionWatch, SeenPartitions
-from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.stream import (
+from framework.sources.databases.postgres.log.reading import Goal, LogScan, Reading, next_messages
+from framework.sources.databases.postgres.log.reread import OmittedValues
+from framework.sources.databases.postgres.log.seen_partitions import PartitionWatch, SeenPartitions
+from framework.sources.databases.postgres.log.stream import (
     OBJECT_IN_USE,
     ReplicationStream,
     StartRefusedError,
 )
+from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.tables.partitions import is_partition
+from framework.sources.databases.postgres.values.log_types import LogTypes
 from framework.sources.databases.source_session import Gap
-from framework.sources.databases.spool import Spool, SpooledBatch, SpoolWriter
+from framework.sources.databases.streams.change_log import ReadLimit
+from framework.sources.databases.streams.change_rows import ChangeBuffer
+from framework.sources.databases.streams.spool import Spool, SpooledBatch, SpoolWriter
 from framework.sources.databases.tables import TableName
 
 _POLL_SECONDS = 0.1

@@ -8,11 +8,11 @@ from typing import Any
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.lsn import format_lsn, parse_lsn
-from framework.sources.databases.postgres.catalog import UNKNOWN_SYSTEM, SourceIdentity, read_identity
 from framework.sources.databases.postgres.faults import named_errors
-from framework.sources.databases.postgres.pgoutput import Commit
-from framework.sources.databases.postgres.seen_partitions import SeenPartitions
+from framework.sources.databases.postgres.log.pgoutput import Commit
+from framework.sources.databases.postgres.log.seen_partitions import SeenPartitions
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.tables.catalog import UNKNOWN_SYSTEM, SourceIdentity, read_identity
 from framework.sources.databases.source_session import Gap
 
 _VERSION = 1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.foundation.errors import SluiceError
 from framework.sources.databases.chunks import BEGINNING, ChunkKind, SnapshotOffset, read_offset
-from framework.sources.databases.snapshot_stream import ChunkPartition, SnapshotRequest, SnapshotStreamReader
+from framework.sources.databases.streams.snapshot_stream import ChunkPartition, SnapshotRequest, SnapshotStreamReader
 from framework.sources.staging.tasks import FILES_SCHEMA, file_fields, files_of_tasks, no_files
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from framework.sources.databases.chunks import KeyColumn
-from framework.sources.databases.postgres.chunk_sql import quote_literal
-from framework.sources.databases.postgres.type_names import FROM_RESOLVED, TYPE_NAME, resolved_types
+from framework.sources.databases.postgres.chunks.chunk_sql import quote_literal
+from framework.sources.databases.postgres.tables.type_names import FROM_RESOLVED, TYPE_NAME, resolved_types
 from framework.sources.databases.tables import TableName
 
 _FIRST_VERSION_WITH_TID_RANGES = 140000

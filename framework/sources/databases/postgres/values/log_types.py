@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from framework.sources.databases.postgres.changes import Fragment
-from framework.sources.databases.postgres.pgoutput import RelationColumn
+from framework.sources.databases.postgres.log.changes import Fragment
+from framework.sources.databases.postgres.log.pgoutput import RelationColumn
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.types import column_type
+from framework.sources.databases.postgres.values.types import column_type
 from framework.sources.databases.tables import SourceColumn, TableName
 
 # A domain is followed to its base type, an array to its elements, as in `catalog`.

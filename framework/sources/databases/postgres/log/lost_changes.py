@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from framework.foundation.clock import SystemClock
-from framework.sources.databases.postgres.partitions import (
+from framework.sources.databases.postgres.log.pgoutput import Begin, Relation, Truncate
+from framework.sources.databases.postgres.log.position import slot_in_use
+from framework.sources.databases.postgres.log.reading import Goal, LogScan
+from framework.sources.databases.postgres.log.seen_partitions import PartitionWatch, SeenPartitions, precedes
+from framework.sources.databases.postgres.log.slot_status import read_flushed_end
+from framework.sources.databases.postgres.log.stream import OBJECT_IN_USE, ReplicationStream, StartRefusedError
+from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.tables.partitions import (
     Partition,
     Partitions,
     has_attached_rows,
@@ -23,13 +30,6 @@ from framework.sources.databases.postgres.partitions import (
     is_older,
     present_partitions,
 )
-from framework.sources.databases.postgres.pgoutput import Begin, Relation, Truncate
-from framework.sources.databases.postgres.position import slot_in_use
-from framework.sources.databases.postgres.reading import Goal, LogScan
-from framework.sources.databases.postgres.seen_partitions import PartitionWatch, SeenPartitions, precedes
-from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.slot_status import read_flushed_end
-from framework.sources.databases.postgres.stream import OBJECT_IN_USE, ReplicationStream, StartRefusedError
 from framework.sources.databases.tables import TableName
 
 # A TRUNCATE changes the entries of all of them. A later change of one of them is not taken for it.

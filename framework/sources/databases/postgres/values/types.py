@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from framework.foundation.errors import SourceError, UserError
 from framework.foundation.nearest import nearest_hint
-from framework.sources.databases.postgres import arrow_values as arrow
-from framework.sources.databases.postgres import json_values as json
+from framework.sources.databases.postgres.values import arrow_values as arrow
+from framework.sources.databases.postgres.values import json_values as json
 from framework.sources.databases.tables import SourceColumn, SourceTable, TableName
 
 _MOST_DIGITS = 38

@@ -29,10 +29,10 @@ from psycopg2 import errors
 
 from framework.foundation.clock import Clock
 from framework.foundation.errors import SourceError
-from framework.sources.databases.postgres.changes import PendingRow
-from framework.sources.databases.postgres.chunk_sql import base_value_sql, operator_sql, search_path_sql
+from framework.sources.databases.postgres.chunks.chunk_sql import base_value_sql, operator_sql, search_path_sql
 from framework.sources.databases.postgres.faults import named_errors
-from framework.sources.databases.postgres.pgoutput import OMITTED, Relation, Row, Value
+from framework.sources.databases.postgres.log.changes import PendingRow
+from framework.sources.databases.postgres.log.pgoutput import OMITTED, Relation, Row, Value
 from framework.sources.databases.postgres.session import FLUSH_LOG, Session
 from framework.sources.databases.tables import TableName, quote_identifier
 

@@ -23,12 +23,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from framework.foundation.errors import SourceError
 from framework.foundation.processes import start_of_process
 from framework.sources.databases.position import position_of
-from framework.sources.databases.spool import Spool, SpooledBatch, SpooledFile
+from framework.sources.databases.streams.spool import Spool, SpooledBatch, SpooledFile
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-    from framework.sources.databases.change_log import ChangeLog, ChangesRequest
+    from framework.sources.databases.streams.change_log import ChangeLog, ChangesRequest
 
 # Spark writes the parts of a file side by side, each into a file of the target.
 _PART_ROWS = 100_000

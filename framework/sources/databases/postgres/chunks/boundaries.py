@@ -24,7 +24,7 @@ from framework.sources.databases.chunks import (
     plan_fault,
     refuse_other_table,
 )
-from framework.sources.databases.postgres.chunk_sql import (
+from framework.sources.databases.postgres.chunks.chunk_sql import (
     ALIAS,
     BEGIN,
     ReadLimits,
@@ -35,11 +35,11 @@ from framework.sources.databases.postgres.chunk_sql import (
     search_path_sql,
     settings_sql,
 )
+from framework.sources.databases.postgres.chunks.histogram import SEEDED_ROWS, known_bounds
+from framework.sources.databases.postgres.chunks.snapshot_faults import filter_fault, refuse_changed_partitions
 from framework.sources.databases.postgres.faults import named_errors
-from framework.sources.databases.postgres.histogram import SEEDED_ROWS, known_bounds
 from framework.sources.databases.postgres.session import Session
-from framework.sources.databases.postgres.snapshot_faults import filter_fault, refuse_changed_partitions
-from framework.sources.databases.postgres.table_storage import TableStorage, parse_storage, storage_sql
+from framework.sources.databases.postgres.tables.table_storage import TableStorage, parse_storage, storage_sql
 from framework.sources.databases.tables import KeyKind, SourceTable
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from framework.foundation.errors import InternalError, SourceError
 from framework.foundation.wording import one_line
-from framework.sources.databases.change_rows import ChangeBuffer, ChangeKind
-from framework.sources.databases.postgres.pgoutput import (
+from framework.sources.databases.postgres.log.pgoutput import (
     OMITTED,
     Relation,
     RelationColumn,
@@ -23,7 +22,8 @@ from framework.sources.databases.postgres.pgoutput import (
     read_row,
     read_update,
 )
-from framework.sources.databases.postgres.seen_partitions import PartitionWatch, SeenPartition
+from framework.sources.databases.postgres.log.seen_partitions import PartitionWatch, SeenPartition
+from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind
 from framework.sources.databases.tables import REPLACED, UNREADABLE, TableName
 
 Fragment = Callable[[str], str]

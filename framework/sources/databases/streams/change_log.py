@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from framework.sources.databases.spool import Spool, SpooledBatch
+    from framework.sources.databases.streams.spool import Spool, SpooledBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

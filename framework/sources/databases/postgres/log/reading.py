@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 from framework.foundation.clock import Clock
 from framework.foundation.errors import InternalError
-from framework.sources.databases.change_log import ReadLimit
-from framework.sources.databases.change_rows import ChangeBuffer
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.lsn import format_lsn
-from framework.sources.databases.postgres.changes import ChangeEncoder
-from framework.sources.databases.postgres.pgoutput import Begin, Commit, Relation, Truncate, decode
-from framework.sources.databases.postgres.stream import (
+from framework.sources.databases.postgres.log.changes import ChangeEncoder
+from framework.sources.databases.postgres.log.pgoutput import Begin, Commit, Relation, Truncate, decode
+from framework.sources.databases.postgres.log.stream import (
     DATA,
     PAYLOAD_START,
     ReplicationStream,
     read_keepalive,
     unreachable,
 )
-from framework.sources.databases.spool import SpoolWriter
+from framework.sources.databases.streams.change_log import ReadLimit
+from framework.sources.databases.streams.change_rows import ChangeBuffer
+from framework.sources.databases.streams.spool import SpoolWriter
 
 _INSERT, _UPDATE, _DELETE = b"IUD"
 _SEEN = b"BCRT"

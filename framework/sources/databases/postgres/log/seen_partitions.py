@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from framework.sources.databases.postgres.pgoutput import Relation, Truncate
+from framework.sources.databases.postgres.log.pgoutput import Relation, Truncate
 from framework.sources.databases.tables import TableName
 
 _HALF = 1 << 31

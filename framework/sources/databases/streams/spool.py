@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from framework.foundation.arrow import defer_pandas
-from framework.sources.databases.change_rows import ChangeBuffer, ChangeKind, RowShape, Transaction
+from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind, RowShape, Transaction
 
 SCHEMA = pa.schema(
     [

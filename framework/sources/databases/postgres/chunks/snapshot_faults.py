@@ -7,9 +7,14 @@ from collections.abc import Mapping
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
 from framework.sources.databases.chunks import ChunkKind, PlanBasis, plan_fault
-from framework.sources.databases.postgres.chunk_sql import relation_sql
-from framework.sources.databases.postgres.partitions import Query, has_attached_rows, is_older, present_partitions
-from framework.sources.databases.postgres.table_storage import TableStorage
+from framework.sources.databases.postgres.chunks.chunk_sql import relation_sql
+from framework.sources.databases.postgres.tables.partitions import (
+    Query,
+    has_attached_rows,
+    is_older,
+    present_partitions,
+)
+from framework.sources.databases.postgres.tables.table_storage import TableStorage
 from framework.sources.databases.tables import TableName
 
 _FIRST_BLOCKS = "(100,0)"

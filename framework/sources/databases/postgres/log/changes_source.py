@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from framework.foundation.errors import SourceError
-from framework.sources.databases.change_log import ReadLimit
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres.catalog import partitions_without_key, read_identity, read_tables
-from framework.sources.databases.postgres.changes import RowKey
-from framework.sources.databases.postgres.log_reader import LogReader
-from framework.sources.databases.postgres.membership import read_membership, refuse_filtered
-from framework.sources.databases.postgres.position import ensure_position
-from framework.sources.databases.postgres.position_check import StoredPosition, check_position, other_slot_gap
-from framework.sources.databases.postgres.seen_partitions import PartitionWatch, horizons_of
+from framework.sources.databases.postgres.log.changes import RowKey
+from framework.sources.databases.postgres.log.log_reader import LogReader
+from framework.sources.databases.postgres.log.position import ensure_position
+from framework.sources.databases.postgres.log.position_check import StoredPosition, check_position, other_slot_gap
+from framework.sources.databases.postgres.log.seen_partitions import PartitionWatch, horizons_of
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.tables.catalog import partitions_without_key, read_identity, read_tables
+from framework.sources.databases.postgres.tables.membership import read_membership, refuse_filtered
+from framework.sources.databases.streams.change_log import ReadLimit
 
 if TYPE_CHECKING:
     from framework.sources.databases.connections import Connection
-    from framework.sources.databases.spool import Spool, SpooledBatch
+    from framework.sources.databases.streams.spool import Spool, SpooledBatch
     from framework.sources.databases.tables import TableName
 
 _ROWS_PER_TRIGGER = 1_000_000

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from framework.foundation.errors import SourceError
 from framework.foundation.nearest import nearest_hint
-from framework.sources.databases.postgres.pgoutput import columns_version
+from framework.sources.databases.postgres.log.pgoutput import columns_version
 from framework.sources.databases.postgres.session import Session, open_replication
-from framework.sources.databases.postgres.type_names import FROM_RESOLVED, TYPE_NAME, resolved_types
+from framework.sources.databases.postgres.tables.type_names import FROM_RESOLVED, TYPE_NAME, resolved_types
 from framework.sources.databases.tables import ColumnIdentity, KeyKind, SourceColumn, SourceTable, TableName
 
 UNKNOWN_SYSTEM = "unknown"

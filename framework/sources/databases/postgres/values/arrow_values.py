@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.sources.databases.postgres.arrays import ArrayShapeError, parse_array
-from framework.sources.databases.postgres.json_values import Failure, is_in_range
+from framework.sources.databases.postgres.values.arrays import ArrayShapeError, parse_array
+from framework.sources.databases.postgres.values.json_values import Failure, is_in_range
 
 Conversion = Callable[[Any, pa.DataType, Failure], Any]
 """(array, type, failure) -> array of the type."""

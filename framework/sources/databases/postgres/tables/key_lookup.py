@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from framework.sources.databases.chunks import KeyColumn
-from framework.sources.databases.postgres.chunk_sql import base_value_sql, operator_sql, relation_sql, search_path_sql
+from framework.sources.databases.postgres.chunks.chunk_sql import (
+    base_value_sql,
+    operator_sql,
+    relation_sql,
+    search_path_sql,
+)
 from framework.sources.databases.postgres.session import FLUSH_LOG, Session
-from framework.sources.databases.postgres.table_storage import parse_storage, storage_sql
+from framework.sources.databases.postgres.tables.table_storage import parse_storage, storage_sql
 from framework.sources.databases.tables import SourceTable, quote_identifier
 
 

@@ -10,18 +10,18 @@ from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 from framework.sources.databases.chunks import PlanBasis, SnapshotOffset
 from framework.sources.databases.options import Options
-from framework.sources.databases.postgres.boundaries import BoundaryWalker
-from framework.sources.databases.postgres.catalog import read_identity, read_table
-from framework.sources.databases.postgres.chunk_reader import ChunkReader
-from framework.sources.databases.postgres.membership import read_membership, refuse_filtered
-from framework.sources.databases.postgres.position import ensure_position
+from framework.sources.databases.postgres.chunks.boundaries import BoundaryWalker
+from framework.sources.databases.postgres.chunks.chunk_reader import ChunkReader
+from framework.sources.databases.postgres.chunks.snapshot_faults import refuse_rewritten_columns
+from framework.sources.databases.postgres.log.position import ensure_position
 from framework.sources.databases.postgres.session import OpenConnections, Session
-from framework.sources.databases.postgres.snapshot_faults import refuse_rewritten_columns
-from framework.sources.databases.postgres.types import ColumnType, check_text_columns, column_types
+from framework.sources.databases.postgres.tables.catalog import read_identity, read_table
+from framework.sources.databases.postgres.tables.membership import read_membership, refuse_filtered
+from framework.sources.databases.postgres.values.types import ColumnType, check_text_columns, column_types
 
 if TYPE_CHECKING:
     from framework.sources.databases.connections import Connection
-    from framework.sources.databases.snapshot_stream import ChunkPartition
+    from framework.sources.databases.streams.snapshot_stream import ChunkPartition
     from framework.sources.databases.tables import SourceTable, TableName
 
 

@@ -11,7 +11,7 @@ from binascii import b2a_base64
 from collections.abc import Callable
 from typing import NoReturn
 
-from framework.sources.databases.postgres.arrays import ArrayShapeError, parse_array
+from framework.sources.databases.postgres.values.arrays import ArrayShapeError, parse_array
 
 Fragment = Callable[[str], str]
 Failure = Callable[[str], NoReturn]

@@ -1,0 +1,1 @@
+"""Snapshots of PostgreSQL: plans, bounds and readers of chunks."""

@@ -1,0 +1,1 @@
+"""Tables of PostgreSQL: the catalog, partitions, inheritance, members of publications, and lookups of keys."""
