@@ -152,4 +152,4 @@ def _events_after(storage: Storage, file: FileStatus, position: int) -> tuple[li
 def _age(event: Event, file: FileStatus) -> _Age:
     """The place of an event in the order of all. It is not later than its file, whose time each update corrects."""
     written = timestamp_text(datetime.fromtimestamp(file.modified_at, tz=UTC))
-    return min(event.timestamp, written), event.timestamp, event.origin.update_id, event.sequence
+    return min(event.timestamp, written), written, event.origin.update_id, event.sequence

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from pyspark.java_gateway import launch_gateway
 
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
+from framework.foundation.resource_faults import free_space, resource_condition
 from framework.session.java import Java
 from framework.session.jvm_options import GatewayCommand, user_options
 from framework.session.jvm_output import shown_output
@@ -41,6 +43,9 @@ _DEFERRED = 5
 """Niceness: a thread with 0 gets three times as much of a busy core."""
 _LAST_WORDS_BYTES = 4000
 _LAST_WORDS_LINES = 6
+_LEAST_BYTES = 1 << 20
+_MAIN_FAILED = b'Exception in thread "main"'
+"""Then the JVM has no session, and its other threads go on for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +98,7 @@ def start_local_jvm(command: GatewayCommand, spark_home: str, clock: Clock, *, v
     said = None if verbose else tempfile.TemporaryFile()  # noqa: SIM115 - the JVM outlives this function
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder, _output_to(said) as output:
         connection = Path(folder, "connection")
+        _check_space(folder)
         process = subprocess.Popen(  # noqa: S603 - the Java that was found
             [*command.options, *option_file(Path(folder), command.users), command.main],
             stdin=subprocess.PIPE,
@@ -108,13 +114,39 @@ def start_local_jvm(command: GatewayCommand, spark_home: str, clock: Clock, *, v
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection),
             },
         )
-        deadline = clock.monotonic() + _START_SECONDS
-        while not connection.is_file():
-            if process.poll() is not None or clock.monotonic() > deadline:
-                raise _not_started(command.program, process, said)
-            clock.sleep(_POLL_SECONDS)
+        with ExitStack() as stack:  # also after Ctrl-C: a JVM whose main thread has failed does not end with us
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            _wait_for(connection, command.program, process, said, clock)
+            stack.pop_all()
         port, secret = _read_connection(connection)
     return Jvm(process=process, gateway=_adopt(connect(port, secret), process), said=said)
+
+
+def _check_space(folder: str) -> None:
+    """Raise DISK_FULL if a folder has not even space for the first libraries and the output of a JVM.
+
+    Such a JVM can't say what it lacks.
+    """
+    if shutil.disk_usage(folder).free < _LEAST_BYTES:
+        place = tempfile.gettempdir()
+        raise OperationError("DISK_FULL", place=f"The temporary folder {place}", problem=free_space([place]))
+
+
+def _wait_for(
+    connection: Path, program: str, process: subprocess.Popen[bytes], said: IO[bytes] | None, clock: Clock
+) -> None:
+    """Wait until a JVM has written how to connect to it.
+
+    Raises:
+        OperationError: SPARK_NOT_STARTED; DISK_FULL and its like, if it can't write that file.
+    """
+    deadline = clock.monotonic() + _START_SECONDS
+    while not connection.is_file():
+        has_failed = said is not None and _MAIN_FAILED in os.pread(said.fileno(), _LAST_WORDS_BYTES, 0)
+        if has_failed or process.poll() is not None or clock.monotonic() > deadline:
+            raise _not_started(program, process, said, has_failed=has_failed)
+        clock.sleep(_POLL_SECONDS)
 
 
 def _pyspark_of_workers(spark_home: str) -> dict[str, str]:
@@ -212,12 +244,20 @@ def forget_gateway() -> None:
     SparkContext._jvm = None
 
 
-def _not_started(java: str, process: subprocess.Popen[bytes], said: IO[bytes] | None) -> OperationError:
+def _not_started(
+    java: str, process: subprocess.Popen[bytes], said: IO[bytes] | None, *, has_failed: bool
+) -> OperationError:
     code = process.poll()
     process.kill()
     process.wait()
+    words = last_words(said)
+    full = resource_condition(words) if has_failed else None
+    if full is not None:
+        return OperationError(full, place=f"The temporary folder {tempfile.gettempdir()}", problem=words)
+    if has_failed:
+        return OperationError("SPARK_NOT_STARTED", java=java, failure="failed", output=words)
     failure = f"did not respond for {_START_SECONDS:.0f} seconds" if code is None else f"ended with code {code}"
-    return OperationError("SPARK_NOT_STARTED", java=java, failure=failure, output=last_words(said))
+    return OperationError("SPARK_NOT_STARTED", java=java, failure=failure, output=words)
 
 
 def _read_connection(file: Path) -> tuple[int, str]:

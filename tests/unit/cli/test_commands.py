@@ -143,7 +143,10 @@ def test_a_plan_prints_the_warning_that_foretells_a_failure(sluice: Sluice, pipe
     result = sluice("plan")
     assert result.exit_code == 0
     assert result.stderr.count("Warning:") == 1
-    assert "[STREAM_OF_MATERIALIZED_VIEW] Flow main.shop.load reads main.shop.prices as a stream" in result.stderr
+    assert (
+        "[STREAM_OF_MATERIALIZED_VIEW] Flow main.shop.load reads the materialized view main.shop.prices as a stream"
+        in result.stderr
+    )
 
 
 @pytest.mark.parametrize("arguments", [("--refresh", ""), ("--full-refresh", "a,,b"), ("--reset-checkpoint", " ")])

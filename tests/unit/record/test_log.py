@@ -259,6 +259,19 @@ def test_a_clock_that_is_set_back_changes_no_order(storage: LocalStorage) -> Non
     assert [next(followed).message for _ in range(6)][-1] == "u-1 FAILED"
 
 
+def test_an_update_that_begins_when_a_file_of_the_future_is_corrected_comes_after_it(storage: LocalStorage) -> None:
+    """Both have one millisecond: the file that was written later has the later events."""
+    now = datetime.now(tz=UTC).replace(microsecond=0)
+    with open_log(storage, "u-9", ManualClock(now + timedelta(hours=1))) as log:
+        log.emit("update_progress", "of the future")
+        log.emit("update_progress", "its end")
+    os.utime(storage.path("events", "u-9.jsonl"), (0, now.timestamp()))
+    with open_log(storage, "u-1", ManualClock(now)) as log:
+        log.emit("update_progress", "next")
+    os.utime(storage.path("events", "u-1.jsonl"), (0, now.timestamp() + 0.5))
+    assert [event.message for event in read_events(storage)] == ["of the future", "its end", "next"]
+
+
 def test_following_gives_what_comes_next_and_only_that(storage: LocalStorage) -> None:
     """Earlier events are skipped; later ones are returned in order and once, of other updates too."""
     with open_log(storage, "u-1") as log:
