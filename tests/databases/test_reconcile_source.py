@@ -141,6 +141,10 @@ def test_differences_are_certain_only_if_the_log_has_no_change_between(
     behind = pipeline.reconcile("items", SOURCE)
     assert keys(behind) == [*wrong[:2], (20, "ONLY_FIRST", ()), wrong[2]]
     assert "the log has 3 changes of the table between them" in str(behind.uncertain)
+    of_path = pipeline.reconcile(f"delta.`{path}`", SOURCE, keys=["id"])
+    assert (keys(of_path), of_path.uncertain) == (
+        keys(behind), "The copy is no dataset of this pipeline, so its position is unknown."
+    )  # fmt: skip
     with pytest.raises(SluiceError, match="DATABASE_TABLE_MISSING"):
         pipeline.reconcile("postgres:bank/public.nothing", "items")
     with pytest.raises(SluiceError, match="DATABASE_CONNECTION_UNKNOWN"):

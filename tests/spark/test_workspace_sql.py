@@ -266,9 +266,9 @@ def test_views_of_sql_files_and_of_query_functions_have_their_rows(spark: SparkS
     assert rows(made, spark, "streamed") == [(105,), (5,)]
     notes = {each.fields["view"]: each for each in made.validate().warnings}
     assert {str(view): each.condition for view, each in notes.items()} == {
-        "main.default.base": "VIEW_STORED_AS_TABLE", "main.tools.shown": "VIEW_STORED_AS_TABLE"
+        "base": "VIEW_STORED_AS_TABLE", "main.tools.shown": "VIEW_STORED_AS_TABLE"
     }  # fmt: skip
-    assert str(notes["main.default.base"].location).endswith("a.sql:2")
+    assert str(notes["base"].location).endswith("a.sql:2")
     assert spark.catalog.tableExists("numbers") is False
     skipped = {step.dataset.table for step in made.plan().steps if isinstance(step, SkipStep)}
     assert {"base", "shown", "stored", "joined"} <= skipped
