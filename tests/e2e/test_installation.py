@@ -191,6 +191,7 @@ def test_a_wheel_without_extras_works(wheel: Path, tmp_path: Path, short_folder:
         assert "COMPLETED" in shop.sluice("events", "--last", "5")
         shop.sluice("doctor", *spark)
         (shop.folder / "transformations" / "copy.py").write_text(COPY, "utf-8")
+        (shop.folder / "connections.yml").write_text("bank: postgresql://nobody@127.0.0.1:1/bank\n", "utf-8")
         refused = shop.finished(str(home.home / "bin" / "sluice"), "validate", *spark)
     finally:
         shop.sluice("session", "stop")

@@ -44,6 +44,8 @@ _REWRITTEN = """
 _ALTERED = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = %s AND xmin = %s::xid)"
 _NUDGE = "SELECT pg_current_xact_id()::text"
 _FEEDBACK_SECONDS = 1.0
+_SLOT_WAIT_SECONDS = 2.0
+_POLL_SECONDS = 0.1
 _READER = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
 
 
@@ -71,23 +73,33 @@ def unread_log(session: Session, slot: str, publication: str, table: int) -> See
     watch = _Watch(PartitionWatch([table]))
     end = read_flushed_end(session)
     goal = Goal(end, None, SystemClock(), session.connection)
-    try:
-        stream = ReplicationStream(
-            session.connection,
-            slot=slot,
-            publication=publication,
-            start=0,
-            feedback_seconds=_FEEDBACK_SECONDS,
-            session=session,
-        )
-    except StartRefusedError as error:
-        if error.sqlstate != OBJECT_IN_USE:
-            raise
-        raise slot_in_use(slot, session.rows(_READER, [slot])[0][0]) from None
+    stream = _stream(session, slot, publication)
     with closing(stream):
         LogScan(end, watch.see).run(stream, goal, lambda: session.rows(_NUDGE))
     watch.partitions.commit()
     return watch.partitions.take()
+
+
+def _stream(session: Session, slot: str, publication: str) -> ReplicationStream:
+    """Open a stream from the first change that is not acknowledged; the last reader may need a moment to end."""
+    clock = SystemClock()
+    deadline = clock.monotonic() + _SLOT_WAIT_SECONDS
+    while True:
+        try:
+            return ReplicationStream(
+                session.connection,
+                slot=slot,
+                publication=publication,
+                start=0,
+                feedback_seconds=_FEEDBACK_SECONDS,
+                session=session,
+            )
+        except StartRefusedError as error:
+            if error.sqlstate != OBJECT_IN_USE:
+                raise
+            if clock.monotonic() > deadline:
+                raise slot_in_use(slot, session.rows(_READER, [slot])[0][0]) from None
+        clock.sleep(_POLL_SECONDS)
 
 
 class _Watch:
