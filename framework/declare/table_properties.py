@@ -25,6 +25,7 @@ _WITHOUT_EFFECT = {
     "pipelines.channel": _SERVICE,
     "pipelines.trigger.interval": "it is a key of `configuration`, for all tables",
 }
+_WEAKER = "Delta outside of Databricks has Serializable only, which is stricter"
 HONOURED = ("pipelines.reset.allowed", "pipelines.autoOptimize.managed")
 """Properties of pipelines that Sluice itself reads."""
 
@@ -44,7 +45,7 @@ def without_tuning(properties: Pairs, location: SourceLocation | None) -> Pairs:
     """
     kept = []
     for name, value in properties:
-        why = _without_effect(name)
+        why = _without_effect(name, value)
         if why is None:
             kept.append((name, value))
             continue
@@ -52,9 +53,11 @@ def without_tuning(properties: Pairs, location: SourceLocation | None) -> Pairs:
     return tuple(kept)
 
 
-def _without_effect(name: str) -> str | None:
+def _without_effect(name: str, value: str) -> str | None:
     """Return why a property has no effect; None if it has one, or may be meant to have one."""
     lower = name.lower()
+    if (lower, value.lower()) == ("delta.isolationlevel", "writeserializable"):  # the default on Databricks
+        return _WEAKER
     if lower in TUNING:
         return TUNING[lower]
     is_other = lower.startswith(_OF_PIPELINES) and lower not in map(str.lower, HONOURED)

@@ -131,6 +131,7 @@ spark.conf.set(key="pipelines.maxFlowRetryAttempts", value="0")
     schema="id BIGINT NOT NULL COMMENT 'a, b', n INT PRIMARY KEY RELY COMMENT 'c', CONSTRAINT k PRIMARY KEY (id)",
     table_properties={
         "delta.tuneFileSizesForRewrites": "true", "delta.feature.catalogManaged": "supported",
+        "delta.isolationLevel": "WriteSerializable",
         "delta.enableChangeDataFeed": "true", "delta.feature.deletionVectors": "supported",
         "Delta.LogRetentionDuration": "interval 3 days", "delta.deletedFileRetentionDuration": "interval 2 days",
     },
@@ -153,7 +154,10 @@ def test_what_only_tunes_has_no_effect_and_keys_are_information(spark: SparkSess
     made = Pipeline(name="tuned", modules=[tmp_path / "a.py"], storage=tmp_path / "storage", spark=spark)
     graph = made.validate()
     properties = [each.fields["property"] for each in graph.warnings]
-    assert properties == ["delta.feature.catalogManaged = supported", "delta.tuneFileSizesForRewrites = true"]
+    assert properties == [
+        "delta.feature.catalogManaged = supported", "delta.isolationLevel = WriteSerializable",
+        "delta.tuneFileSizesForRewrites = true",
+    ]  # fmt: skip
     assert graph_json(graph)["datasets"][0]["keys"] == ["n PRIMARY KEY RELY", "CONSTRAINT k PRIMARY KEY (id)"]
     assert made.run().state is UpdateState.COMPLETED
     assert rows(made, spark, "numbers") == [(0, 1), (1, 1), (2, 1)]

@@ -117,7 +117,7 @@ class _Given:
                 self._check_plain(key, kind)
 
     def _check_plain(self, key: str, kind: str) -> None:
-        """Refuse an option that no format has; that of another format has no effect."""
+        """Refuse an option that is nearly one of the format; others that it does not have are noted."""
         others = [other for other in other_formats(key) if other != kind]
         if key == "mergeschema":
             self._without_effect[self._spelled[key]] = f"the columns of all {kind} files are merged without it"
@@ -127,8 +127,11 @@ class _Given:
         elif others:
             why = f"it is an option of {' and '.join(others)}, and the format is {kind}"
             self._without_effect[self._spelled[key]] = why
+        elif hint := hint_of_plain(self._spelled[key], kind):
+            self._unknown(key, hint)
         else:
-            self._unknown(key, hint_of_plain(self._spelled[key], kind))
+            self._without_effect[self._spelled[key]] = "no format has it"
+            del self._reader[key]
 
     def _unknown(self, key: str, hint: str) -> None:
         if self._flag("validateOptions", default=True):

@@ -147,7 +147,6 @@ def test_an_unknown_option_names_the_one_that_is_meant() -> None:
         ("MultiLin", "no option `MultiLin`. Did you mean `multiLine`?"),
         ("schemaHint", "Did you mean `cloudFiles.schemaHints`?"),
         ("cloudFile.schemaHints", "Did you mean `cloudFiles.schemaHints`?"),
-        ("qqqq", "no option `qqqq`.\n"),
         ("badRecordsPath", "can't be `true`: set `rescuedDataColumn`"),
     ):
         with pytest.raises(UserError) as raised:
@@ -161,7 +160,7 @@ def test_options_that_change_no_row_are_noted_with_the_reason() -> None:
         "cloudFiles.format": "json", "cloudFiles.useNotifications": "true", "cloudFiles.backfillInterval": "1 day",
         "cloudFiles.resourceTag.Owner": "me", "databricks.serviceCredential": "s", "Header": "true",
         "mergeSchema": "true", "columnNameOfCorruptRecord": "_corrupt_record",
-        "fs.s3a.endpoint": "e", "inferColumnTypes": "true",
+        "fs.s3a.endpoint": "e", "inferColumnTypes": "true", "trigger.AvailableNow": "true",
         "schemaHints": "id INT",
     }  # fmt: skip
     found = parse_options("/in", given, has_schema=False, zone="UTC")
@@ -169,6 +168,7 @@ def test_options_that_change_no_row_are_noted_with_the_reason() -> None:
     assert set(why) == {*given} - {"cloudFiles.format", "fs.s3a.endpoint"}
     assert why["Header"] == "it is an option of csv, and the format is json"
     assert why["cloudFiles.backfillInterval"] == "each listing is complete, so that no file is missed"
+    assert why["trigger.AvailableNow"] == "no format has it"
     assert why["inferColumnTypes"] == "its name is `cloudFiles.inferColumnTypes`"
     assert (found.infers_types, found.hints) == (False, "")
     assert {"usenotifications", "infercolumntypes"}.isdisjoint(dict(found.reader))
