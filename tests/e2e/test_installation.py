@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from tests.support.sources import ROOT
 
-EXTRAS = ("", "postgres", "demo")
+EXTRAS = ("", "postgres", "keyring", "demo")
 DRIVERS = ("psycopg2", "adbc_driver_manager", "adbc_driver_postgresql")
 # Imports every module but those of the engine's own folder, and test suites.
 IMPORT_ALL = """
@@ -167,7 +167,8 @@ def test_every_module_loads_and_loads_no_driver(wheel: Path, tmp_path: Path, sho
     assert Path(place).is_relative_to(installation.home)
     assert drivers == []
     found = installation.finished(installation.python, "-c", "import psycopg2, adbc_driver_postgresql")
-    assert (found.returncode == 0) is bool(extra)
+    assert (found.returncode == 0) is (extra in {"postgres", "demo"})
+    assert (installation.finished(installation.python, "-c", "import keyring").returncode == 0) is (extra == "keyring")
 
 
 def test_a_wheel_without_extras_works(wheel: Path, tmp_path: Path, short_folder: Path) -> None:
