@@ -17,7 +17,7 @@ _MOST_REPEATED = 20_000
 """The events among which one may be again: a line that was written twice after a fault follows the first one soon."""
 
 EventFilter = Callable[[Event], bool]
-_Age = tuple[str, str, str, int]
+_Age = tuple[str, float, str, str, int]
 
 
 def event_filter(
@@ -106,7 +106,8 @@ def follow_events(
             fresh.update((event.id, (_age(event, file), event)) for event in events if event.id not in seen)
         positions = {file.name: positions[file.name] for file in files}  # old files are deleted meanwhile
         seen.update(dict.fromkeys(fresh))
-        seen = dict.fromkeys([*seen][-_MOST_REPEATED:])
+        if len(seen) > 2 * _MOST_REPEATED:
+            seen = dict.fromkeys([*seen][-_MOST_REPEATED:])
         ordered = [event for _, event in sorted(fresh.values(), key=itemgetter(0))]
         wanted = [event for event in ordered if matches is None or matches(event)]
         yield from wanted[len(wanted) - min(existing, len(wanted)) :] if first and existing is not None else wanted
@@ -152,4 +153,4 @@ def _events_after(storage: Storage, file: FileStatus, position: int) -> tuple[li
 def _age(event: Event, file: FileStatus) -> _Age:
     """The place of an event in the order of all. It is not later than its file, whose time each update corrects."""
     written = timestamp_text(datetime.fromtimestamp(file.modified_at, tz=UTC))
-    return min(event.timestamp, written), written, event.origin.update_id, event.sequence
+    return min(event.timestamp, written), file.modified_at, event.timestamp, event.origin.update_id, event.sequence

@@ -249,6 +249,7 @@ def test_a_clock_that_is_set_back_changes_no_order(storage: LocalStorage) -> Non
     update("u-9", 2, "RUNNING", "COMPLETED")
     update("u-5", 3, "RUNNING", "COMPLETED")
     delete_old_events(storage, datetime.now(tz=UTC))
+    time.sleep(0.02)  # the times of files have steps of some milliseconds
     update("u-1", 0, "RUNNING", "FAILED")
     assert [event.message for event in read_events(storage)] == [
         "u-9 RUNNING", "u-9 COMPLETED", "u-5 RUNNING", "u-5 COMPLETED", "u-1 RUNNING", "u-1 FAILED"
