@@ -23,7 +23,6 @@ from framework.sources.databases.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.faults import named_error
 from framework.sources.databases.postgres.log.changes import ChangeEncoder, FragmentFactory, RowKey
 from framework.sources.databases.postgres.log.pgoutput import Commit
-from framework.sources.databases.postgres.log.position import slot_in_use
 from framework.sources.databases.postgres.log.position_check import (
     StoredPosition,
     check_position,
@@ -33,11 +32,7 @@ from framework.sources.databases.postgres.log.position_check import (
 from framework.sources.databases.postgres.log.reading import Goal, LogScan, Reading, next_messages
 from framework.sources.databases.postgres.log.reread import OmittedValues
 from framework.sources.databases.postgres.log.seen_partitions import PartitionWatch, SeenPartitions
-from framework.sources.databases.postgres.log.stream import (
-    OBJECT_IN_USE,
-    ReplicationStream,
-    StartRefusedError,
-)
+from framework.sources.databases.postgres.log.stream import ReplicationStream, open_stream, wait_for_slot
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.tables.partitions import is_partition
 from framework.sources.databases.postgres.values.log_types import LogTypes
@@ -47,7 +42,6 @@ from framework.sources.databases.streams.change_rows import ChangeBuffer
 from framework.sources.databases.streams.spool import Spool, SpooledBatch, SpoolWriter
 from framework.sources.databases.tables import TableName
 
-_POLL_SECONDS = 0.1
 _RELEASE_SECONDS, _RELEASE_POLL_SECONDS = 5.0, 0.005
 _IS_READ = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s AND active_pid = %s"
 _FLUSHED = "SELECT pg_current_wal_flush_lsn()"
@@ -345,27 +339,15 @@ class LogReader:
 
     def _start_stream(self, start: int) -> ReplicationStream:
         timeout = int(self._one("SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'")) / 1000
-        deadline = self._clock.monotonic() + self._slot_wait_seconds
-        while True:
-            try:
-                return ReplicationStream(
-                    self._source,
-                    slot=self._position.slot,
-                    publication=self._position.publication,
-                    start=start,
-                    feedback_seconds=min(timeout / 4, 10.0) if timeout else 10.0,
-                    session=self._session(),
-                )
-            except StartRefusedError as error:
-                if error.sqlstate != OBJECT_IN_USE:
-                    raise
-                self._wait_for_slot(deadline)
-
-    def _wait_for_slot(self, deadline: float) -> None:
-        if self._clock.monotonic() > deadline:
-            pid = self._one("SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s", self._position.slot)
-            raise slot_in_use(self._position.slot, pid)
-        self._clock.sleep(_POLL_SECONDS)
+        return open_stream(
+            self._session(),
+            slot=self._position.slot,
+            publication=self._position.publication,
+            start=start,
+            feedback_seconds=min(timeout / 4, 10.0) if timeout else 10.0,
+            wait_seconds=self._slot_wait_seconds,
+            clock=self._clock,
+        )
 
     def _advance_slot(self, lsn: int) -> None:
         """Advance the slot without a stream.
@@ -384,7 +366,7 @@ class LogReader:
                 try:
                     cursor.execute("SELECT pg_replication_slot_advance(%s, %s)", [slot, format_lsn(lsn)])
                 except psycopg2.errors.ObjectInUse:
-                    self._wait_for_slot(deadline)
+                    wait_for_slot(self._session(), slot, deadline, self._clock)
                 else:
                     return
 

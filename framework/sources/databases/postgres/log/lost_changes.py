@@ -16,11 +16,10 @@ from functools import partial
 
 from framework.foundation.clock import SystemClock
 from framework.sources.databases.postgres.log.pgoutput import Begin, Relation, Truncate
-from framework.sources.databases.postgres.log.position import slot_in_use
 from framework.sources.databases.postgres.log.reading import Goal, LogScan
 from framework.sources.databases.postgres.log.seen_partitions import PartitionWatch, SeenPartitions, precedes
 from framework.sources.databases.postgres.log.slot_status import read_flushed_end
-from framework.sources.databases.postgres.log.stream import OBJECT_IN_USE, ReplicationStream, StartRefusedError
+from framework.sources.databases.postgres.log.stream import open_stream
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.tables.partitions import (
     Partition,
@@ -45,8 +44,6 @@ _ALTERED = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = %s AND xmin
 _NUDGE = "SELECT pg_current_xact_id()::text"
 _FEEDBACK_SECONDS = 1.0
 _SLOT_WAIT_SECONDS = 2.0
-_POLL_SECONDS = 0.1
-_READER = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,34 +69,16 @@ def unread_log(session: Session, slot: str, publication: str, table: int) -> See
     """
     watch = _Watch(PartitionWatch([table]))
     end = read_flushed_end(session)
-    goal = Goal(end, None, SystemClock(), session.connection)
-    stream = _stream(session, slot, publication)
+    clock = SystemClock()
+    goal = Goal(end, None, clock, session.connection)
+    stream = open_stream(
+        session, slot=slot, publication=publication, start=0, feedback_seconds=_FEEDBACK_SECONDS,
+        wait_seconds=_SLOT_WAIT_SECONDS, clock=clock,
+    )  # fmt: skip
     with closing(stream):
         LogScan(end, watch.see).run(stream, goal, lambda: session.rows(_NUDGE))
     watch.partitions.commit()
     return watch.partitions.take()
-
-
-def _stream(session: Session, slot: str, publication: str) -> ReplicationStream:
-    """Open a stream from the first change that is not acknowledged; the last reader may need a moment to end."""
-    clock = SystemClock()
-    deadline = clock.monotonic() + _SLOT_WAIT_SECONDS
-    while True:
-        try:
-            return ReplicationStream(
-                session.connection,
-                slot=slot,
-                publication=publication,
-                start=0,
-                feedback_seconds=_FEEDBACK_SECONDS,
-                session=session,
-            )
-        except StartRefusedError as error:
-            if error.sqlstate != OBJECT_IN_USE:
-                raise
-            if clock.monotonic() > deadline:
-                raise slot_in_use(slot, session.rows(_READER, [slot])[0][0]) from None
-        clock.sleep(_POLL_SECONDS)
 
 
 class _Watch:

@@ -19,11 +19,13 @@ from math import ceil
 from struct import Struct
 from typing import Any
 
+from framework.foundation.clock import Clock
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.lsn import format_lsn
 from framework.sources.databases.postgres.libpq import function, quick, waiting
+from framework.sources.databases.postgres.log.position import slot_in_use
 from framework.sources.databases.postgres.session import Session, open_replication
 
 DATA, KEEPALIVE = b"wk"
@@ -32,7 +34,9 @@ PAYLOAD_START = 25
 read_keepalive = Struct(">QqB").unpack_from
 """Decode a keepalive, from index 1: position, server time, whether a reply is requested."""
 
-OBJECT_IN_USE = "55006"
+_OBJECT_IN_USE = "55006"
+_READER = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
+_POLL_SECONDS = 0.1
 """SQLSTATE of a slot that another process reads."""
 _COPY_BOTH = 8
 _MOST_MESSAGES = 1024
@@ -64,6 +68,58 @@ class StartRefusedError(SourceError):
     def __init__(self, sqlstate: str, cause: str) -> None:
         super().__init__("DATABASE_LOG_NOT_READABLE", cause=cause)
         self.sqlstate = sqlstate
+
+
+def open_stream(
+    session: Session,
+    *,
+    slot: str,
+    publication: str,
+    start: int,
+    feedback_seconds: float,
+    wait_seconds: float,
+    clock: Clock,
+) -> ReplicationStream:
+    """Open the stream of a slot, once its last reader has ended, which takes the server a moment.
+
+    Args:
+        session: an open session, which the caller closes after the stream.
+        slot: the slot.
+        publication: the publication.
+        start: as of `ReplicationStream`.
+        feedback_seconds: as of `ReplicationStream`.
+        wait_seconds: how long another reader is waited for.
+        clock: waits.
+
+    Raises:
+        SourceError: DATABASE_SLOT_IN_USE, or the server refused, or the connection cannot be opened.
+    """
+    deadline = clock.monotonic() + wait_seconds
+    while True:
+        try:
+            return ReplicationStream(
+                session.connection,
+                slot=slot,
+                publication=publication,
+                start=start,
+                feedback_seconds=feedback_seconds,
+                session=session,
+            )
+        except StartRefusedError as error:
+            if error.sqlstate != _OBJECT_IN_USE:
+                raise
+        wait_for_slot(session, slot, deadline, clock)
+
+
+def wait_for_slot(session: Session, slot: str, deadline: float, clock: Clock) -> None:
+    """Wait a moment for a slot that another process reads.
+
+    Raises:
+        SourceError: DATABASE_SLOT_IN_USE after the deadline.
+    """
+    if clock.monotonic() > deadline:
+        raise slot_in_use(slot, session.rows(_READER, [slot])[0][0])
+    clock.sleep(_POLL_SECONDS)
 
 
 class ReplicationStream:
