@@ -218,13 +218,10 @@ class PipelineImports:
     def _load(self, spec: ModuleSpec) -> ModuleType:
         with self._importing:
             module = importlib.util.module_from_spec(spec)
-            _SHOWN.add(self, spec.name, module)
-            try:
-                if isinstance(spec.loader, _Loader):
-                    spec.loader.exec_module(module)
-            except BaseException:
-                _SHOWN.remove(self, spec.name)
-                raise
+            if isinstance(spec.loader, _Loader):
+                spec.loader.exec_module(module)
+            else:
+                _SHOWN.add(self, spec.name, module)
             return module
 
     def _spec(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
@@ -275,9 +272,9 @@ class _Loader(PipelineLoader):
         path = str(self.path)
         if path in self.imports.failed:
             raise self.imports.failed[path]
+        _SHOWN.add(self.imports, self.name, module)
         if path in self.imports.made:
             return
-        _SHOWN.add(self.imports, module.__name__, module)
         self.imports.made[path] = module
         module.__dict__.update(module_globals(self.imports.spark))
         try:
@@ -287,7 +284,7 @@ class _Loader(PipelineLoader):
         except BaseException as error:
             self.imports.failed[path] = error
             del self.imports.made[path]
-            _SHOWN.remove(self.imports, module.__name__)
+            _SHOWN.remove(self.imports, self.name)
             raise
 
     def get_code(self, fullname: str) -> CodeType:
