@@ -13,10 +13,11 @@ from framework.declare.specs import DatasetSpec, IngestedGateway, IngestionSpec
 from framework.declare.workspace.surroundings import updating
 from framework.diagrams.notebook import graph_html
 from framework.diagrams.preview import Preview
+from framework.engine.storage import open_storage
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import Storage, is_local, open_storage
+from framework.foundation.storage import Storage, is_local
 from framework.graph.graph import DataflowGraph
 from framework.plan.planner import foretold
 from framework.plan.request import RequestOptions, UpdateRequest

@@ -17,15 +17,15 @@ from pyspark.sql.types import DataType, DoubleType, IntegralType, StructType
 
 from framework.cdc.apply import locked
 from framework.cdc.delta.auxiliary_table import table_exists
-from framework.cdc.delta.new_files import NewFile
 from framework.cdc.delta.transaction import Transaction
-from framework.cdc.delta.transaction_identifiers import CONFLICTS
 from framework.cdc.events.key_bounds import KeyRange
 from framework.cdc.events.normalize import ORDER, read_events
 from framework.cdc.initial_load import NewFileStatistics, has_distinct_keys, is_one_number, may_load
 from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import CONTENT, HIDDEN_COLUMN, ONCE, SEQUENCE
+from framework.engine.delta.new_files import NewFile
+from framework.engine.delta.transaction_identifiers import CONFLICTS
 from framework.foundation.added_columns import AddedColumn
 from framework.foundation.failpoints import failpoint
 

@@ -220,7 +220,7 @@ def functions_of(registration: Any) -> RegisteredFunctions | None:
 
 def _is_built_in(name: str) -> bool:
     """Whether Spark has a function of this name: SQL finds it before those of the session."""
-    from framework.foundation.jvm_cache import java_class
+    from framework.engine.jvm import java_class
 
     identifier = java_class(f"{_CATALYST}.FunctionIdentifier")(name)
     registries = (java_class(f"{_CATALYST}.analysis.{kind}") for kind in ("FunctionRegistry", "TableFunctionRegistry"))

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import LongType, StructField, StructType
 
 from framework.declare.specs import DatasetSpec
+from framework.engine.jvm import java_class, scala_object
 from framework.foundation.computed_columns import (
     DEFAULT,
     STEP,
@@ -24,7 +25,6 @@ from framework.foundation.computed_columns import (
     takes_no_values,
 )
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import java_class, scala_object
 from framework.graph.calls import SPARK_ERRORS, first_words
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, _parse_datatype_json_string
 
 from framework.declare.specs import DatasetSpec
+from framework.engine.jvm import scala_items
 from framework.foundation.computed_columns import DEFAULT, EXPLICIT, GENERATED, START, STEP
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import scala_items
 from framework.foundation.wording import exception_text
 from framework.graph.calls import SPARK_ERRORS, first_words
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from framework.foundation.jvm_cache import java_class, scala_items
+from framework.engine.jvm import java_class, scala_items
+from framework.engine.plans import of_plan
 from framework.graph.relations import analysed_plan
 from framework.graph.sql_relations import transformed
-from framework.sources.plans import of_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,8 +17,8 @@ from pyspark.sql import functions as sql
 
 from framework.cdc.model.columns import column
 from framework.declare.specs import ExpectationSpec
+from framework.engine.plans import of_plan
 from framework.graph.calls import SPARK_ERRORS
-from framework.sources.plans import of_plan
 
 _MET = "__sluice_met"
 

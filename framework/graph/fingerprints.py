@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from framework.foundation.jvm_cache import java_class, method, scala_items
+from framework.engine.jvm import java_class, method, scala_items
 from framework.graph.pickled_functions import function_text, pickled_functions
 from framework.graph.relations import analysed_plan, delta_version, file_relation, plan_leaves
 

@@ -21,7 +21,6 @@ from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
-from framework.cdc.spark.execution import active_session
 from framework.declare.mutations import unguarded
 from framework.declare.patches import Patch, Patches
 from framework.declare.query_views import view_of_query
@@ -31,8 +30,10 @@ from framework.declare.sql.namespaces import Namespace, current_namespace, names
 from framework.declare.sql_calls import pyspark_sql, sql_handled_by
 from framework.declare.workspace.spark_paths import spelled_options, spelled_path
 from framework.declare.workspace.sql_secrets import with_secrets
+from framework.engine.execution import active_session
+from framework.engine.jvm import java_class
+from framework.engine.plans import of_plan
 from framework.foundation.errors import SluiceError, UserError
-from framework.foundation.jvm_cache import java_class
 from framework.foundation.locations import caller_location
 from framework.graph.distinct_streams import deduplicated
 from framework.graph.file_calls import FileCall, parse_with_file_calls
@@ -50,7 +51,6 @@ from framework.sources.cloud_files.relation import stand_in
 from framework.sources.cloud_files.schemas import SchemaStore
 from framework.sources.cloud_files.source import FORMAT as CLOUD_FILES
 from framework.sources.databases.formats import register_format, schema_of_format
-from framework.sources.plans import of_plan
 from framework.sources.port import StreamingRelation
 from framework.sources.starts import ReaderStart
 

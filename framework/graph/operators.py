@@ -15,8 +15,8 @@ from pyspark.errors import AnalysisException
 
 from framework.checkpoints.operators import StatefulOperator, types_only
 from framework.declare.specs import FlowSpec
+from framework.engine.jvm import java_class, scala_object
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import java_class, scala_object
 from framework.graph.calls import SPARK_ERRORS, first_words
 from framework.graph.relations import analysed_plan
 

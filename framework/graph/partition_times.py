@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from framework.cdc.model.columns import find_field
+from framework.engine.jvm import java_class
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import java_class
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.settings import ZONE
 

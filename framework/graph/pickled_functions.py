@@ -13,7 +13,7 @@ from pyspark import SparkContext
 
 from framework.declare.pickled_text import pickled_text
 from framework.declare.sent_functions import command_of
-from framework.foundation.jvm_cache import java_class, scala_items
+from framework.engine.jvm import java_class, scala_items
 from framework.graph.imported_modules import module_identity
 
 _FUNCTION = "org.apache.spark.sql.catalyst.expressions.PythonFuncExpression"

@@ -16,12 +16,12 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from framework.foundation.jvm_cache import java_class, keep_classes_of_pyspark, scala_items, scala_object, scala_seq
+from framework.engine.jvm import java_class, keep_classes_of_pyspark, scala_items, scala_object, scala_seq
+from framework.engine.plans import of_plan
+from framework.engine.storage import open_storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import open_storage
 from framework.graph.schemas import with_change_feed
 from framework.sources.delta.read_commits import commit_identity
-from framework.sources.plans import of_plan
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"

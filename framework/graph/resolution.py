@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType, TimestampType
 
-from framework.cdc.spark.execution import active_session
 from framework.declare.queries import display_name
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.engine.execution import active_session
+from framework.engine.jvm import keep_classes_of_pyspark
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
-from framework.foundation.jvm_cache import keep_classes_of_pyspark
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import plain_path

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.jvm import java_class
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import java_class
 from framework.graph.calls import SPARK_ERRORS, first_words
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from framework.cdc.spark.execution import active_session
-from framework.foundation.jvm_cache import (
+from framework.engine.execution import active_session
+from framework.engine.jvm import (
     built_once,
     java_class,
     scala_items,
@@ -25,7 +25,7 @@ from framework.foundation.jvm_cache import (
     scala_seq,
     text_map,
 )
-from framework.foundation.jvm_callbacks import accept_callbacks
+from framework.engine.jvm_callbacks import accept_callbacks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

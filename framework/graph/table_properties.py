@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from framework.declare.registry import Registry
 from framework.declare.table_properties import HONOURED, is_misspelled
+from framework.engine.jvm import scala_map, scala_object
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import scala_map, scala_object
 from framework.graph.calls import SPARK_ERRORS, first_words
 
 _DELTA = "delta."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from framework.foundation.jvm_cache import java_class
+from framework.engine.jvm import java_class
 from framework.foundation.wording import exception_text
 
 if TYPE_CHECKING:

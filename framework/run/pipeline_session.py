@@ -11,8 +11,9 @@ from framework.declare.imported_files import with_imported
 from framework.declare.loader import library_files
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.spec_secrets import settings_of
+from framework.engine.storage import open_storage
 from framework.foundation.errors import UserError
-from framework.foundation.storage import is_local, open_storage
+from framework.foundation.storage import is_local
 from framework.record.reader import longest_update_seconds
 from framework.run.flows.streaming_query import session_for
 from framework.session.connectors import formats_in

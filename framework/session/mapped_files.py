@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 
 from framework.declare.workspace.path_map import MAPPED, PathMap
-from framework.foundation.jvm_cache import java_class
+from framework.engine.jvm import java_class
 from framework.session.java_classes import JavaClasses
 from framework.session.settings import local_cores
 

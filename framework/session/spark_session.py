@@ -20,9 +20,9 @@ from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from framework.engine.jvm import java_class, private_field
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
-from framework.foundation.jvm_cache import java_class, private_field
 from framework.session.class_archive import build_in_background, class_path_jars
 from framework.session.cold_start import ColdStart, record_cold_start
 from framework.session.jars import delta_coordinate

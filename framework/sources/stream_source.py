@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, Protocol
 
+from framework.engine.jvm import java_class, scala_object
+from framework.engine.jvm_callbacks import accept_callbacks, note_caller
+from framework.engine.plans import of_plan
 from framework.foundation.errors import SluiceError
-from framework.foundation.jvm_cache import java_class, scala_object
-from framework.foundation.jvm_callbacks import accept_callbacks, note_caller
-from framework.sources.plans import of_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

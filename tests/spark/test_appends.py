@@ -14,13 +14,13 @@ from delta import DeltaTable
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
-from framework.cdc.delta.deletion_vectors import LOCATION
-from framework.cdc.delta.table_version import TableVersion
 from framework.cdc.delta.transaction import Transaction
 from framework.cdc.model.metrics import CdcMetrics
+from framework.engine.delta.deletion_vectors import LOCATION
+from framework.engine.delta.table_version import TableVersion
+from framework.engine.storage import open_storage
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm_all, disarm
-from framework.foundation.storage import open_storage
 from framework.foundation.table_address import TableAddress
 from framework.run.tables import appended_files
 from framework.run.tables.appended_files import TableAppend, delete_leftovers

@@ -15,8 +15,8 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from framework.engine.jvm import java_class, private_field, text_map
 from framework.foundation.clock import SystemClock
-from framework.foundation.jvm_cache import java_class, private_field, text_map
 from framework.graph.relations import cloned
 from framework.plan.steps import AvailableNow
 from framework.run.flows.stop_signal import StopSignal

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from framework.cdc.model.columns import find_field
-from framework.foundation.jvm_cache import scala_items
+from framework.engine.jvm import scala_items
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

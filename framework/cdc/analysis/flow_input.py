@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from framework.cdc.model.columns import select_fields
 from framework.declare.specs import AutoCdcSpec
+from framework.engine.jvm import built_once, java_class, scala_object
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import built_once, java_class, scala_object
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 

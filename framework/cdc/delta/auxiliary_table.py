@@ -15,9 +15,7 @@ from pyspark.sql.types import StructType
 
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.delta.new_tables import new_table
-from framework.cdc.delta.table_version import read_table
 from framework.cdc.delta.transaction import Transaction
-from framework.cdc.delta.transaction_identifiers import USER_METADATA, Batch, committing_once
 from framework.cdc.events.normalize import DELETE, TRUNCATE
 from framework.cdc.model.columns import column, struct_of
 from framework.cdc.model.event_order import point_of
@@ -31,8 +29,10 @@ from framework.cdc.model.reserved_names import (
     RECORDED_AT,
     TOMBSTONE,
 )
-from framework.cdc.spark.execution import with_settings
-from framework.foundation.jvm_cache import built_once, java_class
+from framework.engine.delta.table_version import read_table
+from framework.engine.delta.transaction_identifiers import USER_METADATA, Batch, committing_once
+from framework.engine.execution import with_settings
+from framework.engine.jvm import built_once, java_class
 from framework.foundation.table_address import TableAddress
 
 TRUNCATED_MARK = "__sluice_truncated"

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from framework.cdc.analysis.target_schema import CdcTarget
-from framework.cdc.delta.transaction_identifiers import Batch
+from framework.engine.delta.transaction_identifiers import Batch
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress

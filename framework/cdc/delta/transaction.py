@@ -14,15 +14,15 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from framework.cdc.delta.deletion_vectors import location_of, write_few_vectors, write_vectors
-from framework.cdc.delta.new_files import NewFile, added_file, takes_files
-from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each, in_few_tasks
-from framework.cdc.delta.transaction_identifiers import Batch
 from framework.cdc.events.key_bounds import Ranges, key_range, may_contain
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import FILE_METADATA
 from framework.cdc.model.type_widening import plain_type
-from framework.foundation.jvm_cache import java_class
+from framework.engine.delta.deletion_vectors import location_of, write_few_vectors, write_vectors
+from framework.engine.delta.new_files import NewFile, added_file, takes_files
+from framework.engine.delta.table_version import DELTA, TableVersion, can_open, each, in_few_tasks
+from framework.engine.delta.transaction_identifiers import Batch
+from framework.engine.jvm import java_class
 
 if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress

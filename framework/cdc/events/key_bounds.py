@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 )
 
 from framework.cdc.model.columns import column
-from framework.foundation.jvm_cache import java_class
+from framework.engine.jvm import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

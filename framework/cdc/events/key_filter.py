@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 
 from framework.cdc.model.columns import column
-from framework.foundation.jvm_cache import java_class
+from framework.engine.jvm import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from framework.cdc.model.columns import column
-from framework.foundation.jvm_cache import java_class, scala_object
+from framework.engine.jvm import java_class, scala_object
 
 _UNORDERED = {"map", "variant", "interval", "geometry", "geography"}
 _NOT_IN_DELTA = {"interval", "yearmonthinterval", "daytimeinterval", "time", "geometry", "geography"}

@@ -16,7 +16,7 @@ from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, TRUNCATE, U
 from framework.cdc.model.columns import column
 from framework.cdc.model.event_order import is_undone, point_of
 from framework.cdc.model.reserved_names import AUTHORS, RECORDED, TOMBSTONE
-from framework.foundation.jvm_cache import built_once
+from framework.engine.jvm import built_once
 
 DELETED = "__sluice_deleted"
 

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
+from framework.engine.java_causes import session_fault
 from framework.foundation.errors import OperationError, UserError, UserErrors
-from framework.foundation.java_causes import session_fault
 from framework.graph.calls import first_words
 
 

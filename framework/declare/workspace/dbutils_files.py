@@ -12,8 +12,8 @@ from framework.declare.mutations import is_guarded
 from framework.declare.workspace.refusals import Part
 from framework.declare.workspace.spark_paths import spelled_path
 from framework.declare.workspace.surroundings import is_updating, surroundings
+from framework.engine.jvm import java_class
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import java_class
 from framework.foundation.locations import caller_location
 
 _HEAD_BYTES = 65_536

@@ -114,7 +114,7 @@ def _has_file_system(spark: SparkSession, scheme: str) -> bool:
     """Whether Spark has a file system for paths of a scheme that the map does not cover."""
     from py4j.protocol import Py4JError
 
-    from framework.foundation.jvm_cache import java_class
+    from framework.engine.jvm import java_class
 
     configuration = spark._jsparkSession.sessionState().newHadoopConf()
     try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from framework.checkpoints.rewinds import RewoundFlow, RewoundTable
+from framework.engine.delta.stored_version import RestoredRows
 from framework.foundation.names import QualifiedName
 from framework.recovery.rewind.moment import Moment
-from framework.run.tables.stored_version import RestoredRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from delta import DeltaTable
 
-from framework.cdc.delta.table_version import TableVersion, can_open
 from framework.declare.specs import DatasetKind
+from framework.engine.delta.table_version import TableVersion, can_open
 from framework.graph.relations import moved
 from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from framework.cdc.delta.table_version import read_small_table
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.cdc.spark.execution import active_session
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
+from framework.engine.delta.table_version import read_small_table
+from framework.engine.execution import active_session
 from framework.foundation.computed_columns import DEFAULT, has_default
 from framework.foundation.conditions.run import COLUMNS_CHANGED
 from framework.foundation.errors import OperationError, UserError

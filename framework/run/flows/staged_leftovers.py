@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from framework.cdc.delta.table_version import can_open
 from framework.checkpoints.offsets import read_progress
+from framework.engine.delta.table_version import can_open
 from framework.foundation.table_address import TableAddress
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.reads import FlowQuery

@@ -32,10 +32,10 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from framework.cdc.delta.new_files import NewFile, takes_files
-from framework.cdc.delta.table_version import TableVersion, can_open
 from framework.cdc.model.metrics import CdcMetrics
 from framework.checkpoints.offsets import read_progress
+from framework.engine.delta.new_files import NewFile, takes_files
+from framework.engine.delta.table_version import TableVersion, can_open
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress

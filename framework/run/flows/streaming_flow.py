@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 
 from framework.cdc.delta.compaction import compact, compaction_is_due
 from framework.cdc.model.metrics import CdcMetrics
-from framework.cdc.spark.execution import compute, thread_target
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
+from framework.engine.execution import compute, thread_target
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress

@@ -13,8 +13,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from framework.foundation.jvm_cache import private_field
-from framework.foundation.jvm_callbacks import accept_callbacks, close_ended_callers, note_caller
+from framework.engine.jvm import private_field
+from framework.engine.jvm_callbacks import accept_callbacks, close_ended_callers, note_caller
 from framework.foundation.wording import exception_text
 from framework.graph.relations import cloned
 from framework.graph.settings import set_option

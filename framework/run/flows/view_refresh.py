@@ -12,11 +12,11 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StructField, StructType
 
 from framework.cdc.delta.appended_difference import append_difference
-from framework.cdc.delta.computed_replacement import replace_and_compute
-from framework.cdc.delta.fed_replacement import has_feed, replace_fed_rows
-from framework.cdc.delta.table_replacement import TableDefinition, replace_rows
 from framework.cdc.model.columns import quote
 from framework.checkpoints.rebuilds import RebuildStore
+from framework.engine.delta.computed_replacement import replace_and_compute
+from framework.engine.delta.fed_replacement import has_feed, replace_fed_rows
+from framework.engine.delta.table_replacement import TableDefinition, replace_rows
 from framework.foundation.computed_columns import DEFAULT, as_read, is_generated, is_identity
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 from pyspark.sql import DataFrame
 from pyspark.sql.types import NullType, StructType
 
-from framework.cdc.delta.new_files import NewFile, added_file, takes_files
-from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, log_entries
 from framework.cdc.model.columns import column
-from framework.foundation.jvm_cache import java_class, scala_map
+from framework.engine.delta.new_files import NewFile, added_file, takes_files
+from framework.engine.delta.table_version import DELTA, TableVersion, can_open, log_entries
+from framework.engine.jvm import java_class, scala_map
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import real_path
 from framework.graph.relations import batch_paths

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from framework.engine.storage import open_storage
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName, string_literal
-from framework.foundation.storage import open_storage
 from framework.foundation.table_address import plain_path
 from framework.graph.calls import first_words
 from framework.run.tables.table_record import TableRecord, original_root

@@ -23,10 +23,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from framework.checkpoints.generations import dataset_folder
+from framework.engine.storage import open_storage
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import open_storage
 from framework.foundation.storage_port import present_path, read_stored_json
 from framework.graph.graph import DataflowGraph
 from framework.run.tables.catalog_entries import unregister

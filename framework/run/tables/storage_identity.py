@@ -25,8 +25,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.storage import open_storage
 from framework.foundation.errors import OperationError
-from framework.foundation.storage import Storage, open_storage
+from framework.foundation.storage import Storage
 from framework.foundation.storage_port import read_stored_json
 from framework.foundation.table_address import real_path
 

@@ -12,11 +12,11 @@ from pyspark.errors import PySparkException
 from framework.checkpoints.generations import GenerationStore, flow_folder
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
+from framework.engine.process_ends import kills_since, memory_kills
 from framework.foundation.clock import Clock
 from framework.foundation.conditions.recovery import COLUMNS_DROPPED, REMOVED_ROWS, SOURCE_FILES_GONE
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
-from framework.foundation.process_ends import kills_since, memory_kills
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.pickled_functions import function_names
 from framework.ingest.holds import held_flows

@@ -40,14 +40,14 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.types import StructType
 
 from framework.cdc.delta.auxiliary_table import create_auxiliary_table
-from framework.cdc.delta.table_overwrite import overwrite_table
-from framework.cdc.delta.table_version import read_table
-from framework.cdc.delta.transaction_identifiers import Batch
 from framework.cdc.model.columns import quote
 from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.checkpoints.manifest import BY_REFRESH
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.declare.specs import DatasetKind
+from framework.engine.delta.table_overwrite import overwrite_table
+from framework.engine.delta.table_version import read_table
+from framework.engine.delta.transaction_identifiers import Batch
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint

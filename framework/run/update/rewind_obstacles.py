@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.rewinds import RewindStore, RewoundFlow, RewoundTable, StoredRewind
 from framework.checkpoints.truncation import missing_for
+from framework.engine.delta.stored_version import restored_rows
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.run.flows.generation_numbers import names_rewind
-from framework.run.tables.stored_version import restored_rows
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import read_tip

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.jvm import private_field
 from framework.foundation.clock import Clock
-from framework.foundation.jvm_cache import private_field
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from framework.foundation.jvm_cache import java_class
+from framework.engine.jvm import java_class
 from framework.sources.cloud_files.manifest import manifest_reader
 
 if TYPE_CHECKING:

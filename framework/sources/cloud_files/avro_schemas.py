@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from framework.foundation.jvm_cache import java_class
+from framework.engine.jvm import java_class
 from framework.sources.cloud_files.listing import FoundFile
 from framework.sources.cloud_files.options import CloudFilesOptions
 

@@ -12,8 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from framework.engine.java_causes import java_causes, java_stack, session_fault
 from framework.foundation.errors import SluiceError, SourceError, UserError
-from framework.foundation.java_causes import java_causes, java_stack, session_fault
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.storage_port import Storage
 from framework.foundation.wording import one_line, without_internal_names

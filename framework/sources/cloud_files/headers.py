@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from framework.engine.jvm import array_texts, java_class, scala_map
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import array_texts, java_class, scala_map
 from framework.foundation.wording import one_line
 from framework.sources.cloud_files.listing import FoundFile, decoded
 from framework.sources.cloud_files.options import CloudFilesOptions

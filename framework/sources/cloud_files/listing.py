@@ -17,9 +17,9 @@ from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 
+from framework.engine.jvm import java_class, scala_object, scala_seq
 from framework.foundation.errors import OperationError, SourceError, UserError
 from framework.foundation.file_systems import file_system_advice, missing_file_system
-from framework.foundation.jvm_cache import java_class, scala_object, scala_seq
 from framework.sources.cloud_files.folder_times import modified_ns
 from framework.sources.cloud_files.globs import glob_pattern
 from framework.sources.cloud_files.options import CloudFilesOptions, local_path

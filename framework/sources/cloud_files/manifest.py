@@ -10,10 +10,10 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from framework.foundation.jvm_cache import scala_object
+from framework.engine.jvm import scala_object
+from framework.engine.plans import of_plan
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.listing import FoundFile
-from framework.sources.plans import of_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

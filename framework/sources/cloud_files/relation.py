@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from framework.foundation.jvm_cache import java_class
+from framework.engine.jvm import java_class
+from framework.engine.plans import of_plan, replaced_leaves
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.options import CloudFilesOptions
 from framework.sources.cloud_files.schemas import FileSchema, SchemaStore, resolve_schema
 from framework.sources.cloud_files.source import MARK
 from framework.sources.cloud_files.stream import CloudFilesStream
-from framework.sources.plans import of_plan, replaced_leaves
 from framework.sources.stream_source import SparkSource, relation_of
 
 if TYPE_CHECKING:

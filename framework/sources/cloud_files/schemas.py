@@ -19,8 +19,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from framework.engine.jvm import java_class
 from framework.foundation.errors import OperationError, SourceError, UserError
-from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage_port import Storage, read_stored_json
 from framework.sources.cloud_files.fields import merged, without_variants
 from framework.sources.cloud_files.file_groups import FileGroup, all_columns, file_groups

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.udf import _wrap_function
 
-from framework.foundation.jvm_cache import java_class
+from framework.engine.jvm import java_class
 from framework.sources.databases.dialects import dialect_of
 from framework.sources.databases.format_names import (
     CHANGES_FORMAT,

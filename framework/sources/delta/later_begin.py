@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from framework.sources.plans import of_plan, replaced_leaves
+from framework.engine.plans import of_plan, replaced_leaves
 from framework.sources.port import is_same_location
 
 if TYPE_CHECKING:

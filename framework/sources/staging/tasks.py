@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-from framework.foundation.jvm_cache import java_class
-from framework.sources.plans import of_plan
+from framework.engine.jvm import java_class
+from framework.engine.plans import of_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 
 from framework.checkpoints.rewinds import RewoundFlow, RewoundTable, StoredRewind
+from framework.engine.delta.stored_version import RestoredRows
 from framework.recovery.rewind.abandonment import Abandonment
 from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.plan import FlowRewind, RewindPlan, TableRewind
-from framework.run.tables.stored_version import RestoredRows
 from framework.run.update.rewind_obstacles import Obstacle
 from framework.testing.manual_clock import START
 from tests.support.fake_pipeline import FakePipeline, name

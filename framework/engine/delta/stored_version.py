@@ -17,11 +17,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from framework.cdc.delta.data_files import file_name, missing_files
-from framework.cdc.delta.table_replacement import is_plain
-from framework.cdc.delta.table_version import DELTA, LoggedFile, TableVersion, can_open, each, listed_files, log_entries
-from framework.cdc.spark.execution import active_session
-from framework.foundation.jvm_cache import java_class
+from framework.engine.delta.data_files import file_name, missing_files
+from framework.engine.delta.table_replacement import is_plain
+from framework.engine.delta.table_version import (
+    DELTA,
+    LoggedFile,
+    TableVersion,
+    can_open,
+    each,
+    listed_files,
+    log_entries,
+)
+from framework.engine.execution import active_session
+from framework.engine.jvm import java_class
 from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import TableAddress
 

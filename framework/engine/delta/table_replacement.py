@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each, has_plain_fields
-from framework.cdc.spark.execution import active_session
-from framework.foundation.jvm_cache import java_class, scala_map
+from framework.engine.delta.table_version import DELTA, TableVersion, can_open, each, has_plain_fields
+from framework.engine.execution import active_session
+from framework.engine.jvm import java_class, scala_map
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from framework.cdc.delta.fed_replacement import has_feed
-from framework.cdc.delta.table_overwrite import ALL_PARTITIONS, clustering
-from framework.cdc.delta.table_replacement import TableDefinition
-from framework.cdc.delta.table_version import DELTA, TableVersion, can_open
-from framework.cdc.spark.execution import active_session
-from framework.foundation.jvm_cache import java_class, scala_map
+from framework.engine.delta.fed_replacement import has_feed
+from framework.engine.delta.table_overwrite import ALL_PARTITIONS, clustering
+from framework.engine.delta.table_replacement import TableDefinition
+from framework.engine.delta.table_version import DELTA, TableVersion, can_open
+from framework.engine.execution import active_session
+from framework.engine.jvm import java_class, scala_map
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

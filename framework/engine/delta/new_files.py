@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from framework.cdc.delta.table_version import DELTA, each
-from framework.cdc.model.reserved_names import METADATA_KEY
-from framework.foundation.jvm_cache import java_class
+from framework.engine.delta.table_version import DELTA, each, has_plain_metadata
+from framework.engine.jvm import java_class
 
 if TYPE_CHECKING:
-    from framework.cdc.delta.table_version import TableVersion
+    from framework.engine.delta.table_version import TableVersion
 
 # Properties without an effect on the content of a file. Any other, such as a constraint or a column mapping, may have.
 _HARMLESS = (
@@ -21,7 +20,6 @@ _HARMLESS = (
     "delta.checkpointInterval", "delta.logRetentionDuration", "delta.deletedFileRetentionDuration",
     "delta.autoOptimize.", "delta.enableInCommitTimestamps",
 )  # fmt: skip
-_DESCRIPTIONS = {"comment", METADATA_KEY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +59,6 @@ def takes_files(version: TableVersion) -> bool:
     properties = [str(entry._1()) for entry in each(metadata.configuration())]
     return (
         metadata.partitionColumns().isEmpty()
-        and all(field.nullable and set(field.metadata) <= _DESCRIPTIONS for field in fields)
+        and all(field.nullable and has_plain_metadata(field.metadata) for field in fields)
         and all(name.startswith(_HARMLESS) for name in properties)
     )

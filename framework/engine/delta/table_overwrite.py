@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from delta import DeltaTable
 
-from framework.cdc.delta.table_replacement import is_plain
-from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each, has_plain_fields, read_table
-from framework.cdc.spark.execution import active_session
+from framework.engine.delta.table_replacement import is_plain
+from framework.engine.delta.table_version import DELTA, TableVersion, can_open, each, has_plain_fields, read_table
+from framework.engine.execution import active_session
+from framework.engine.jvm import java_class
 from framework.foundation.computed_columns import EXPLICIT, IDENTITY, START
-from framework.foundation.jvm_cache import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.cdc.delta.transaction_identifiers import Batch
+    from framework.engine.delta.transaction_identifiers import Batch
     from framework.foundation.table_address import TableAddress
 
 _KEPT = ("comment", "CURRENT_DEFAULT")

@@ -19,13 +19,12 @@ from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.cdc.delta.data_files import file_name, missing_files
-from framework.cdc.model.reserved_names import METADATA_KEY
-from framework.cdc.spark.execution import active_session
+from framework.engine.delta.data_files import file_name, missing_files
+from framework.engine.execution import active_session
+from framework.engine.jvm import built_once, java_class, scala_map
+from framework.engine.storage import open_storage
 from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError
-from framework.foundation.jvm_cache import built_once, java_class, scala_map
-from framework.foundation.storage import open_storage
 from framework.foundation.table_address import TableAddress
 
 DELTA = "org.apache.spark.sql.delta"
@@ -33,7 +32,7 @@ DELTA = "org.apache.spark.sql.delta"
 _TESTED = frozenset({"4.4.0"})
 _MAPPING = "delta.columnMapping.mode"
 _ROWS = "numRecords"
-_PLAIN_METADATA = {"comment", METADATA_KEY}
+_COMMENT, _OURS = "comment", "sluice."
 _MOST_UNSKIPPED_BYTES = 64 << 20
 _MOST_BYTES_OF_ONE_TASK = 1 << 20
 _PLAIN_PATH = re.compile(r"[\w=-][\w=.-]*(/[\w=-][\w=.-]*)*", re.ASCII)
@@ -299,7 +298,12 @@ def has_plain_fields(part: Any) -> bool:
     if not isinstance(part, dict):
         return True
     inner = (value for key, value in part.items() if key != "metadata")
-    return set(part.get("metadata", ())) <= _PLAIN_METADATA and all(has_plain_fields(item) for item in inner)
+    return has_plain_metadata(part.get("metadata", {})) and all(has_plain_fields(item) for item in inner)
+
+
+def has_plain_metadata(metadata: Mapping[str, Any]) -> bool:
+    """Return whether the metadata of a field is its comment and what Sluice itself adds."""
+    return all(key == _COMMENT or key.startswith(_OURS) for key in metadata)
 
 
 def in_few_tasks(rows: DataFrame, size: int) -> DataFrame:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from framework.cdc.delta.table_overwrite import ALL_PARTITIONS, clustering
-from framework.cdc.delta.table_replacement import TableDefinition
-from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each
-from framework.cdc.spark.execution import active_session
-from framework.foundation.jvm_cache import java_class, scala_map
+from framework.engine.delta.table_overwrite import ALL_PARTITIONS, clustering
+from framework.engine.delta.table_replacement import TableDefinition
+from framework.engine.delta.table_version import DELTA, TableVersion, can_open, each
+from framework.engine.execution import active_session
+from framework.engine.jvm import java_class, scala_map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

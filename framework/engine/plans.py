@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from framework.foundation.jvm_cache import scala_object, scala_seq
+from framework.engine.jvm import scala_object, scala_seq
 
 if TYPE_CHECKING:
     from collections.abc import Callable

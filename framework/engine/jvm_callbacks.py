@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 
-from framework.foundation.jvm_cache import java_class, private_field
+from framework.engine.jvm import java_class, private_field
 
 _starting = threading.Lock()
 _noting = threading.Lock()

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from framework.cdc.delta.table_version import DELTA
-from framework.foundation.jvm_cache import java_class
+from framework.engine.delta.table_version import DELTA
+from framework.engine.jvm import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
-    from framework.cdc.delta.table_version import TableVersion
+    from framework.engine.delta.table_version import TableVersion
 
 LOCATION = "__sluice_location"
 """The location of a row: a hash of its file's path, and its row number in that file.
