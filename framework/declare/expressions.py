@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from framework.declare.call import Call
-from framework.declare.columns import NotSqlError, identifier_parts, quote_column, render_column
+from framework.engine.columns import NotSqlError, identifier_parts, quote_column, render_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

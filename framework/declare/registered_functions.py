@@ -230,7 +230,7 @@ def _is_built_in(name: str) -> bool:
 def _definition_text(function: Any) -> str:
     """Return a text of a function of the JVM that is the same for equal functions of one load of the modules."""
     from framework.declare.pickled_text import pickled_text
-    from framework.declare.sent_functions import command_of
+    from framework.engine.sent_functions import command_of
 
     pickled = command_of(function)
     found = pickled_text(pickled)

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 _unwanted: ContextVar[bool] = ContextVar("_unwanted", default=False)
 _of_pipeline: ContextVar[bool] = ContextVar("_of_pipeline", default=False)
 _is_enabled = utils.is_debugging_enabled
-_in_notebook = utils._capture_call_site  # noqa: SLF001 - PySpark has no other place for it
+_in_notebook = utils._capture_call_site
 _PYSPARK = str(Path(pyspark.__file__).parent)
 
 
@@ -33,7 +33,7 @@ def _is_wanted() -> bool:
     if _unwanted.get():
         return False
     # PySpark reads its setting for the first column of the process. Without an active session it would keep "off".
-    is_unread = utils._enable_debugging_cache is None  # noqa: SLF001 - as above
+    is_unread = utils._enable_debugging_cache is None
     return not (is_unread and SparkSession.getActiveSession() is None) and _is_enabled()
 
 
@@ -53,7 +53,7 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 # PySpark has only a setting of the whole process. Without this function nothing changes: PySpark looks its own one up.
 utils.is_debugging_enabled = _is_wanted
-utils._capture_call_site = _call_site  # noqa: SLF001 - as above
+utils._capture_call_site = _call_site
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from py4j.protocol import Py4JJavaError
-
+from framework.engine.java_errors import Py4JJavaError
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.resource_faults import resource_condition

@@ -78,7 +78,7 @@ def java_class(name: str) -> Any:
     found = getattr(SparkContext._jvm, name)
     if not isinstance(found, JavaClass):
         return found
-    return _KeptClass(found._fqn, found._gateway_client)  # noqa: SLF001 - Py4J has no public names for them
+    return _KeptClass(found._fqn, found._gateway_client)
 
 
 @built_once

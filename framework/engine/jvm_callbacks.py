@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 from py4j.java_gateway import JavaObject
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 
+from framework.engine.java_errors import Py4JError
 from framework.engine.jvm import java_class, private_field
 
 _starting = threading.Lock()
@@ -29,7 +29,7 @@ def accept_callbacks() -> None:
     gateway: Any = SparkContext._gateway
     with _starting:
         ensure_callback_server_started(gateway)
-        server = gateway._callback_server.server_socket  # noqa: SLF001 - Py4J's
+        server = gateway._callback_server.server_socket
         if server is not None:  # it was not shut down
             with suppress(OSError):  # it has just been: the next call to the JVM says so
                 server.listen()
@@ -41,7 +41,7 @@ def note_caller() -> None:
     Py4J opens a connection for each such thread, with a thread and a descriptor in Python and a descriptor in the JVM,
     and never closes it: the JVM keeps it in a list, also after its thread has ended. Streams have a thread each.
     """
-    client: Any = SparkContext._gateway._gateway_client  # type: ignore[union-attr]  # noqa: SLF001 - Py4J's
+    client: Any = SparkContext._gateway._gateway_client  # type: ignore[union-attr]
     connection = client.get_thread_connection() if hasattr(client, "get_thread_connection") else None
     if connection is None or connection.initiated_from_client:
         return  # threads share connections (PYSPARK_PIN_THREAD), or this one belongs to a thread of Python
@@ -57,7 +57,7 @@ def close_ended_callers() -> None:
     """Close the connections of those threads of the JVM that have called Python and ended."""
     gateway: Any = SparkContext._gateway
     with suppress(Py4JError, AttributeError):  # a JVM that has ended; another version of Py4J, with another field
-        client = gateway._gateway_client  # noqa: SLF001 - Py4J's
+        client = gateway._gateway_client
         with _noting:
             for other in [caller for caller in _callers if caller[0] is not client]:
                 del _callers[other]  # of a JVM that has ended

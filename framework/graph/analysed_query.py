@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.engine.relations import batch_paths
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import SPARK_ERRORS
 from framework.graph.fingerprints import plan_fingerprint
 from framework.graph.graph import GraphFlow, Read
 from framework.graph.operators import check_streaming, count_sources, stateful_operators
-from framework.graph.relations import batch_paths
 from framework.graph.settings import SessionSettings
 from framework.graph.source_filters import source_names, with_conditions
 from framework.sources.kinds import streamed_sources

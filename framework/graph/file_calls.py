@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.sql_relations import parse
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 from framework.graph.parse_faults import Replacement, part_of, written_by_user
-from framework.graph.sql_relations import parse
 from framework.sources.cloud_files.given_options import reader_options
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from pyspark.version import __version__ as spark_version
 
 from framework.declare.registry import GeneratedQuery
 from framework.declare.specs import DatasetSpec, FlowSpec
+from framework.engine.sessions import settings_text
 from framework.foundation.names import QualifiedName
 from framework.graph.analysis_content import analysis_content, dataset_of, flows_of
 from framework.graph.graph import GraphDataset, GraphFlow
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The rooms whose code makes or reads an analysis.
-_ROOMS = ("cdc", "declare", "foundation", "graph", "ingest", "sources")
+_ROOMS = ("cdc", "declare", "engine", "foundation", "graph", "ingest", "sources")
 _SETTINGS = ("spark.sql.", "spark.databricks.")
 _TEMPORARY = "spark.sql.warehouse.dir="  # another folder in each process; a generated query names no table of it
 _ENTRY = re.compile(r", (?=spark\.)")
@@ -111,7 +112,7 @@ class KnownAnalyses:
 
 def analysis_settings(spark: SparkSession) -> str:
     """Return the settings of a session that may change an analysis, read in one call, whatever their number."""
-    text = str(spark._jsparkSession.conf().getAllAsJava().toString())
+    text = settings_text(spark)
     entries = sorted(entry for entry in _ENTRY.split(text.strip("{}")) if entry.startswith(_SETTINGS))
     return ", ".join(entry for entry in entries if not entry.startswith(_TEMPORARY))
 

@@ -16,9 +16,9 @@ from pyspark.errors import AnalysisException
 from framework.checkpoints.operators import StatefulOperator, types_only
 from framework.declare.specs import FlowSpec
 from framework.engine.jvm import java_class, scala_object
+from framework.engine.plans import analysed_plan
 from framework.foundation.errors import UserError
 from framework.graph.calls import SPARK_ERRORS, first_words
-from framework.graph.relations import analysed_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,6 +21,7 @@ from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.engine.execution import active_session
 from framework.engine.jvm import keep_classes_of_pyspark
+from framework.engine.relations import named, stand_in
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
@@ -46,12 +47,12 @@ from framework.graph.kinds import check_view_read, dataset_kind, query_type_erro
 from framework.graph.known_analyses import KnownAnalyses
 from framework.graph.option_effects import option_warnings
 from framework.graph.partition_times import partition_warnings
-from framework.graph.relations import StandIns, named, stand_in
 from framework.graph.resolved import Resolved, ResolvedFlow
 from framework.graph.rules import COMPLETE_ONLY, RULES, names_in
 from framework.graph.schemas import reads_changes, without_hidden
 from framework.graph.settings import SessionSettings
 from framework.graph.snapshots import snapshot_shape
+from framework.graph.stand_ins import StandIns
 from framework.graph.streamed_views import streamed_view_warnings
 from framework.graph.table_properties import delta_properties
 from framework.graph.tables import KnownTables, missing_table

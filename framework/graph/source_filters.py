@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-
 from framework.declare.specs import DatasetSpec
+from framework.engine.java_errors import Py4JError
+from framework.engine.plans import analysed_plan
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import Read
-from framework.graph.relations import analysed_plan
 from framework.sources.delta.source import table_source
 from framework.sources.port import ColumnType, ColumnValues, SourceReference
 

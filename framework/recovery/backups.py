@@ -6,11 +6,11 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from framework.checkpoints.backups import Backup, BackupComparison, BackupStore
 from framework.checkpoints.rebuilds import RebuildStore
+from framework.engine.java_errors import Py4JError
 from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.protocol import Py4JError
 
+from framework.engine.java_errors import Py4JError
 from framework.foundation.private_files import exposure, make_private_folder, write_private_file
 from framework.session.jars import cache_folder
 

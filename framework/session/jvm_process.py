@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
+from framework.engine.java_errors import Py4JError
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 from framework.foundation.resource_faults import free_space, resource_condition

@@ -9,9 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-
 from framework.declare.workspace.path_map import MAPPED, PathMap
+from framework.engine.java_errors import Py4JError
 from framework.engine.jvm import java_class
 from framework.session.java_classes import JavaClasses
 from framework.session.settings import local_cores

@@ -15,11 +15,11 @@ from functools import partial
 from threading import Thread
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from framework.engine.java_errors import Py4JError
 from framework.engine.jvm import java_class, private_field
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError

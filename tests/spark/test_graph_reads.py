@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from framework import pipelines as dp
 from framework.declare.specs import DatasetKind
+from framework.engine.sessions import cloned
 from framework.graph.interception import reading
-from framework.graph.relations import cloned
 from tests.support.engine_world import EngineWorld
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from framework.engine.jvm import java_class, private_field, text_map
+from framework.engine.sessions import cloned
 from framework.foundation.clock import SystemClock
-from framework.graph.relations import cloned
 from framework.plan.steps import AvailableNow
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import StreamTarget, run_stream

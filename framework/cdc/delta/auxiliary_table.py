@@ -32,7 +32,8 @@ from framework.cdc.model.reserved_names import (
 from framework.engine.delta.table_version import read_table
 from framework.engine.delta.transaction_identifiers import USER_METADATA, Batch, committing_once
 from framework.engine.execution import with_settings
-from framework.engine.jvm import built_once, java_class
+from framework.engine.hadoop_storage import HadoopStorage
+from framework.engine.jvm import built_once
 from framework.foundation.table_address import TableAddress
 
 TRUNCATED_MARK = "__sluice_truncated"
@@ -48,20 +49,15 @@ _NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 def table_exists(session: SparkSession, table: TableAddress) -> bool:
     """Return whether there is a Delta table at the address."""
     if table.path is not None:
-        return bool(java_class("io.delta.tables.DeltaTable").isDeltaTable(session._jsparkSession, table.path))
+        return DeltaTable.isDeltaTable(session, table.path)
     return session.catalog.tableExists(table.sql)
-
-
-def _delete_log_without_commits(session: SparkSession, path: str) -> None:
-    """Delete the log folder of a creation that was killed: Delta creates no table where one exists."""
-    log = java_class("org.apache.hadoop.fs.Path")(path, "_delta_log")
-    log.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).delete(log, True)  # noqa: FBT003 - Java's
 
 
 def create_auxiliary_table(session: SparkSession, table: TableAddress, target: CdcTarget) -> None:
     """Create the auxiliary table of a target, which does not exist; the user's readers never need it."""
     if table.path is not None:
-        _delete_log_without_commits(session, table.path)
+        # That of a creation that was killed: Delta creates no table where one exists.
+        HadoopStorage(table.path, session).delete_tree(f"{table.path}/_delta_log")
     builder = new_table(session, table, target.auxiliary_schema).property(*CHECKPOINT_INTERVAL)
     for key, value in mapped_properties(target.auxiliary_schema).items():  # the target has it, too
         builder = builder.property(key, value)

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JError, Py4JJavaError
-
 from framework.declare.mutations import is_guarded
 from framework.declare.workspace.refusals import Part
 from framework.declare.workspace.spark_paths import spelled_path
 from framework.declare.workspace.surroundings import is_updating, surroundings
+from framework.engine.java_errors import Py4JError, Py4JJavaError
 from framework.engine.jvm import java_class
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location

@@ -112,8 +112,7 @@ def _of_workspace(path: str) -> str | None:
 
 def _has_file_system(spark: SparkSession, scheme: str) -> bool:
     """Whether Spark has a file system for paths of a scheme that the map does not cover."""
-    from py4j.protocol import Py4JError
-
+    from framework.engine.java_errors import Py4JError
     from framework.engine.jvm import java_class
 
     configuration = spark._jsparkSession.sessionState().newHadoopConf()

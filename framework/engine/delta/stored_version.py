@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from delta import DeltaTable
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -29,6 +28,7 @@ from framework.engine.delta.table_version import (
     log_entries,
 )
 from framework.engine.execution import active_session
+from framework.engine.java_errors import Py4JJavaError
 from framework.engine.jvm import java_class
 from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import TableAddress

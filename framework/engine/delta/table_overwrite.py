@@ -94,7 +94,7 @@ def _written(version: TableVersion, rows: DataFrame, partitions: Any) -> Any:
     if files is None or not (is_plain(version.snapshot) and has_plain_fields(columns)):
         return version.write(rows, mode="Overwrite", options=ALL_PARTITIONS, partitions=partitions)
     transaction.readWholeTable()  # a concurrent commit of another writer is a conflict
-    added, now = transaction.writeFiles(rows._jdf), version.now()
+    added, now = version.write_files(rows), version.now()
     removed = [file.removeWithTimestamp(now, True) for file in each(files)]  # noqa: FBT003 - a JVM call
     version.set_metrics({"numRemovedFiles": len(removed), "numRemovedBytes": version.listed_bytes()})
     return version.sequence(*each(added), *removed)

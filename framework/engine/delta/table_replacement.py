@@ -117,7 +117,7 @@ def keeps_definition(version: TableVersion, rows: DataFrame, definition: TableDe
 def _commit(version: TableVersion, rows: DataFrame, files: Any, user_metadata: str) -> None:
     transaction, some, none = version.transaction, java_class("scala.Option").apply, java_class("scala.Option").empty()
     transaction.readWholeTable()  # a concurrent commit of another writer is a conflict
-    added, now = transaction.writeFiles(rows._jdf), version.now()
+    added, now = version.write_files(rows), version.now()
     removed = [file.removeWithTimestamp(now, True) for file in each(files)]  # noqa: FBT003 - a JVM call
     version.set_metrics({"numRemovedFiles": len(removed), "numRemovedBytes": version.listed_bytes()})
     managed, or_create, as_select = False, True, True

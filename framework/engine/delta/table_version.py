@@ -16,11 +16,11 @@ from typing import Any, Self
 
 from delta.tables import DeltaTable
 from py4j.java_gateway import JavaClass
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from framework.engine.delta.data_files import file_name, missing_files
 from framework.engine.execution import active_session
+from framework.engine.java_errors import Py4JJavaError
 from framework.engine.jvm import built_once, java_class, scala_map
 from framework.engine.storage import open_storage
 from framework.foundation.conditions.run import FILES_GONE
@@ -188,6 +188,10 @@ class TableVersion:
             self.log, save_mode, delta_options, partitions, scala_map({}), rows._jdf, none, none, is_by_name
         )
         return command.writeAndReturnCommitData(self.transaction, session, none, is_replace).actions()
+
+    def write_files(self, rows: DataFrame) -> Any:
+        """Write rows to new files in `transaction`; return the actions that add them, a Scala `Seq[AddFile]`."""
+        return self.transaction.writeFiles(rows._jdf)
 
     def logged(self, files: Any) -> list[LoggedFile]:
         """Return the log entry of each file of a Scala `Seq[AddFile]`, by one call for all of them.

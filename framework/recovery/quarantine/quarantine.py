@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from framework.engine.java_errors import Py4JError
 from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import string_literal
 from framework.foundation.nearest import meant_names, qualified_hint

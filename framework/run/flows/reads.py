@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -18,6 +18,8 @@ from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
 from framework.engine.delta.table_version import read_small_table
 from framework.engine.execution import active_session
+from framework.engine.relations import named
+from framework.engine.sessions import has_temporary_view
 from framework.foundation.computed_columns import DEFAULT, has_default
 from framework.foundation.conditions.run import COLUMNS_CHANGED
 from framework.foundation.errors import OperationError, UserError
@@ -26,7 +28,6 @@ from framework.graph.calls import call_query
 from framework.graph.dropped_columns import with_dropped
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.interception import not_reading, reading, starting
-from framework.graph.relations import named
 from framework.graph.settings import SessionSettings
 from framework.graph.tables import KnownTables, missing_table
 from framework.run.flows.expectations import guarded, marked, passing
@@ -344,5 +345,4 @@ class _BatchReads:
 
 def _has_view(session: SparkSession, name: str) -> bool:
     """Whether a session has a temporary view of a name."""
-    catalog: Any = session._jsparkSession.sessionState().catalog()
-    return "/" not in name and bool(catalog.getTempView(name.strip("`")).isDefined())
+    return "/" not in name and has_temporary_view(session, name.strip("`"))

@@ -22,10 +22,10 @@ from pyspark.sql.types import StructType
 from framework.cdc.model.snapshot_versions import SnapshotVersion, version_at
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.snapshots import SnapshotMark, SnapshotProgress, SnapshotStore
+from framework.engine.relations import moved
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.graph.dropped_columns import with_dropped
-from framework.graph.relations import moved
 from framework.graph.snapshots import next_snapshot
 from framework.graph.targets import table_target
 from framework.run.flows.expectations import counted, guarded

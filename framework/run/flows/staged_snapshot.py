@@ -36,11 +36,12 @@ from framework.cdc.model.metrics import CdcMetrics
 from framework.checkpoints.offsets import read_progress
 from framework.engine.delta.new_files import NewFile, takes_files
 from framework.engine.delta.table_version import TableVersion, can_open
+from framework.engine.relations import opaque_rows, scanned_files
+from framework.engine.row_queries import RowQuery
+from framework.engine.stream_source import stream_of
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
-from framework.graph.relations import opaque_rows, scanned_files
-from framework.graph.row_queries import RowQuery
 from framework.run.flows.expectations import QualityCounts, counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import observing
@@ -51,7 +52,6 @@ from framework.run.tables.appended_files import TableAppend, can_append
 from framework.sources.databases.format_names import SNAPSHOT_FORMATS
 from framework.sources.databases.formats import staged_stream
 from framework.sources.staging.place import Staging
-from framework.sources.stream_source import stream_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,7 +7,6 @@ from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from framework.cdc.delta.compaction import compact, compaction_is_due
@@ -15,10 +14,11 @@ from framework.cdc.model.metrics import CdcMetrics
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
 from framework.engine.execution import compute, thread_target
+from framework.engine.java_errors import Py4JError
+from framework.engine.relations import moved
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
-from framework.graph.relations import moved
 from framework.run.flows.expectations import QualityCounts, counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome

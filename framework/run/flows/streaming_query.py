@@ -8,15 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
-from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from framework.engine.java_errors import Py4JError
 from framework.engine.jvm import private_field
 from framework.engine.jvm_callbacks import accept_callbacks, close_ended_callers, note_caller
+from framework.engine.sessions import cloned
 from framework.foundation.wording import exception_text
-from framework.graph.relations import cloned
 from framework.graph.settings import set_option
 from framework.plan.steps import AvailableNow, Continuous, Trigger
 from framework.run.flows.stop_signal import StopSignal

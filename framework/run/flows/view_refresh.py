@@ -17,10 +17,10 @@ from framework.checkpoints.rebuilds import RebuildStore
 from framework.engine.delta.computed_replacement import replace_and_compute
 from framework.engine.delta.fed_replacement import has_feed, replace_fed_rows
 from framework.engine.delta.table_replacement import TableDefinition, replace_rows
+from framework.engine.relations import moved
 from framework.foundation.computed_columns import DEFAULT, as_read, is_generated, is_identity
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset
-from framework.graph.relations import moved
 from framework.graph.streamed_views import is_streamed
 from framework.plan.steps import RefreshView
 from framework.run.flows.expectations import counted

@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import NullType, StructType
 
 from framework.cdc.model.columns import column
+from framework.engine.delta.appends import append_batch, append_by_sink
 from framework.engine.delta.new_files import NewFile, added_file, takes_files
-from framework.engine.delta.table_version import DELTA, TableVersion, can_open, log_entries
-from framework.engine.jvm import java_class, scala_map
+from framework.engine.delta.table_version import TableVersion, can_open, log_entries
+from framework.engine.relations import batch_paths
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import real_path
-from framework.graph.relations import batch_paths
 from framework.sources.delta.log import commit_files, read_commit
 from framework.sources.kinds import streamed_sources
 
@@ -34,8 +34,6 @@ SINK_OPTIONS = {"mergeSchema": "true"}
 
 _LAST_COMMITS = 50
 _IDENTITY = '"delta.identity.'
-_QUERY_ID = "sql.streaming.queryId"
-"""The property of a thread that has the id of its streaming query."""
 
 
 class TableAppend:
@@ -80,7 +78,8 @@ class TableAppend:
         """
         adds = self._version.sequence(*(added_file(self._version, file) for file in files))
         rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
-        self._commit(adds, {"numOutputRows": rows, "numOutputBytes": size})
+        counts = {"numOutputRows": rows, "numOutputBytes": size}
+        append_batch(self._version, adds, self._query_id, self._number, counts)
 
     def append_rows(self, rows: DataFrame) -> None:
         """Write rows to new files, and commit these.
@@ -89,37 +88,11 @@ class TableAppend:
             pyspark.errors.PySparkException: a constraint of the table is violated, or a conflict.
         """
         if _has_plain_columns(self._version, rows.schema):
-            self._commit(self._version.transaction.writeFiles(rows._jdf), {})
+            append_batch(self._version, self._version.write_files(rows), self._query_id, self._number, {})
         else:  # the sink adds columns and fields, and converts the types that it can
             # A column of type void has no value, and the sink takes none.
             voids = (column(field.name) for field in rows.schema.fields if isinstance(field.dataType, NullType))
-            self._append_by_sink(rows.drop(*voids))
-
-    def _append_by_sink(self, rows: DataFrame) -> None:
-        """Append by Delta's own sink: a transaction of its own, with the id of the query that runs in this thread."""
-        context: Any = rows.sparkSession.sparkContext._jsc
-        before = context.getLocalProperty(_QUERY_ID)
-        context.setLocalProperty(_QUERY_ID, self._query_id)
-        try:
-            self._sink(rows.sparkSession).addBatch(self._number, rows._jdf)
-        finally:
-            context.setLocalProperty(_QUERY_ID, before)
-
-    def _sink(self, spark: SparkSession) -> Any:
-        session, none = spark._jsparkSession, java_class("scala.Option").empty()
-        settings = java_class(f"{DELTA}.DeltaOptions")(scala_map(SINK_OPTIONS), session.sessionState().conf())
-        mode = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
-        return java_class(f"{DELTA}.sources.DeltaSink")(
-            session.sqlContext(), self._version.log.dataPath(), self._version.sequence(), mode, settings, none
-        )
-
-    def _commit(self, adds: Any, counts: dict[str, int]) -> None:
-        """Commit a Scala `Seq` of actions; Delta counts what it has written, and `counts` has other rows and bytes."""
-        version, none = self._version, java_class("scala.Option").empty()
-        version.set_metrics({**counts, "numAddedFiles": int(adds.size()), "numRemovedFiles": 0})
-        mode = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
-        operation = java_class(f"{DELTA}.DeltaOperations$StreamingUpdate")(mode, self._query_id, self._number, none)
-        version.commit(adds.prepended(version.taken(self._query_id, self._number)), operation)
+            append_by_sink(self._version, rows.drop(*voids), self._query_id, self._number, SINK_OPTIONS)
 
 
 def can_append(session: SparkSession, table: TableAddress, query: DataFrame) -> bool:

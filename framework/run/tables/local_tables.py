@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from framework.declare.pipeline_spec import SPEC_NAMES, load_spec
 from framework.declare.registry import Registry
 from framework.declare.workspace.local_table import LocalTable
+from framework.engine.relations import named
 from framework.engine.storage import open_storage
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.interception import not_reading
-from framework.graph.relations import named
 from framework.graph.tables import ExternalTable
 from framework.run.tables.table_record import StorageLayout
 from framework.sources.cloud_files.schemas import SchemaStore, schemas_of

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from delta import DeltaTable
 from pyspark.sql.types import StructType
@@ -16,6 +16,7 @@ from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.writer import table_properties
 from framework.declare.mutations import unguarded
 from framework.declare.specs import DatasetKind, DatasetSpec
+from framework.engine.sessions import cloned, run_statement
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.locations import SourceLocation
@@ -23,7 +24,6 @@ from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import STORAGE_PROPERTY, TableAddress, normal_path
 from framework.graph.graph import GraphDataset
-from framework.graph.relations import cloned
 from framework.plan.state import TableKind
 from framework.run.tables.catalog_entries import name_table
 from framework.run.tables.storage_identity import StorageIdentity, has_link
@@ -416,8 +416,7 @@ class TableStore:
         DeltaTable.forPath(self.spark, str(address.path)).delete()
 
     def _sql(self, statement: str) -> None:
-        session: Any = self.spark._jsparkSession
-        session.sql(statement)
+        run_statement(self.spark, statement)
 
     def check_readable(self, dataset: DatasetSpec) -> None:
         """Check that a dataset has a table and that it belongs to this pipeline.

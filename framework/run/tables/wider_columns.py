@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from delta import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from framework.cdc.model.columns import match_field, quote
+from framework.engine.sessions import run_statement
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.wider_types import WIDENING_PROPERTY, wider_type
@@ -48,8 +49,7 @@ def support_types(spark: SparkSession, address: TableAddress, wanted: StructType
     missing = sorted(needed - set(detail["tableFeatures"] or ()))
     if missing:
         pairs = ", ".join(f"'delta.feature.{feature}' = 'supported'" for feature in missing)
-        session: Any = spark._jsparkSession
-        session.sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({pairs})")
+        run_statement(spark, f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({pairs})")
 
 
 def _kinds(data_type: DataType) -> Iterator[str]:
@@ -95,14 +95,13 @@ def widen_columns(
     if not changes:
         return
     support_types(spark, address, wanted)
-    session: Any = spark._jsparkSession
     properties = metadata(address).properties
     if properties.get(WIDENING_PROPERTY, "").lower() != "true":
-        session.sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ('{WIDENING_PROPERTY}' = 'true')")
+        run_statement(spark, f"ALTER TABLE {address.sql} SET TBLPROPERTIES ('{WIDENING_PROPERTY}' = 'true')")
         failpoint("tables.before_wider_types")
     columns = ", ".join(f"{path} TYPE {kind.simpleString()}" for path, _, kind in changes)
     try:
-        session.sql(f"ALTER TABLE {address.sql} ALTER COLUMN {columns}")
+        run_statement(spark, f"ALTER TABLE {address.sql} ALTER COLUMN {columns}")
     except PySparkException as error:
         condition = error.getCondition() or ""
         if condition.startswith("DELTA_CONSTRAINT_"):

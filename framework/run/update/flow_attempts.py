@@ -6,12 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from framework.checkpoints.generations import GenerationStore, flow_folder
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
+from framework.engine.java_errors import Py4JError
 from framework.engine.process_ends import kills_since, memory_kills
 from framework.foundation.clock import Clock
 from framework.foundation.conditions.recovery import COLUMNS_DROPPED, REMOVED_ROWS, SOURCE_FILES_GONE

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import quiet_shutdown
-from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from framework.engine.java_errors import Py4JError
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 from framework.session.jvm_process import connect, forget_gateway

@@ -23,9 +23,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from framework.engine.java_errors import Py4JError
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.known_secrets import remember_settings
 from framework.foundation.masked_stream import masked

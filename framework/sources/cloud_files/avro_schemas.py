@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
-
+from framework.engine.java_errors import Py4JJavaError
 from framework.engine.jvm import java_class
 from framework.sources.cloud_files.listing import FoundFile
 from framework.sources.cloud_files.options import CloudFilesOptions

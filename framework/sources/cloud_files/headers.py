@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from framework.engine.java_errors import Py4JError
 from framework.engine.jvm import array_texts, java_class, scala_map
 from framework.foundation.errors import UserError
 from framework.foundation.wording import one_line

@@ -15,8 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JJavaError
-
+from framework.engine.java_errors import Py4JJavaError
 from framework.engine.jvm import java_class, scala_object, scala_seq
 from framework.foundation.errors import OperationError, SourceError, UserError
 from framework.foundation.file_systems import file_system_advice, missing_file_system

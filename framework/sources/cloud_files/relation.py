@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame
 
 from framework.engine.jvm import java_class
 from framework.engine.plans import of_plan, replaced_leaves
+from framework.engine.stream_source import SparkSource, relation_of
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.options import CloudFilesOptions
 from framework.sources.cloud_files.schemas import FileSchema, SchemaStore, resolve_schema
 from framework.sources.cloud_files.source import MARK
 from framework.sources.cloud_files.stream import CloudFilesStream
-from framework.sources.stream_source import SparkSource, relation_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
-
+from framework.engine.java_errors import Py4JJavaError
 from framework.foundation.errors import OperationError
 from framework.foundation.wording import one_line
 from framework.sources.cloud_files.listing import FoundFile, decoded

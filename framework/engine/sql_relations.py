@@ -12,16 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from framework.engine.execution import active_session
+from framework.engine.java_errors import Py4JError
 from framework.engine.jvm import (
     built_once,
     java_class,
     scala_items,
-    scala_map,
-    scala_object,
     scala_seq,
     text_map,
 )
@@ -69,22 +67,6 @@ def _plan_class(name: str) -> Any:
     loader = java_class("java.lang.Thread").currentThread().getContextClassLoader()
     full_name = f"org.apache.spark.sql.catalyst.plans.logical.{name}"
     return java_class("java.lang.Class").forName(full_name, True, loader)  # noqa: FBT003 - a Java call
-
-
-def with_parameters(spark: SparkSession, text: str, columns: Mapping[str, Any] | list[Any]) -> str:
-    """Return a text with literals in the place of its parameters: `:name` for a mapping, `?` for a list.
-
-    Spark's own `sql` leaves them to the parser, and Delta's parser ignores them.
-    """
-    session = spark._jsparkSession
-    names = list(columns) if isinstance(columns, Mapping) else [str(index) for index in range(len(columns))]
-    values = columns.values() if isinstance(columns, Mapping) else columns
-    expressions = {name: session.expression(value) for name, value in zip(names, values, strict=True)}
-    literals = session.resolveAndValidateParameters(scala_map(expressions))
-    handler = scala_object("org.apache.spark.sql.catalyst.parser.ParameterHandler")
-    if isinstance(columns, Mapping):
-        return str(handler.substituteNamedParameters(text, literals)._1())
-    return str(handler.substitutePositionalParameters(text, scala_seq(literals.apply(name) for name in names))._1())
 
 
 def find_relations(plan: Any) -> tuple[SqlRelation, ...]:
@@ -141,7 +123,7 @@ class _Rule:
     def __init__(self, replaced: Callable[[Any], Any]) -> None:
         self._replaced = replaced
 
-    def applyOrElse(self, node: Any, _default: Any) -> Any:  # noqa: N802 - called by the JVM
+    def applyOrElse(self, node: Any, _default: Any) -> Any:
         return self._replaced(node)
 
     class Java:

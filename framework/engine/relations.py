@@ -1,4 +1,4 @@
-"""DataFrames from Catalyst plans: stand-ins without rows, aliases, and plans moved to another session.
+"""The relations that a query reads, and DataFrames of relations: without rows, under a name, in another session.
 
 PySpark has no public call for an empty streaming DataFrame or for a DataFrame in a cloned
 session; the JVM's own constructors create both without a job.
@@ -8,30 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
-from framework.engine.jvm import java_class, keep_classes_of_pyspark, scala_items, scala_object, scala_seq
-from framework.engine.plans import of_plan
-from framework.engine.storage import open_storage
+from framework.engine.jvm import java_class, scala_items, scala_object, scala_seq
+from framework.engine.plans import analysed_plan, of_plan
 from framework.foundation.names import QualifiedName
-from framework.graph.schemas import with_change_feed
-from framework.sources.delta.read_commits import commit_identity
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _DELTA_FILES = "org.apache.spark.sql.delta.files.TahoeFileIndex"
 _CHANGE_FEED = "org.apache.spark.sql.delta.commands.cdc.CDCReader$DeltaCDFRelation"
-
-
-def analysed_plan(frame: DataFrame) -> Any:
-    """The analysed Catalyst plan of a DataFrame."""
-    return frame._jdf.queryExecution().analyzed()
 
 
 def batch_paths(frame: DataFrame) -> tuple[str, ...]:
@@ -67,15 +60,25 @@ def file_relation(leaf: Any) -> Any | None:
     return relation.location() if is_instance_of(gateway, relation, _FILES) else None
 
 
-def delta_version(files: Any) -> str | None:
-    """The id, the version and its commit of the Delta table whose files a leaf reads; None for files of no table."""
+def delta_table_of(files: Any) -> tuple[str, int, str] | None:
+    """Return id, version and folder of the Delta table whose files a leaf reads; None for files of no table."""
     gateway: Any = SparkContext._gateway
     if not is_instance_of(gateway, files, _DELTA_FILES):
         return None
-    version, path = int(files.version()), str(files.deltaLog().dataPath().toString())
-    # A folder that is put back from a backup, and written on to, has the same versions with other commits.
-    commit = commit_identity(open_storage(path, SparkSession.getActiveSession()), path, version)
-    return f"{files.metadata().id()} {version} {commit}"
+    return str(files.metadata().id()), int(files.version()), str(files.deltaLog().dataPath().toString())
+
+
+def input_files(files: Any) -> list[str]:
+    """Return the URIs of the files that a leaf reads, sorted."""
+    return sorted(files.inputFiles())
+
+
+def format_of(leaf: Any) -> str:
+    """The columns and options with which a leaf reads files, as JSON."""
+    relation = leaf.relation()
+    mapper = java_class("org.apache.spark.sql.delta.util.JsonUtils").mapper()
+    options = json.loads(mapper.writeValueAsString(relation.options()))
+    return json.dumps([sorted(options.items()), relation.dataSchema().json(), relation.partitionSchema().json()])
 
 
 def scanned_files(frame: DataFrame) -> int:
@@ -96,41 +99,20 @@ def _paths(leaf: Any) -> Iterator[str]:
 
 def stand_in(spark: SparkSession, schema: StructType, *, streaming: bool) -> DataFrame:
     """A DataFrame with that schema and no rows, streaming or batch."""
-    return of_plan(spark, _empty_relation(schema, streaming=streaming))
+    return of_plan(spark, empty_relation(schema, streaming=streaming))
 
 
-def _empty_relation(schema: StructType, *, streaming: bool) -> Any:
+def empty_relation(schema: StructType, *, streaming: bool) -> Any:
+    """Return the plan of a relation with that schema and no rows."""
     struct = java_class("org.apache.spark.sql.types.DataType").fromJson(schema.json())
     attributes = scala_object(f"{_CATALYST}.types.DataTypeUtils").toAttributes(struct)
     nil, none = scala_object("scala.collection.immutable.Nil"), java_class("scala.Option").empty()
     return java_class(f"{_CATALYST}.plans.logical.LocalRelation")(attributes, nil, streaming, none)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StandIns:
-    """Stand-ins of datasets; each read gets its own instance, so that a dataset can be joined with itself.
-
-    As with a table of a catalog, the columns of two reads have different expression identifiers.
-    """
-
-    spark: SparkSession
-    _relations: dict[tuple[QualifiedName, bool, bool], Any] = field(default_factory=dict)
-    _without_columns: list[DataFrame] = field(default_factory=list)
-
-    def read(self, name: QualifiedName, schema: str | None, *, change_feed: bool, streaming: bool) -> DataFrame:
-        """A DataFrame without rows for one read of a dataset with that schema, as JSON."""
-        key = (name, change_feed, streaming)
-        if key not in self._relations:
-            struct = StructType.fromJson(json.loads(schema or "{}"))
-            struct = with_change_feed(struct) if change_feed else struct
-            self._relations[key] = _empty_relation(struct, streaming=streaming)
-        return of_plan(self.spark, _aliased(self._relations[key].newInstance(), name.catalog, name.schema, name.table))
-
-    def without_columns(self) -> DataFrame:
-        """The frame of a flow whose query is not analysed."""
-        if not self._without_columns:
-            self._without_columns.append(stand_in(self.spark, StructType(), streaming=False))
-        return self._without_columns[0]
+def fresh_columns(relation: Any) -> Any:
+    """Return a relation whose columns have other expression identifiers, as each read of a table has."""
+    return relation.newInstance()
 
 
 def opaque_rows(spark: SparkSession, schema: StructType) -> DataFrame:
@@ -141,17 +123,18 @@ def opaque_rows(spark: SparkSession, schema: StructType) -> DataFrame:
 
 def named(frame: DataFrame, name: QualifiedName) -> DataFrame:
     """The same rows, with columns that can be qualified by the table's name, as for a table of a catalog."""
-    return of_plan(frame.sparkSession, _aliased(analysed_plan(frame), name.catalog, name.schema, name.table))
+    return of_plan(frame.sparkSession, aliased(analysed_plan(frame), name.catalog, name.schema, name.table))
 
 
 def qualified(frame: DataFrame, parts: Sequence[str]) -> Any:
     """The analysed plan of a table, whose columns can be qualified by its name as it is written in SQL."""
     plan = analysed_plan(frame)
     has_name = plan.nodeName() == "SubqueryAlias" and plan.identifier().name().lower() == parts[-1].lower()
-    return plan if has_name and parts[0].lower() != "live" else _aliased(plan, *parts)
+    return plan if has_name and parts[0].lower() != "live" else aliased(plan, *parts)
 
 
-def _aliased(plan: Any, *name: str) -> Any:
+def aliased(plan: Any, *name: str) -> Any:
+    """Return a plan whose columns can be qualified by the parts of a name."""
     alias = java_class(f"{_CATALYST}.AliasIdentifier")(name[-1], scala_seq(name[:-1]))
     return java_class(f"{_CATALYST}.plans.logical.SubqueryAlias")(alias, plan)
 
@@ -159,9 +142,3 @@ def _aliased(plan: Any, *name: str) -> Any:
 def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """The same query in another session, so that each flow has its own settings."""
     return of_plan(spark, analysed_plan(frame))
-
-
-def cloned(spark: SparkSession) -> SparkSession:
-    """A session with the same settings and functions; changes to it do not affect the original."""
-    keep_classes_of_pyspark()
-    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())

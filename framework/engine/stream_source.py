@@ -106,15 +106,15 @@ class SparkSource:
             return start
         return None if found is None else self._offset(found)
 
-    def reportLatestOffset(self) -> Any:  # noqa: N802 - Java's name
+    def reportLatestOffset(self) -> Any:
         """Unknown."""
         return None
 
-    def getOffset(self) -> Any:  # noqa: N802 - Java's name
+    def getOffset(self) -> Any:
         """Unused: Spark calls `latestOffset` of a source that has it."""
         return java_class("scala.Option").empty()
 
-    def getBatch(self, start: Any, end: Any) -> Any:  # noqa: N802 - Java's name
+    def getBatch(self, start: Any, end: Any) -> Any:
         """The plan of a batch."""
         first = str(start.get().json()) if start.isDefined() else None
         return self._guarded(lambda: self._source.batch(first, str(end.json()))._jdf)
@@ -127,7 +127,7 @@ class SparkSource:
         """Unused: a source of this interface has no initial offset."""
         return None
 
-    def deserializeOffset(self, json: str) -> Any:  # noqa: N802 - Java's name
+    def deserializeOffset(self, json: str) -> Any:
         """An offset from its text."""
         return self._offset(json)
 
@@ -139,11 +139,11 @@ class SparkSource:
         """Each source equals itself only."""
         return other is self
 
-    def hashCode(self) -> int:  # noqa: N802 - Java's name
+    def hashCode(self) -> int:
         """The number of the source."""
         return self._number
 
-    def toString(self) -> str:  # noqa: N802 - Java's name
+    def toString(self) -> str:
         """The name, as progress reports show it."""
         return self._name
 

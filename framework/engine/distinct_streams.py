@@ -9,9 +9,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.jvm import java_class, scala_items
-from framework.engine.plans import of_plan
-from framework.graph.relations import analysed_plan
-from framework.graph.sql_relations import transformed
+from framework.engine.plans import analysed_plan, of_plan
+from framework.engine.sql_relations import transformed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

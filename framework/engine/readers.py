@@ -1,0 +1,52 @@
+"""The format and the options of PySpark's readers, which has them in the JVM only and can't remove one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameReader
+    from pyspark.sql.streaming import DataStreamReader
+
+
+def format_of_reader(reader: DataFrameReader | DataStreamReader) -> str:
+    """Return the name of the format that a reader reads, in lower case."""
+    java: Any = reader._jreader
+    return str(java.source()).lower()
+
+
+def options_of_reader(reader: DataFrameReader | DataStreamReader) -> dict[str, str]:
+    """Return the options set on a reader so far, as the user spells them."""
+    entries = own_options(reader).originalMap().iterator()
+    found = {}
+    while entries.hasNext():
+        entry = entries.next()
+        found[entry._1()] = entry._2()
+    return found
+
+
+def own_options(reader: DataFrameReader | DataStreamReader) -> Any:
+    """Return the options set on a reader so far, for `set_options`."""
+    java: Any = reader._jreader
+    return java.extraOptions()
+
+
+def set_options(reader: DataFrameReader | DataStreamReader, options: Any) -> None:
+    """Replace all options of a reader by those that `own_options` returned."""
+    getattr(reader._jreader, "extraOptions_$eq")(options)
+
+
+def remove_options(reader: DataFrameReader | DataStreamReader, names: Iterable[str]) -> None:
+    """Remove options of a reader, in any case of their names."""
+    options = own_options(reader)
+    for name in names:
+        options = options.removed(name)
+    set_options(reader, options)
+
+
+def table_of_reader(reader: DataFrameReader | DataStreamReader, name: str) -> DataFrame:
+    """Return the rows of a table, also where the reader's method `table` is taken over."""
+    return DataFrame(reader._jreader.table(name), reader._spark)
