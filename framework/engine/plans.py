@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 _CATALYST = "org.apache.spark.sql.catalyst"
 
 
+def java_frame(frame: DataFrame) -> Any:
+    """The JVM's part of a DataFrame, for a class that extends `pyspark.sql.classic.dataframe.DataFrame`."""
+    return frame._jdf
+
+
 def analysed_plan(frame: DataFrame) -> Any:
     """The analysed Catalyst plan of a DataFrame."""
     return frame._jdf.queryExecution().analyzed()
@@ -84,6 +89,11 @@ def output_of(plan: Any) -> list[Any]:
 def refers_to_columns(plan: Any) -> bool:
     """Whether the first expression of the top node of a plan refers to a column."""
     return not plan.expressions().head().references().isEmpty()
+
+
+def is_streaming(node: Any) -> bool:
+    """Whether a node of a plan has the rows of a stream."""
+    return bool(node.isStreaming())
 
 
 def tree_text(plan: Any, *, most_fields: int) -> str:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
+from framework.engine.jvm import java_class
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrameReader
+    from pyspark.sql import DataFrameReader, SparkSession
     from pyspark.sql.streaming import DataStreamReader
+    from pyspark.sql.types import StructType
 
 
 def format_of_reader(reader: DataFrameReader | DataStreamReader) -> str:
@@ -50,3 +53,18 @@ def remove_options(reader: DataFrameReader | DataStreamReader, names: Iterable[s
 def table_of_reader(reader: DataFrameReader | DataStreamReader, name: str) -> DataFrame:
     """Return the rows of a table, also where the reader's method `table` is taken over."""
     return DataFrame(reader._jreader.table(name), reader._spark)
+
+
+def csv_of_lines(reader: DataFrameReader, lines: DataFrame) -> DataFrame:
+    """Return the rows of CSV lines in the one column of a frame."""
+    encoder = java_class("org.apache.spark.sql.Encoders").STRING()
+    return DataFrame(reader._jreader.csv(getattr(lines._jdf, "as")(encoder)), reader._spark)
+
+
+def stream_without_rows(spark: SparkSession, kind: str, schema: StructType, path: str, **options: str) -> DataFrame:
+    """Return the stream of a reader, also where user code may not make one."""
+    reader = spark._jsparkSession.readStream().format(kind)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    struct = java_class("org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    return DataFrame(reader.schema(struct).load(path), spark)

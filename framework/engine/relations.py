@@ -7,15 +7,16 @@ session; the JVM's own constructors create both without a job.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.engine.jvm import java_class, scala_items, scala_object, scala_seq
-from framework.engine.plans import analysed_plan, of_plan
+from framework.engine.jvm import java_class, scala_items, scala_object, scala_seq, text_map
+from framework.engine.plans import analysed_plan, leaves_of, of_plan
 from framework.foundation.names import QualifiedName
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ _CATALYST = "org.apache.spark.sql.catalyst"
 _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _DELTA_FILES = "org.apache.spark.sql.delta.files.TahoeFileIndex"
 _CHANGE_FEED = "org.apache.spark.sql.delta.commands.cdc.CDCReader$DeltaCDFRelation"
+
+_PARTS_OF_SOURCE = range(2, 10)
+"""The parameters of Spark's `DataSource` besides its session."""
+_OTHERS_OF_RELATION = range(2, 5)
+"""The parameters of a `StreamingRelation` besides its source."""
 
 
 def batch_paths(frame: DataFrame) -> tuple[str, ...]:
@@ -142,3 +148,73 @@ def aliased(plan: Any, *name: str) -> Any:
 def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """The same query in another session, so that each flow has its own settings."""
     return of_plan(spark, analysed_plan(frame))
+
+
+def executed_rows(frame: DataFrame, spark: SparkSession, *, streams: bool) -> DataFrame:
+    """Return the rows of a frame of another session, which plans them; as the batch of a stream or not."""
+    struct = java_class("org.apache.spark.sql.types.DataType").fromJson(frame.schema.json())
+    rows = frame._jdf.queryExecution().toRdd()
+    return DataFrame(spark._jsparkSession.internalCreateDataFrame(rows, struct, streams), spark)
+
+
+def as_stream(frame: DataFrame) -> DataFrame:
+    """Return the rows of a native read as the batch of a stream, which is the same relation with another mark."""
+    relation = scala_object("org.apache.spark.sql.execution.datasources.LogicalRelation")
+    leaf = analysed_plan(frame)
+    return of_plan(frame.sparkSession, relation.apply(leaf.relation(), True))  # noqa: FBT003 - `isStreaming`
+
+
+def range_as_stream(frame: DataFrame) -> DataFrame:
+    """Return the numbers of `spark.range` as the batch of a stream."""
+    leaf, is_streaming = analysed_plan(frame), True
+    numbers = java_class(f"{_CATALYST}.plans.logical.Range")
+    of_stream = numbers(leaf.start(), leaf.end(), leaf.step(), leaf.numSlices(), leaf.output(), is_streaming)
+    return of_plan(frame.sparkSession, of_stream)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamingSourceOfPlan:
+    """A streaming source in a plan, as its reader had it.
+
+    Args:
+        name: the name of the format.
+        options: its options, with keys in lower case.
+        is_data_source_v1: whether the options are those of the reader; else the format's own, with the path among them.
+    """
+
+    name: str
+    options: Mapping[str, str]
+    is_data_source_v1: bool
+
+
+def streaming_sources(frame: DataFrame) -> Iterator[StreamingSourceOfPlan]:
+    """Yield the streaming sources of a query, in the order of its plan; not those of subqueries."""
+    for leaf in leaves_of(frame):
+        name = leaf.nodeName()
+        if name == "StreamingRelation":
+            source = leaf.dataSource()
+            options = java_class("scala.jdk.javaapi.CollectionConverters").asJava(source.options())
+            yield _streaming(str(source.className()), options, is_data_source_v1=True)
+        elif name.startswith("StreamingRelation"):
+            yield _streaming(str(leaf.sourceName()), leaf.extraOptions().asCaseSensitiveMap(), is_data_source_v1=False)
+
+
+def _streaming(name: str, options: Any, *, is_data_source_v1: bool) -> StreamingSourceOfPlan:
+    found = {key.lower(): value for key, value in text_map(options).items()}
+    return StreamingSourceOfPlan(name=name.lower(), options=found, is_data_source_v1=is_data_source_v1)
+
+
+def option_of_stream(leaf: Any, name: str) -> str | None:
+    """Return an option of a leaf that is a stream of Spark's first interface; None for any other leaf or option."""
+    if leaf.nodeName() != "StreamingRelation":
+        return None
+    found = leaf.dataSource().options().get(name)
+    return str(found.get()) if found.isDefined() else None
+
+
+def of_own_session(leaf: Any, spark: SparkSession) -> Any:
+    """Return the leaf of a stream with its source in another session, whose settings it then has."""
+    source = leaf.dataSource()
+    parts = [getattr(source, f"copy$default${number}")() for number in _PARTS_OF_SOURCE]
+    others = [getattr(leaf, f"copy$default${number}")() for number in _OTHERS_OF_RELATION]
+    return leaf.copy(source.copy(spark._jsparkSession, *parts), *others)

@@ -57,6 +57,11 @@ def statement_rows(spark: SparkSession, statement: str) -> list[Any]:
     return list(spark._jsparkSession.sql(statement).collectAsList())
 
 
+def statement_frame(spark: SparkSession, statement: str) -> DataFrame:
+    """Return the rows of a statement of SQL, also where user code may not run it."""
+    return DataFrame(spark._jsparkSession.sql(statement), spark)
+
+
 def no_rows(spark: SparkSession) -> DataFrame:
     """A DataFrame without columns and rows."""
     return DataFrame(spark._jsparkSession.emptyDataFrame(), spark)

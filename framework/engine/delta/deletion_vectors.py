@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from framework.engine.delta.table_version import DELTA
+from framework.engine.delta.table_version import DELTA, each, row_count
 from framework.engine.jvm import java_class
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ LOCATION_TYPE = StructType([StructField(_FILE, LongType()), StructField(_INDEX, 
 _COMMANDS = f"{DELTA}.commands"
 _BITMAPS = f"{DELTA}.deletionvectors.RoaringBitmapArray"
 _TABLE_HAS_VECTORS = True
+_STATISTICS_PREFIX = 32
 
 
 def location_of(path: Column, index: Column) -> Column:
@@ -82,6 +83,33 @@ def write_few_vectors(version: TableVersion, files: Any, locations: Iterable[Row
         version.session._jsparkSession, version.log.newDeltaHadoopConf(), version.log.dataPath(), prefix_length
     )
     return write.apply(version.sequence(*removed).iterator()).toList()
+
+
+def removals(version: TableVersion, files: Any, vectors: Any, *, has_statistics: bool) -> list[Any]:
+    """Return the log actions for files that lose rows.
+
+    Args:
+        version: the version of the table that has the files.
+        files: the files that were read, a Scala `Seq[AddFile]`.
+        vectors: the result of `write_vectors` or `write_few_vectors`.
+        has_statistics: whether the files have the statistics that the log has for them.
+    """
+    helper = java_class(f"{_COMMANDS}.DMLWithDeletionVectorsHelper")
+    by_path = helper.generateCandidateFileMap(version.log.dataPath(), files)
+    touched = helper.findFilesWithMatchingRows(version.transaction, by_path, vectors)
+    # A deletion vector requires the number of rows.
+    if has_statistics and all(row_count(file.fileLogEntry()) is not None for file in each(touched)):
+        return [action for file in each(touched) for action in _replaced(version, file)]
+    session = version.session._jsparkSession
+    return [*each(helper.processUnmodifiedData(session, touched, version.snapshot, _STATISTICS_PREFIX)._1())]
+
+
+def _replaced(version: TableVersion, file: Any) -> list[Any]:
+    """Return the log actions for a file that lost rows."""
+    if file.isFullyReplaced():
+        return [file.fileLogEntry().removeWithTimestamp(version.now(), True)]  # noqa: FBT003 - a JVM call
+    pair = file.fileLogEntry().removeRows(file.newDeletionVector(), True, True)  # noqa: FBT003 - a JVM call
+    return [pair._1(), pair._2()]
 
 
 def _removed_rows(path: str, file: Any, indexes: Sequence[int]) -> Any:

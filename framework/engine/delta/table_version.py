@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from delta.tables import DeltaTable
 from py4j.java_gateway import JavaClass
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from framework.engine.delta.data_files import file_name, missing_files
 from framework.engine.execution import active_session
@@ -129,6 +129,12 @@ class TableVersion:
         operation = java_class(f"{DELTA}.DeltaOperations$Write")(append, *[none] * 8)
         self.commit(self.sequence(action), operation)
 
+    def commit_merge(self, actions: Iterable[Any]) -> None:
+        """Commit actions as Delta's MERGE does; see `commit`."""
+        none, nothing = java_class("scala.Option").empty(), self.sequence()
+        merge = java_class(f"{DELTA}.DeltaOperations$Merge")
+        self.commit(self.sequence(*actions), merge(none, none, none, none, nothing, nothing, nothing))
+
     def commit(self, actions: Any, operation: Any) -> None:
         """Commit a Scala `Seq` of actions, after a look for the table and for the files that they add.
 
@@ -192,6 +198,23 @@ class TableVersion:
     def write_files(self, rows: DataFrame) -> Any:
         """Write rows to new files in `transaction`; return the actions that add them, a Scala `Seq[AddFile]`."""
         return self.transaction.writeFiles(rows._jdf)
+
+    def read_whole_table(self) -> None:
+        """Make the commit of `transaction` depend on all files of the table."""
+        self.transaction.readWholeTable()
+
+    def track_read(self, files: Any) -> None:
+        """Make the commit of `transaction` depend on files, a Scala `Seq[AddFile]`."""
+        self.transaction.trackFilesRead(files)
+
+    def read_files(self, condition: Column) -> Any:
+        """Find the files that may have rows for a condition by queries over the log; the commit depends on them."""
+        frame = self.frame(self.sequence()).where(condition)
+        plan = frame._jdf.queryExecution().optimizedPlan()  # constants are folded
+        while plan.nodeName() != "Filter" and not plan.children().isEmpty():
+            plan = plan.children().head()
+        conditions = self.sequence(*([plan.condition()] if plan.nodeName() == "Filter" else []))
+        return self.transaction.filterFiles(conditions, True)  # noqa: FBT003 - a JVM call
 
     def logged(self, files: Any) -> list[LoggedFile]:
         """Return the log entry of each file of a Scala `Seq[AddFile]`, by one call for all of them.
@@ -262,6 +285,12 @@ def each(items: Any) -> Iterator[Any]:
     iterator = items.iterator()
     while iterator.hasNext():
         yield iterator.next()
+
+
+def row_count(file: Any) -> int | None:
+    """Return the rows in an `AddFile`, deleted ones included; None if the log has no number, as other writers may do."""
+    count = file.numPhysicalRecords()
+    return int(count.get()) if count.isDefined() else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.hadoop_files import avro_schema
 from framework.engine.java_errors import Py4JJavaError
-from framework.engine.jvm import java_class
+from framework.engine.sessions import hadoop_configuration
 from framework.sources.cloud_files.listing import FoundFile
 from framework.sources.cloud_files.options import CloudFilesOptions
 
@@ -34,8 +35,7 @@ def files_by_schema(
     given = next((value for name, value in options.reader if name in _GIVEN), None)
     if given is not None:
         return {given: list(files)}
-    session: Any = spark._jsparkSession
-    conf = session.sessionState().newHadoopConf()
+    conf = hadoop_configuration(spark)
     found: dict[str, list[FoundFile]] = {}
     for file in files:
         found.setdefault(_schema_of(file, conf, options), []).append(file)
@@ -46,15 +46,8 @@ def _schema_of(file: FoundFile, conf: Any, options: CloudFilesOptions) -> str:
     if file.size == 0 or (dict(options.reader).get("ignoreextension") == "false" and not file.uri.endswith(".avro")):
         return PASSED_OVER
     try:
-        path = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(file.uri))
-        source = java_class("org.apache.avro.mapred.FsInput")(path, conf)
-        reader = java_class("org.apache.avro.generic.GenericDatumReader")()
-        opened = java_class("org.apache.avro.file.DataFileReader").openReader(source, reader)
+        return avro_schema(file.uri, conf)
     except Py4JJavaError:
         if options.flag("ignoreCorruptFiles") or options.flag("ignoreMissingFiles"):
             return PASSED_OVER
         raise
-    try:
-        return str(opened.getMetaString("avro.schema"))
-    finally:
-        opened.close()

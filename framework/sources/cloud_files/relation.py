@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
-
-from framework.engine.jvm import java_class
-from framework.engine.plans import of_plan, replaced_leaves
+from framework.engine.plans import analysed_plan, of_plan, output_of, replaced_leaves
+from framework.engine.readers import stream_without_rows
+from framework.engine.relations import option_of_stream
 from framework.engine.stream_source import SparkSource, relation_of
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.given_options import parse_options
@@ -24,7 +23,7 @@ from framework.sources.cloud_files.source import MARK
 from framework.sources.cloud_files.stream import CloudFilesStream
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -68,9 +67,7 @@ def stand_in(
     # `_metadata` of Parquet has one field more than that of all other formats.
     kind = "parquet" if options.format == "parquet" else "json"
     # A glob that matches nothing: Spark neither lists the folder nor complains that it is empty.
-    reader = spark._jsparkSession.readStream().format(kind).option(MARK, mark)
-    struct = java_class("org.apache.spark.sql.types.DataType").fromJson(columns.columns.json())
-    return DataFrame(reader.schema(struct).load("/dev/null/[s]luice"), spark)
+    return stream_without_rows(spark, kind, columns.columns, "/dev/null/[s]luice", **{MARK: mark})
 
 
 def _is_recorded_without_header(options: CloudFilesOptions, schemas: SchemaStore) -> bool:
@@ -81,10 +78,8 @@ def _is_recorded_without_header(options: CloudFilesOptions, schemas: SchemaStore
 
 def mark_of(leaf: Any) -> dict[str, Any] | None:
     """The content of our option of a streaming relation; None for any other leaf."""
-    if leaf.nodeName() != "StreamingRelation":
-        return None
-    found = leaf.dataSource().options().get(MARK)
-    return json.loads(found.get()) if found.isDefined() else None
+    found = option_of_stream(leaf, MARK)
+    return None if found is None else json.loads(found)
 
 
 def options_of(mark: Mapping[str, Any]) -> CloudFilesOptions:
@@ -102,7 +97,6 @@ def bound(frame: DataFrame, storage: Storage, checkpoint: str, faults: list[Base
         faults: gets the exception that a source raised while the query runs.
     """
     spark = frame.sparkSession
-    plan: Any = frame._jdf.queryExecution().analyzed()
     # Spark reads equal relations (a view that a query reads twice) by one source; so do we.
     sources: list[tuple[Any, SparkSource]] = []
 
@@ -117,7 +111,7 @@ def bound(frame: DataFrame, storage: Storage, checkpoint: str, faults: list[Base
             sources.append((leaf, source))
         return relation_of(spark, source, leaf.output())
 
-    new = replaced_leaves(plan, read_by_source)
+    new = replaced_leaves(analysed_plan(frame), read_by_source)
     return frame if not sources else of_plan(spark, new)
 
 
@@ -135,5 +129,5 @@ def _stream(
         storage=storage,
         checkpoint=checkpoint,
         number=number,
-        with_metadata=leaf.output().size() > len(schema.columns.fields),
+        with_metadata=len(output_of(leaf)) > len(schema.columns.fields),
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from framework.engine.relations import as_stream
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.apart import read_exactly, read_without_first
@@ -17,7 +18,7 @@ from framework.sources.cloud_files.file_columns import Variant, header_columns
 from framework.sources.cloud_files.file_groups import FileGroup
 from framework.sources.cloud_files.folders import folder_text, new_folders
 from framework.sources.cloud_files.headers import header_groups
-from framework.sources.cloud_files.manifest import as_stream, manifest_reader, write_manifest
+from framework.sources.cloud_files.manifest import manifest_reader, write_manifest
 from framework.sources.cloud_files.options import ASKS_IN_TASKS, RECORDS_OF_TEXT, CloudFilesOptions, local_path
 from framework.sources.cloud_files.read_columns import ReadColumns, read_columns
 from framework.sources.cloud_files.rescue import RECORD, misfits, rescued_data

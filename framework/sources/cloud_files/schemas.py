@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from framework.engine.jvm import java_class
+from framework.engine.hadoop_files import check_reader
 from framework.foundation.errors import OperationError, SourceError, UserError
 from framework.foundation.storage_port import Storage, read_stored_json
 from framework.sources.cloud_files.fields import merged, without_variants
@@ -224,11 +224,8 @@ def _check_format(spark: SparkSession, options: CloudFilesOptions) -> None:
     """Check that the session has the reader of a format that is in a package of its own."""
     if options.format != "avro":
         return
-    session: Any = spark._jsparkSession
     try:
-        java_class("org.apache.spark.sql.execution.datasources.DataSource").lookupDataSource(
-            options.format, session.sessionState().conf()
-        )
+        check_reader(spark, options.format)
     except PySparkException as error:
         raise UserError("CLOUD_FILES_FORMAT_MISSING", format="Avro", version=spark.version) from error
 
