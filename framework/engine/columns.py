@@ -52,6 +52,11 @@ def render_column(column: Any) -> str:
     return str(node.expression()).strip() if _kind(node) == "SqlExpression" else _Renderer().render(node)
 
 
+def is_classic(column: Any) -> bool:
+    """Whether a column is of a classic session, and not of Spark Connect."""
+    return hasattr(column, "_jc")
+
+
 def identifier_parts(column: Any) -> list[str] | None:
     """The name parts of a plain column reference; None for any other column."""
     node = column._jc.node()
@@ -161,13 +166,9 @@ def _apply(name: str, arguments: list[str], *, quoted: bool) -> str:
 
 def _catalyst(node: Any) -> Any:
     """The Catalyst expression of a node, whose text is exact for literals."""
-    from pyspark import SparkContext
+    from framework.engine.jvm import scala_object
 
-    context = SparkContext._active_spark_context
-    assert context is not None
-    assert context._jvm is not None
-    converter = getattr(context._jvm.org.apache.spark.sql.classic, "ColumnNodeToExpressionConverter$")
-    return converter.__getattr__("MODULE$").apply(node)
+    return scala_object("org.apache.spark.sql.classic.ColumnNodeToExpressionConverter").apply(node)
 
 
 _LEAVES: dict[str, Callable[[_Renderer, Any], str]] = {

@@ -81,6 +81,11 @@ def java_class(name: str) -> Any:
     return _KeptClass(found._fqn, found._gateway_client)
 
 
+def has_class(name: str) -> bool:
+    """Whether the JVM has a class of a full name."""
+    return isinstance(java_class(name), JavaClass)
+
+
 @built_once
 def keep_classes_of_pyspark() -> None:
     """Let PySpark find the classes that it uses most without a lookup in the JVM, by the names that it uses."""

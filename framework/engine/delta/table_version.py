@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from delta.tables import DeltaTable
-from py4j.java_gateway import JavaClass
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from framework.engine.delta.data_files import file_name, missing_files
 from framework.engine.execution import active_session
 from framework.engine.java_errors import Py4JJavaError
-from framework.engine.jvm import built_once, java_class, scala_map
+from framework.engine.jvm import built_once, has_class, java_class, scala_map
 from framework.engine.storage import open_storage
 from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError
@@ -49,8 +48,8 @@ def can_open(table: TableAddress) -> bool:
 
 @built_once
 def _delta_version() -> str:
-    package = java_class("io.delta.package")
-    return str(package.VERSION()) if isinstance(package, JavaClass) else ""  # a platform's own Delta has no such class
+    # A platform's own Delta has no such class.
+    return str(java_class("io.delta.package").VERSION()) if has_class("io.delta.package") else ""
 
 
 class TableVersion:
@@ -288,7 +287,7 @@ def each(items: Any) -> Iterator[Any]:
 
 
 def row_count(file: Any) -> int | None:
-    """Return the rows in an `AddFile`, deleted ones included; None if the log has no number, as other writers may do."""
+    """Return the rows in an `AddFile`, deleted ones included; None if the log has no number of them."""
     count = file.numPhysicalRecords()
     return int(count.get()) if count.isDefined() else None
 

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import IO
 
+from framework.engine.gateway import current_jvm
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
 from framework.foundation.processes import start_of_process
 from framework.foundation.resource_faults import file_fault
 from framework.foundation.storage import LocalStorage, Storage
 from framework.run.update.lease import Lease, LeaseTerms
-from framework.session.jvm_process import current_jvm
 from framework.session.server.client import held_by_server
 
 LOCK_FILE = "update.lock"

@@ -26,12 +26,12 @@ from typing import Any
 from pyspark.errors import PySparkException
 
 from framework.engine.java_errors import Py4JError
+from framework.engine.jvm_baseline import Baseline, kill_python_workers
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.known_secrets import remember_settings
 from framework.foundation.masked_stream import masked
 from framework.session.jvm_process import Jvm
 from framework.session.launching import Launch, launch_directly
-from framework.session.server.cleaning import Baseline, kill_python_workers
 from framework.session.server.identity import SessionIdentity
 from framework.session.server.login import Login
 from framework.session.server.protocol import Connection, Message, claimed, listening, socket_path
