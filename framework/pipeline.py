@@ -13,7 +13,7 @@ from framework.declare.specs import DatasetSpec, IngestedGateway, IngestionSpec
 from framework.declare.workspace.surroundings import updating
 from framework.diagrams.notebook import graph_html
 from framework.diagrams.preview import Preview
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.engine.jvm import java_class
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
+from framework.engine.jvm.java import java_class
 from framework.foundation import known_secrets
 from framework.foundation.storage import Storage
 from tests.support.settings import COMPILED, INTERPRETED, MANY_JOBS, SELDOM_COMPILED, SHORT_LIVED

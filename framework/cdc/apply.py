@@ -41,7 +41,7 @@ from framework.cdc.scd2.merge import (
     unrecorded_events,
 )
 from framework.engine.delta.transaction_identifiers import CONFLICTS, Batch
-from framework.engine.execution import computed_once, in_background, planned_for
+from framework.engine.sessions.execution import computed_once, in_background, planned_for
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 

@@ -26,8 +26,8 @@ from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import CONTENT, HIDDEN_COLUMN, ONCE, SEQUENCE
 from framework.engine.delta.new_files import NewFile
 from framework.engine.delta.transaction_identifiers import CONFLICTS
-from framework.engine.expressions import constant_text, identity
-from framework.engine.plans import leaves_of, optimized_plan, output_of, selected_columns
+from framework.engine.plans.expressions import constant_text, identity
+from framework.engine.plans.plans import leaves_of, optimized_plan, output_of, selected_columns
 from framework.foundation.added_columns import AddedColumn
 from framework.foundation.failpoints import failpoint
 

@@ -25,7 +25,7 @@ from framework.cdc.model.reserved_names import CONTENT, HIDDEN_COLUMN, ONCE, OPE
 from framework.cdc.model.type_widening import common_sequence, plain_type
 from framework.cdc.scd2.known_events import END, INFERRED, ORIGIN, auxiliary_events, target_events
 from framework.engine.delta.deletion_vectors import LOCATION, LOCATION_TYPE
-from framework.engine.execution import computed_once
+from framework.engine.sessions.execution import computed_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable

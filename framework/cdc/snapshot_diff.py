@@ -18,7 +18,7 @@ from framework.cdc.model.reserved_names import SEQUENCE
 from framework.cdc.scd1.flagged_rows import is_flagged
 from framework.cdc.scd2.known_events import ended_at
 from framework.engine.delta.table_version import read_table
-from framework.engine.execution import computed_once
+from framework.engine.sessions.execution import computed_once
 from framework.foundation.errors import OperationError
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from framework.cdc.model.reserved_names import HIDDEN_COLUMN, SEQUENCE
 from framework.cdc.scd1.flagged_rows import is_flagged
 from framework.cdc.scd2.known_events import ended_at
 from framework.engine.delta.table_version import read_table
-from framework.engine.execution import computed_once, count_kept, planned_for
+from framework.engine.sessions.execution import computed_once, count_kept, planned_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -17,7 +17,7 @@ from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.snapshot_diff import apply_snapshot
 from framework.cdc.unconfirmed import Missing, delete_unconfirmed
 from framework.declare.specs import AutoCdcSpec
-from framework.engine.call_sites import without_call_sites
+from framework.engine.jvm.call_sites import without_call_sites
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 

@@ -58,7 +58,7 @@ def advice_for(error: BaseException) -> str | None:
     """
     from pyspark.errors import PySparkException
 
-    from framework.engine.java_errors import Py4JJavaError
+    from framework.engine.jvm.java_errors import Py4JJavaError
 
     if isinstance(error, PySparkException):
         return _of_spark(error)

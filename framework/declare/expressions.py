@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from framework.declare.call import Call
-from framework.engine.columns import NotSqlError, identifier_parts, is_classic, quote_column, render_column
+from framework.engine.plans.columns import NotSqlError, identifier_parts, is_classic, quote_column, render_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -85,7 +85,7 @@ def _column_text(call: Call, argument: str, column: Any) -> str:
 
 def _fault(text: str) -> str | None:
     """The reason why a text is not an expression over one row, or None; not checked without a JVM."""
-    from framework.engine.sessions import has_session
+    from framework.engine.sessions.session import has_session
 
     if not has_session() or _IDENTIFIER.fullmatch(text):
         return None
@@ -97,7 +97,7 @@ def _parsed_fault(text: str) -> str | None:
     """As `_fault`; cached, because a thousand generated flows share a few texts and each check calls the JVM."""
     from pyspark.errors import ParseException
 
-    from framework.engine.parsed_expressions import part_beyond_one_row
+    from framework.engine.plans.parsed_expressions import part_beyond_one_row
 
     try:
         found = part_beyond_one_row(text)

@@ -67,7 +67,7 @@ class RegisteredFunctions:
         Raises:
             UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
         """
-        from framework.engine.functions import CheckedRegistrations
+        from framework.engine.plans.functions import CheckedRegistrations
 
         return original(type(registration)(CheckedRegistrations(self.spark, self._check)), *args, **kwargs)
 
@@ -193,7 +193,7 @@ def functions_of(registration: Any) -> RegisteredFunctions | None:
 
 
 def _is_built_in(name: str) -> bool:
-    from framework.engine.functions import is_built_in_function
+    from framework.engine.plans.functions import is_built_in_function
 
     return is_built_in_function(name)
 
@@ -201,8 +201,8 @@ def _is_built_in(name: str) -> bool:
 def _definition_text(function: Any) -> str:
     """Return a text of a function of the JVM that is the same for equal functions of one load of the modules."""
     from framework.declare.pickled_text import pickled_text
-    from framework.engine.functions import signature_of
-    from framework.engine.sent_functions import command_of
+    from framework.engine.plans.functions import signature_of
+    from framework.engine.plans.sent_functions import command_of
 
     pickled = command_of(function)
     found = pickled_text(pickled)

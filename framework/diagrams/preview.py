@@ -13,7 +13,7 @@ from framework.diagrams.escaping import escape
 from framework.diagrams.layout import shorten
 from framework.diagrams.page import fragment, html_table
 from framework.diagrams.text import table_text
-from framework.engine.plans import java_frame
+from framework.engine.plans.plans import java_frame
 from framework.foundation.wording import counted
 from framework.views.rows import RowsView
 from framework.views.table import Column, Table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.engine.relations import batch_paths
+from framework.engine.plans.relations import batch_paths
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.calls import SPARK_ERRORS

@@ -17,9 +17,9 @@ from framework.declare.query_views import own_views
 from framework.declare.registry import Registry
 from framework.declare.shims import shimmed
 from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
-from framework.engine.java_causes import session_fault, with_last_cause
-from framework.engine.java_errors import Py4JError
-from framework.engine.relations import catalog_names
+from framework.engine.jvm.java_causes import session_fault, with_last_cause
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.plans.relations import catalog_names
 from framework.foundation.errors import SluiceError, SourceError, UserError, remote_error
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.names import QualifiedName

@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from framework.declare.specs import DatasetSpec
 from framework.engine.delta.definitions import validate_generated_columns
-from framework.engine.sessions import no_rows
+from framework.engine.sessions.session import no_rows
 from framework.foundation.computed_columns import (
     DEFAULT,
     STEP,

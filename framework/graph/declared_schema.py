@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from framework.declare.specs import DatasetSpec
-from framework.engine.ddl import columns_of_create_table, schema_of_ddl
+from framework.engine.plans.ddl import columns_of_create_table, schema_of_ddl
 from framework.foundation.errors import UserError
 from framework.foundation.wording import exception_text
 from framework.graph.calls import SPARK_ERRORS, first_words

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sql
 
 from framework.cdc.model.columns import column
 from framework.declare.specs import ExpectationSpec
-from framework.engine.plans import analysed_plan, of_plan
+from framework.engine.plans.plans import analysed_plan, of_plan
 from framework.graph.calls import SPARK_ERRORS
 
 _MET = "__sluice_met"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.sql_relations import parse
+from framework.engine.plans.sql_relations import parse
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 from framework.graph.parse_faults import Replacement, part_of, written_by_user

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
-from framework.engine.plans import (
+from framework.engine.files.storage import open_storage
+from framework.engine.plans.plans import (
     analysed_plan,
     expression_texts,
     is_repeatable,
@@ -27,8 +28,7 @@ from framework.engine.plans import (
     runs_python_function,
     tree_text,
 )
-from framework.engine.relations import delta_table_of, file_relation, format_of, input_files, plan_leaves
-from framework.engine.storage import open_storage
+from framework.engine.plans.relations import delta_table_of, file_relation, format_of, input_files, plan_leaves
 from framework.graph.pickled_functions import function_text, pickled_functions
 from framework.sources.delta.read_commits import commit_identity
 

@@ -30,17 +30,23 @@ from framework.declare.sql.namespaces import Namespace, current_namespace, names
 from framework.declare.sql_calls import pyspark_sql, sql_handled_by
 from framework.declare.workspace.spark_paths import spelled_options, spelled_path
 from framework.declare.workspace.sql_secrets import with_secrets
-from framework.engine.distinct_streams import deduplicated
-from framework.engine.plans import analysed_plan, of_plan
-from framework.engine.readers import format_of_reader, options_of_reader, own_options, remove_options, set_options
-from framework.engine.relations import qualified
-from framework.engine.sessions import with_parameters, with_variables
-from framework.engine.sql_relations import (
+from framework.engine.plans.distinct_streams import deduplicated
+from framework.engine.plans.plans import analysed_plan, of_plan
+from framework.engine.plans.relations import qualified
+from framework.engine.plans.sql_relations import (
     SqlRelation,
     find_relations,
     is_command,
     parse,
     replace_relations,
+)
+from framework.engine.sessions.session import with_parameters, with_variables
+from framework.engine.streams.readers import (
+    format_of_reader,
+    options_of_reader,
+    own_options,
+    remove_options,
+    set_options,
 )
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.locations import caller_location

@@ -14,7 +14,7 @@ from pyspark.version import __version__ as spark_version
 
 from framework.declare.registry import GeneratedQuery
 from framework.declare.specs import DatasetSpec, FlowSpec
-from framework.engine.sessions import settings_text
+from framework.engine.sessions.session import settings_text
 from framework.foundation.names import QualifiedName
 from framework.graph.analysis_content import analysis_content, dataset_of, flows_of
 from framework.graph.graph import GraphDataset, GraphFlow

@@ -13,8 +13,8 @@ from pyspark.errors import AnalysisException
 
 from framework.checkpoints.operators import StatefulOperator, types_only
 from framework.declare.specs import FlowSpec
-from framework.engine.plans import analysed_plan, is_streaming, leaves_of, node_name, tree_text
-from framework.engine.stateful_operators import PlannedOperator, check_appending, planned_operators
+from framework.engine.plans.plans import analysed_plan, is_streaming, leaves_of, node_name, tree_text
+from framework.engine.plans.stateful_operators import PlannedOperator, check_appending, planned_operators
 from framework.foundation.errors import UserError
 from framework.graph.calls import SPARK_ERRORS, first_words
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from framework.cdc.model.columns import find_field
-from framework.engine.sessions import is_zone_set_back
+from framework.engine.sessions.session import is_zone_set_back
 from framework.foundation.errors import UserError
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.settings import ZONE

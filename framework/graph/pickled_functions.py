@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from framework.declare.pickled_text import pickled_text
-from framework.engine.plans import python_functions
-from framework.engine.sent_functions import command_of
+from framework.engine.plans.plans import python_functions
+from framework.engine.plans.sent_functions import command_of
 from framework.graph.imported_modules import module_identity
 
 

@@ -19,9 +19,9 @@ from pyspark.sql.types import StructType, TimestampType
 from framework.declare.queries import display_name
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.engine.execution import active_session
-from framework.engine.jvm import keep_classes_of_pyspark
-from framework.engine.relations import named, stand_in
+from framework.engine.jvm.java import keep_classes_of_pyspark
+from framework.engine.plans.relations import named, stand_in
+from framework.engine.sessions.execution import active_session
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from framework.engine.sessions import set_setting, setting, setting_lines, unset_setting
+from framework.engine.sessions.session import set_setting, setting, setting_lines, unset_setting
 from framework.foundation.errors import UserError
 from framework.graph.calls import SPARK_ERRORS, first_words
 

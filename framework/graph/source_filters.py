@@ -15,8 +15,8 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from framework.declare.specs import DatasetSpec
-from framework.engine.java_errors import Py4JError
-from framework.engine.plans import analysed_plan
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.plans.plans import analysed_plan
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import Read
 from framework.sources.delta.source import table_source

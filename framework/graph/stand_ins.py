@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from framework.engine.plans import of_plan
-from framework.engine.relations import aliased, empty_relation, fresh_columns, stand_in
+from framework.engine.plans.plans import of_plan
+from framework.engine.plans.relations import aliased, empty_relation, fresh_columns, stand_in
 from framework.foundation.names import QualifiedName
 from framework.graph.schemas import with_change_feed
 

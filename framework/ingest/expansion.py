@@ -21,7 +21,7 @@ from framework.declare.specs import (
     IngestedGateway,
     IngestedTable,
 )
-from framework.engine.call_sites import without_call_sites
+from framework.engine.jvm.call_sites import without_call_sites
 from framework.foundation.errors import OperationError, SluiceError, SourceError, UserError
 from framework.ingest.confirmation import (
     has_changes,

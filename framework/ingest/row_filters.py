@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from framework.engine.plans import analysed_plan, runs_python_function
+from framework.engine.plans.plans import analysed_plan, runs_python_function
 from framework.foundation.wording import exception_text
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 from framework.checkpoints.backups import Backup, BackupComparison, BackupStore
 from framework.checkpoints.rebuilds import RebuildStore
-from framework.engine.java_errors import Py4JError
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN, START_AT
 from framework.cdc.scd1.flagged_rows import is_flagged
 from framework.engine.delta.table_version import read_version
-from framework.engine.sessions import statement_frame
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
+from framework.engine.sessions.session import statement_frame
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import nearest_qualified

@@ -11,7 +11,7 @@ from framework.declare.imported_files import with_imported
 from framework.declare.loader import library_files
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.spec_secrets import settings_of
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import UserError
 from framework.foundation.storage import is_local
 from framework.record.reader import longest_update_seconds

@@ -22,8 +22,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from framework.engine.gateway import JavaGateway, adopt_gateway, connect_gateway, launched_gateway
-from framework.engine.java_errors import Py4JError
+from framework.engine.jvm.gateway import JavaGateway, adopt_gateway, connect_gateway, launched_gateway
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 from framework.foundation.resource_faults import free_space, resource_condition
@@ -33,7 +33,7 @@ from framework.session.jvm_output import shown_output
 from framework.session.private_arguments import option_file, properties_file
 
 if TYPE_CHECKING:
-    from framework.engine.gateway import JavaGateway
+    from framework.engine.jvm.gateway import JavaGateway
 
 _POLL_SECONDS = 0.01
 _START_SECONDS = 180.0

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from framework.declare.workspace.path_map import MAPPED, PathMap
-from framework.engine.hadoop_configuration import common_file_system_class
-from framework.engine.java_definitions import add_jar, gateway_of
+from framework.engine.files.hadoop_configuration import common_file_system_class
+from framework.engine.jvm.java_definitions import add_jar, gateway_of
 from framework.session.java_classes import JavaClasses
 from framework.session.settings import local_cores
 

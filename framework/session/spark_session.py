@@ -16,12 +16,12 @@ from functools import partial
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from framework.engine.accumulators import tame_accumulators
-from framework.engine.gateway import forget_gateway, started_session, uses_gateway
-from framework.engine.hadoop_configuration import lighten_hadoop_configuration
-from framework.engine.java_errors import Py4JError
-from framework.engine.jvm import has_class
-from framework.engine.pyspark_test_tools import defer_test_tools
+from framework.engine.files.hadoop_configuration import lighten_hadoop_configuration
+from framework.engine.jvm.accumulators import tame_accumulators
+from framework.engine.jvm.gateway import forget_gateway, started_session, uses_gateway
+from framework.engine.jvm.java import has_class
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.jvm.pyspark_test_tools import defer_test_tools
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
 from framework.session.class_archive import build_in_background, class_path_jars

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from framework.engine.java_errors import condition_of, is_of_class, throwables
+from framework.engine.jvm.java_errors import condition_of, is_of_class, throwables
 from framework.foundation.errors import OperationError, RemoteError, SluiceError
 
 _CONDITIONS = (

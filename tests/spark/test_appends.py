@@ -18,7 +18,7 @@ from framework.cdc.delta.transaction import Transaction
 from framework.cdc.model.metrics import CdcMetrics
 from framework.engine.delta.deletion_vectors import LOCATION
 from framework.engine.delta.table_version import TableVersion
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm_all, disarm
 from framework.foundation.table_address import TableAddress

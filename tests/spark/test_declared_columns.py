@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from framework import pipelines as dp
 from framework.declare.registry import Registry, registering
-from framework.engine.columns import render_column
+from framework.engine.plans.columns import render_column
 from framework.foundation.errors import UserError
 
 Make = Callable[[], Column]

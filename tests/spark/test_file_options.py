@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework import pipelines as dp
-from framework.engine.jvm import java_class, scala_items
+from framework.engine.jvm.java import java_class, scala_items
 from framework.foundation.errors import SluiceError
 from framework.sources.cloud_files.option_names import OF_FORMATS
 from tests.support.engine_world import EngineWorld

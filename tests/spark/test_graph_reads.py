@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from framework import pipelines as dp
 from framework.declare.specs import DatasetKind
-from framework.engine.sessions import cloned
+from framework.engine.sessions.session import cloned
 from framework.graph.interception import reading
 from tests.support.engine_world import EngineWorld
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.hadoop_storage import HadoopStorage
+from framework.engine.files.hadoop_storage import HadoopStorage
 from framework.foundation.local_storage import LocalStorage
 from framework.testing.storage_conformance import StorageConformance
 

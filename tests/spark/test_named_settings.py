@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 
-from framework.engine.jvm import java_class, scala_map, scala_object
+from framework.engine.jvm.java import java_class, scala_map, scala_object
 from framework.foundation.conditions import CONDITIONS
 
 _SPARK = re.compile(r"spark\.(?!read|udf\.|sql\(|conf\.|sparkContext)\w+(?:\.\w+)+")

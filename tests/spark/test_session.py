@@ -15,9 +15,9 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.engine.jvm import java_class, private_field, text_map
-from framework.engine.jvm_baseline import Baseline
-from framework.engine.sessions import cloned
+from framework.engine.jvm.baseline import Baseline
+from framework.engine.jvm.java import java_class, private_field, text_map
+from framework.engine.sessions.session import cloned
 from framework.foundation.clock import SystemClock
 from framework.plan.steps import AvailableNow
 from framework.run.flows.stop_signal import StopSignal

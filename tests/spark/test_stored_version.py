@@ -13,8 +13,8 @@ from pyspark.errors import IllegalArgumentException
 
 from framework.engine.delta.stored_version import RestoredRows, _commit, _restore_listed, restore, restored_rows
 from framework.engine.delta.table_version import TableVersion
-from framework.engine.jvm import java_class
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
+from framework.engine.jvm.java import java_class
 from framework.foundation.table_address import TableAddress
 from tests.support.delta_commits import checksum_of, commit_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.hadoop_storage import HadoopStorage
+from framework.engine.files.hadoop_storage import HadoopStorage
 from framework.foundation.errors import OperationError
 from framework.run.update.lock import update_lock
 

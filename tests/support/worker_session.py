@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework.engine.gateway import forget_session
+from framework.engine.jvm.gateway import forget_session
 from framework.session import spark_session
 from framework.session.server.client import Attachment
 from framework.session.spark_session import start_session, stop_session

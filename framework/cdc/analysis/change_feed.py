@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from framework.cdc.model.columns import find_field
-from framework.engine.expressions import identity, parts_of
-from framework.engine.java_errors import Py4JError
-from framework.engine.plans import analysed_plan, leaves_of, parts_of_plan, selected_columns
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.plans.expressions import identity, parts_of
+from framework.engine.plans.plans import analysed_plan, leaves_of, parts_of_plan, selected_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

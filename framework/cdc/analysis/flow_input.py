@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from framework.cdc.model.columns import select_fields
 from framework.declare.specs import AutoCdcSpec
-from framework.engine.plans import analysed_plan, has_pattern, node_names, output_of, refers_to_columns
-from framework.engine.relations import stand_in
+from framework.engine.plans.plans import analysed_plan, has_pattern, node_names, output_of, refers_to_columns
+from framework.engine.plans.relations import stand_in
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName

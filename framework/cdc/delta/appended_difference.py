@@ -11,7 +11,7 @@ from pyspark.storagelevel import StorageLevel
 
 from framework.engine.delta.table_replacement import TableDefinition, keeps_definition
 from framework.engine.delta.table_version import TableVersion, can_open
-from framework.engine.execution import active_session
+from framework.engine.sessions.execution import active_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -31,9 +31,9 @@ from framework.cdc.model.reserved_names import (
 )
 from framework.engine.delta.table_version import read_table
 from framework.engine.delta.transaction_identifiers import USER_METADATA, Batch, committing_once
-from framework.engine.execution import with_settings
-from framework.engine.hadoop_storage import HadoopStorage
-from framework.engine.jvm import built_once
+from framework.engine.files.hadoop_storage import HadoopStorage
+from framework.engine.jvm.java import built_once
+from framework.engine.sessions.execution import with_settings
 from framework.foundation.table_address import TableAddress
 
 TRUNCATED_MARK = "__sluice_truncated"

@@ -8,7 +8,7 @@ from delta.tables import DeltaTable
 
 from framework.engine.delta.table_version import TableVersion, can_open, each
 from framework.engine.delta.transaction_identifiers import CONFLICTS
-from framework.engine.execution import with_settings
+from framework.engine.sessions.execution import with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.engine.delta.transaction_identifiers import Batch
-from framework.engine.java_errors import Py4JJavaError, throwables
+from framework.engine.jvm.java_errors import Py4JJavaError, throwables
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress

@@ -28,7 +28,7 @@ from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.engine.delta.deletion_vectors import LOCATION, LOCATION_TYPE
 from framework.engine.delta.table_version import TableVersion, can_open
 from framework.engine.delta.transaction_identifiers import committing_once, or_conflict, raising_conflicts
-from framework.engine.execution import computed_once
+from framework.engine.sessions.execution import computed_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import functions as F
 
 from framework.cdc.model.columns import column
-from framework.engine.execution import computed_once
-from framework.engine.jvm import built_once
+from framework.engine.jvm.java import built_once
+from framework.engine.sessions.execution import computed_once
 from framework.foundation.failpoints import failpoint
 
 if TYPE_CHECKING:

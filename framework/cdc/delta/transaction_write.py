@@ -16,7 +16,7 @@ from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.engine.delta.deletion_vectors import LOCATION
-from framework.engine.execution import computed_once, in_background
+from framework.engine.sessions.execution import computed_once, in_background
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

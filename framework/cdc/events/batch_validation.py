@@ -14,7 +14,7 @@ from framework.cdc.events.key_bounds import KeyRange, Ranges, bounds_of, has_bou
 from framework.cdc.events.normalize import ORDER
 from framework.cdc.model.columns import column, is_storable
 from framework.cdc.model.reserved_names import ONCE, SEQUENCE
-from framework.engine.jvm import built_once
+from framework.engine.jvm.java import built_once
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from framework.cdc.model.columns import column
-from framework.engine.expressions import bloom_filter, might_contain
+from framework.engine.plans.expressions import bloom_filter, might_contain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from framework.cdc.model.columns import column
-from framework.engine.expressions import variant_bytes
+from framework.engine.plans.expressions import variant_bytes
 
 _UNORDERED = {"map", "variant", "interval", "geometry", "geography"}
 _NOT_IN_DELTA = {"interval", "yearmonthinterval", "daytimeinterval", "time", "geometry", "geography"}

@@ -15,8 +15,8 @@ from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, TRUNCATE, U
 from framework.cdc.model.columns import column
 from framework.cdc.model.event_order import is_undone, point_of
 from framework.cdc.model.reserved_names import AUTHORS, RECORDED, TOMBSTONE
-from framework.engine.expressions import struct_literal
-from framework.engine.jvm import built_once
+from framework.engine.jvm.java import built_once
+from framework.engine.plans.expressions import struct_literal
 
 DELETED = "__sluice_deleted"
 

@@ -26,7 +26,7 @@ from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.scd1 import authored_rows, flagged_rows
 from framework.cdc.scd1.latest_events import DELETED, LatestCounts, clear_undone, has_effect, hidden_column
 from framework.engine.delta.deletion_vectors import LOCATION
-from framework.engine.jvm import built_once
+from framework.engine.jvm.java import built_once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -32,7 +32,7 @@ from framework.cdc.model.reserved_names import (
 )
 from framework.cdc.scd2.displayed_sequence import displays, point_at
 from framework.engine.delta.deletion_vectors import LOCATION, LOCATION_TYPE
-from framework.engine.jvm import built_once
+from framework.engine.jvm.java import built_once
 
 if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget

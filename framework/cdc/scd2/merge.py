@@ -48,7 +48,7 @@ from framework.cdc.scd2.known_events import (
 )
 from framework.cdc.scd2.timeline import FINGERPRINT, LEAF_AUTHORS, POINT, WRITTEN, key_columns
 from framework.engine.delta.deletion_vectors import LOCATION
-from framework.engine.jvm import built_once
+from framework.engine.jvm.java import built_once
 
 if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget

@@ -10,8 +10,8 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
-from framework.engine.java_causes import session_fault
-from framework.engine.java_errors import Py4JError
+from framework.engine.jvm.java_causes import session_fault
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.errors import OperationError, UserError, UserErrors
 from framework.graph.calls import first_words
 

@@ -10,8 +10,8 @@ from framework.declare.mutations import is_guarded
 from framework.declare.workspace.refusals import Part
 from framework.declare.workspace.spark_paths import spelled_path
 from framework.declare.workspace.surroundings import is_updating, surroundings
-from framework.engine.hadoop_files import copy_file, hadoop_path, located
-from framework.engine.java_errors import Py4JError, Py4JJavaError
+from framework.engine.files.hadoop_files import copy_file, hadoop_path, located
+from framework.engine.jvm.java_errors import Py4JError, Py4JJavaError
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 

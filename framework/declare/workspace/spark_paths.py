@@ -112,8 +112,8 @@ def _of_workspace(path: str) -> str | None:
 
 def _has_file_system(spark: SparkSession, scheme: str) -> bool:
     """Whether Spark has a file system for paths of a scheme that the map does not cover."""
-    from framework.engine.hadoop_files import file_system_class, hadoop_setting
-    from framework.engine.java_errors import Py4JError
+    from framework.engine.files.hadoop_files import file_system_class, hadoop_setting
+    from framework.engine.jvm.java_errors import Py4JError
 
     try:
         found = file_system_class(spark, scheme)

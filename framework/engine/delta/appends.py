@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.delta.table_version import DELTA
-from framework.engine.jvm import java_class, scala_map
+from framework.engine.jvm.java import java_class, scala_map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ from framework.engine.delta.fed_replacement import has_feed
 from framework.engine.delta.table_overwrite import ALL_PARTITIONS, clustering
 from framework.engine.delta.table_replacement import TableDefinition
 from framework.engine.delta.table_version import DELTA, TableVersion, can_open
-from framework.engine.execution import active_session
-from framework.engine.jvm import java_class, scala_map
+from framework.engine.jvm.java import java_class, scala_map
+from framework.engine.sessions.execution import active_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from framework.engine.jvm import java_class, scala_map, scala_object
+from framework.engine.jvm.java import java_class, scala_map, scala_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from framework.engine.delta.table_version import DELTA, each, row_count
-from framework.engine.jvm import java_class
+from framework.engine.jvm.java import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from framework.engine.delta.table_overwrite import ALL_PARTITIONS, clustering
 from framework.engine.delta.table_replacement import TableDefinition
 from framework.engine.delta.table_version import DELTA, TableVersion, can_open, each
-from framework.engine.execution import active_session
-from framework.engine.jvm import java_class, scala_map
+from framework.engine.jvm.java import java_class, scala_map
+from framework.engine.sessions.execution import active_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

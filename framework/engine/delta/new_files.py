@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from framework.engine.delta.table_version import DELTA, each, has_plain_metadata
-from framework.engine.jvm import java_class
+from framework.engine.jvm.java import java_class
 
 if TYPE_CHECKING:
     from framework.engine.delta.table_version import TableVersion

@@ -27,9 +27,9 @@ from framework.engine.delta.table_version import (
     listed_files,
     log_entries,
 )
-from framework.engine.execution import active_session
-from framework.engine.java_errors import Py4JJavaError
-from framework.engine.jvm import java_class
+from framework.engine.jvm.java import java_class
+from framework.engine.jvm.java_errors import Py4JJavaError
+from framework.engine.sessions.execution import active_session
 from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import TableAddress
 

@@ -15,8 +15,8 @@ from delta import DeltaTable
 
 from framework.engine.delta.table_replacement import is_plain
 from framework.engine.delta.table_version import DELTA, TableVersion, can_open, each, has_plain_fields, read_table
-from framework.engine.execution import active_session
-from framework.engine.jvm import java_class
+from framework.engine.jvm.java import java_class
+from framework.engine.sessions.execution import active_session
 from framework.foundation.computed_columns import EXPLICIT, IDENTITY, START
 
 if TYPE_CHECKING:

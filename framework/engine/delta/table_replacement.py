@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from framework.engine.delta.table_version import DELTA, TableVersion, can_open, each, has_plain_fields
-from framework.engine.execution import active_session
-from framework.engine.jvm import java_class, scala_map
+from framework.engine.jvm.java import java_class, scala_map
+from framework.engine.sessions.execution import active_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

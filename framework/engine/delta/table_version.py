@@ -18,10 +18,10 @@ from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from framework.engine.delta.data_files import file_name, missing_files
-from framework.engine.execution import active_session
-from framework.engine.java_errors import Py4JJavaError
-from framework.engine.jvm import built_once, has_class, java_class, scala_map
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
+from framework.engine.jvm.java import built_once, has_class, java_class, scala_map
+from framework.engine.jvm.java_errors import Py4JJavaError
+from framework.engine.sessions.execution import active_session
 from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError
 from framework.foundation.table_address import TableAddress

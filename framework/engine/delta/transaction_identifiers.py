@@ -21,7 +21,7 @@ from delta.exceptions import (
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from framework.engine.execution import with_settings
+from framework.engine.sessions.execution import with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

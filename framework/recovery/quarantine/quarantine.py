@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from framework.engine.java_errors import Py4JError
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import string_literal
 from framework.foundation.nearest import meant_names, qualified_hint

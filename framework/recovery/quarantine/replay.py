@@ -27,7 +27,7 @@ from framework.cdc.model.columns import column, match_field
 from framework.cdc.writer import AutoCdcWriter
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.specs import ViolationAction
-from framework.engine.execution import computed_once
+from framework.engine.sessions.execution import computed_once
 from framework.foundation.errors import UserError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import string_literal

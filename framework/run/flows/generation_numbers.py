@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from framework.checkpoints.generations import GenerationStore
 from framework.engine.delta.table_version import TableVersion, can_open
-from framework.engine.execution import active_session
+from framework.engine.sessions.execution import active_session
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import TableAddress

@@ -25,7 +25,7 @@ from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
-from framework.engine.execution import compute, computed_once
+from framework.engine.sessions.execution import compute, computed_once
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 from framework.run.flows.flow_run import FlowRun

@@ -17,9 +17,9 @@ from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
 from framework.engine.delta.table_version import read_small_table
-from framework.engine.execution import active_session
-from framework.engine.relations import named
-from framework.engine.sessions import has_temporary_view
+from framework.engine.plans.relations import named
+from framework.engine.sessions.execution import active_session
+from framework.engine.sessions.session import has_temporary_view
 from framework.foundation.computed_columns import DEFAULT, has_default
 from framework.foundation.conditions.run import COLUMNS_CHANGED
 from framework.foundation.errors import OperationError, UserError

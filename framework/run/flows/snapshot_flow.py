@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from framework.cdc.model.snapshot_versions import SnapshotVersion, version_at
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.snapshots import SnapshotMark, SnapshotProgress, SnapshotStore
-from framework.engine.relations import moved
+from framework.engine.plans.relations import moved
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.graph.dropped_columns import with_dropped

@@ -36,9 +36,9 @@ from framework.cdc.model.metrics import CdcMetrics
 from framework.checkpoints.offsets import read_progress
 from framework.engine.delta.new_files import NewFile, takes_files
 from framework.engine.delta.table_version import TableVersion, can_open
-from framework.engine.relations import opaque_rows, scanned_files
-from framework.engine.row_queries import RowQuery
-from framework.engine.stream_source import stream_of
+from framework.engine.plans.relations import opaque_rows, scanned_files
+from framework.engine.plans.row_queries import RowQuery
+from framework.engine.streams.stream_source import stream_of
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress

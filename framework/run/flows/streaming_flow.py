@@ -13,9 +13,9 @@ from framework.cdc.delta.compaction import compact, compaction_is_due
 from framework.cdc.model.metrics import CdcMetrics
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
-from framework.engine.execution import compute, thread_target
-from framework.engine.java_errors import Py4JError
-from framework.engine.relations import moved
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.plans.relations import moved
+from framework.engine.sessions.execution import compute, thread_target
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, assert_never
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.engine.jvm_callbacks import accept_callbacks, close_ended_callers, note_caller
-from framework.engine.sessions import cloned
-from framework.engine.streaming import progress_after, query_status, remove_query_listener
+from framework.engine.jvm.callbacks import accept_callbacks, close_ended_callers, note_caller
+from framework.engine.sessions.session import cloned
+from framework.engine.streams.queries import progress_after, query_status, remove_query_listener
 from framework.foundation.wording import exception_text
 from framework.graph.settings import set_option
 from framework.plan.steps import AvailableNow, Continuous, Trigger

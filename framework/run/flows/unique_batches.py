@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from framework.declare.specs import ViolationAction
-from framework.engine.execution import compute, computed_once, planned_for
+from framework.engine.sessions.execution import compute, computed_once, planned_for
 from framework.foundation.failpoints import failpoint
 from framework.run.flows.expectations import NOTHING_COUNTED, ExpectationCount, QualityCounts, violation
 from framework.run.flows.flow_run import FlowRun

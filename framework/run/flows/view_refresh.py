@@ -17,7 +17,7 @@ from framework.checkpoints.rebuilds import RebuildStore
 from framework.engine.delta.computed_replacement import replace_and_compute
 from framework.engine.delta.fed_replacement import has_feed, replace_fed_rows
 from framework.engine.delta.table_replacement import TableDefinition, replace_rows
-from framework.engine.relations import moved
+from framework.engine.plans.relations import moved
 from framework.foundation.computed_columns import DEFAULT, as_read, is_generated, is_identity
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from framework.engine.plans import analysed_plan
+from framework.engine.plans.plans import analysed_plan
 from framework.run.quarantine.table import FILE
 
 if TYPE_CHECKING:

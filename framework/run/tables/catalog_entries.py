@@ -16,9 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from framework.engine.java_errors import Py4JError
-from framework.engine.sessions import run_statement, session_catalog_entry, setting, statement_rows, table_exists
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.sessions.session import (
+    run_statement,
+    session_catalog_entry,
+    setting,
+    statement_rows,
+    table_exists,
+)
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName, string_literal

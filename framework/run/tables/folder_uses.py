@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from framework.declare.specs import DatasetKind
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.foundation.storage import Storage
 from framework.foundation.table_address import real_path
 from framework.graph.graph import DataflowGraph

@@ -14,9 +14,9 @@ from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec
-from framework.engine.readers import table_of_reader
-from framework.engine.relations import named
-from framework.engine.sessions import table_exists
+from framework.engine.plans.relations import named
+from framework.engine.sessions.session import table_exists
+from framework.engine.streams.readers import table_of_reader
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import is_local

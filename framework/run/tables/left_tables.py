@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from framework.checkpoints.generations import dataset_folder
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName

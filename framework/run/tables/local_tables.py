@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from framework.declare.pipeline_spec import SPEC_NAMES, load_spec
 from framework.declare.registry import Registry
 from framework.declare.workspace.local_table import LocalTable
-from framework.engine.relations import named
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
+from framework.engine.plans.relations import named
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.interception import not_reading

@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError
 from framework.foundation.storage import Storage
 from framework.foundation.storage_port import read_stored_json

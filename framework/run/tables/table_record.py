@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.checkpoints.generations import folder_name
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage import Storage

@@ -16,7 +16,7 @@ from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.writer import table_properties
 from framework.declare.mutations import unguarded
 from framework.declare.specs import DatasetKind, DatasetSpec
-from framework.engine.sessions import cloned, run_statement
+from framework.engine.sessions.session import cloned, run_statement
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.locations import SourceLocation

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from framework.cdc.model.columns import match_field, quote
-from framework.engine.sessions import run_statement
+from framework.engine.sessions.session import run_statement
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.wider_types import WIDENING_PROPERTY, wider_type

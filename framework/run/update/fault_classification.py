@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from pyspark.errors import PySparkException
 
-from framework.engine.java_causes import python_of_tasks, session_fault, temporary_folders, with_last_cause
-from framework.engine.java_errors import (
+from framework.engine.jvm.java_causes import python_of_tasks, session_fault, temporary_folders, with_last_cause
+from framework.engine.jvm.java_errors import (
     Py4JError,
     Py4JJavaError,
     Py4JNetworkError,
@@ -18,8 +18,8 @@ from framework.engine.java_errors import (
     is_raised_by_py4j,
     throwables,
 )
-from framework.engine.process_ends import end_of_java, kills_since, memory_kills
-from framework.engine.sessions import has_stopped
+from framework.engine.jvm.process_ends import end_of_java, kills_since, memory_kills
+from framework.engine.sessions.session import has_stopped
 from framework.foundation.ansi_errors import hint_of_value
 from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.conditions.recovery import BREAKS, SOURCE_FILES_GONE, SOURCES_CHANGED

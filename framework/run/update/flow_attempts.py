@@ -11,9 +11,9 @@ from pyspark.errors import PySparkException
 from framework.checkpoints.generations import GenerationStore, flow_folder
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
-from framework.engine.java_errors import Py4JError
-from framework.engine.plans import analysed_plan
-from framework.engine.process_ends import kills_since, memory_kills
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.jvm.process_ends import kills_since, memory_kills
+from framework.engine.plans.plans import analysed_plan
 from framework.foundation.clock import Clock
 from framework.foundation.conditions.recovery import COLUMNS_DROPPED, REMOVED_ROWS, SOURCE_FILES_GONE
 from framework.foundation.errors import OperationError, SluiceError

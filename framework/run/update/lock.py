@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import IO
 
-from framework.engine.gateway import current_jvm
+from framework.engine.jvm.gateway import current_jvm
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
 from framework.foundation.processes import start_of_process

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from framework.engine.gateway import forget_session, is_active_context, session_of_jvm
-from framework.engine.java_errors import Py4JError
+from framework.engine.jvm.gateway import forget_session, is_active_context, session_of_jvm
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 from framework.session.jvm_process import connect

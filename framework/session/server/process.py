@@ -25,8 +25,8 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from framework.engine.java_errors import Py4JError
-from framework.engine.jvm_baseline import Baseline, kill_python_workers
+from framework.engine.jvm.baseline import Baseline, kill_python_workers
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.known_secrets import remember_settings
 from framework.foundation.masked_stream import masked

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from framework.engine.readers import csv_of_lines
-from framework.engine.relations import executed_rows
-from framework.engine.sessions import cloned
+from framework.engine.plans.relations import executed_rows
+from framework.engine.sessions.session import cloned
+from framework.engine.streams.readers import csv_of_lines
 from framework.sources.cloud_files.manifest import manifest_reader
 
 if TYPE_CHECKING:

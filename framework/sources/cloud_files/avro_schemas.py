@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.hadoop_files import avro_schema
-from framework.engine.java_errors import Py4JJavaError
-from framework.engine.sessions import hadoop_configuration
+from framework.engine.files.hadoop_files import avro_schema
+from framework.engine.jvm.java_errors import Py4JJavaError
+from framework.engine.sessions.session import hadoop_configuration
 from framework.sources.cloud_files.listing import FoundFile
 from framework.sources.cloud_files.options import CloudFilesOptions
 

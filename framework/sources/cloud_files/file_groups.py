@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from framework.engine.java_causes import java_causes, java_stack, session_fault
-from framework.engine.java_errors import Py4JError
+from framework.engine.jvm.java_causes import java_causes, java_stack, session_fault
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.storage_port import Storage

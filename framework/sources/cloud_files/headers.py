@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from framework.engine.csv_files import CsvColumns, CsvReader
-from framework.engine.java_errors import Py4JError
+from framework.engine.files.csv_files import CsvColumns, CsvReader
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.errors import UserError
 from framework.foundation.wording import one_line
 from framework.sources.cloud_files.listing import FoundFile, decoded

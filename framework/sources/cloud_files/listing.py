@@ -15,8 +15,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import unquote
 
-from framework.engine.hadoop_files import listed_below
-from framework.engine.java_errors import Py4JJavaError
+from framework.engine.files.hadoop_files import listed_below
+from framework.engine.jvm.java_errors import Py4JJavaError
 from framework.foundation.errors import OperationError, SourceError, UserError
 from framework.foundation.file_systems import file_system_advice, missing_file_system
 from framework.sources.cloud_files.folder_times import modified_ns

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.plans import analysed_plan, of_plan, output_of, replaced_leaves
-from framework.engine.readers import stream_without_rows
-from framework.engine.relations import option_of_stream
-from framework.engine.stream_source import SparkSource, relation_of
+from framework.engine.plans.plans import analysed_plan, of_plan, output_of, replaced_leaves
+from framework.engine.plans.relations import option_of_stream
+from framework.engine.streams.readers import stream_without_rows
+from framework.engine.streams.stream_source import SparkSource, relation_of
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.given_options import parse_options
 from framework.sources.cloud_files.options import CloudFilesOptions

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
-from framework.engine.hadoop_files import hadoop_path, located_uri
-from framework.engine.java_errors import Py4JJavaError
+from framework.engine.files.hadoop_files import hadoop_path, located_uri
+from framework.engine.jvm.java_errors import Py4JJavaError
 from framework.foundation.errors import OperationError
 from framework.foundation.wording import one_line
 from framework.sources.cloud_files.listing import FoundFile, decoded

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from framework.engine.relations import as_stream
+from framework.engine.plans.relations import as_stream
 from framework.foundation.local_storage import LocalStorage
 from framework.foundation.storage_port import Storage
 from framework.sources.cloud_files.apart import read_exactly, read_without_first

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from framework.engine.hadoop_files import check_reader
+from framework.engine.files.hadoop_files import check_reader
 from framework.foundation.errors import OperationError, SourceError, UserError
 from framework.foundation.storage_port import Storage, read_stored_json
 from framework.sources.cloud_files.fields import merged, without_variants

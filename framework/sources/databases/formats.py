@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
-from framework.engine.python_sources import register_python_source
-from framework.engine.relations import streaming_sources
+from framework.engine.plans.relations import streaming_sources
+from framework.engine.streams.python_sources import register_python_source
 from framework.sources.databases.dialects import dialect_of
 from framework.sources.databases.format_names import (
     CHANGES_FORMAT,

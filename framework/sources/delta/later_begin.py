@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.plans import analysed_plan, of_plan, replaced_leaves
-from framework.engine.relations import of_own_session, option_of_stream
-from framework.engine.sessions import set_setting
+from framework.engine.plans.plans import analysed_plan, of_plan, replaced_leaves
+from framework.engine.plans.relations import of_own_session, option_of_stream
+from framework.engine.sessions.session import set_setting
 from framework.sources.port import is_same_location
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-from framework.engine.relations import range_as_stream
+from framework.engine.plans.relations import range_as_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.engine.java_causes import SessionFault, fault_in
+from framework.engine.jvm.java_causes import SessionFault, fault_in
 
 IN_TASK = """org.apache.spark.SparkException: Job aborted: Lost task 0.0 (TID 3): {cause}
 \tat {frame}(File.java:1)

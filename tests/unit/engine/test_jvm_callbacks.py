@@ -11,7 +11,7 @@ import pytest
 from py4j.java_gateway import CallbackServer, CallbackServerParameters
 from pyspark import SparkContext
 
-from framework.engine.jvm_callbacks import accept_callbacks
+from framework.engine.jvm.callbacks import accept_callbacks
 
 
 class LateServer(CallbackServer):  # type: ignore[misc]  # Py4J has no types

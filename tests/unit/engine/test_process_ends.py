@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.engine.process_ends import end_by_code, kills_since, memory_kills
+from framework.engine.jvm.process_ends import end_by_code, kills_since, memory_kills
 
 
 def test_the_processes_that_were_killed_for_lack_of_memory_are_those_that_the_system_counts(tmp_path: Path) -> None:

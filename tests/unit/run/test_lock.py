@@ -26,7 +26,7 @@ from framework.testing.manual_clock import ManualClock
 
 HOLDER = """
 import subprocess, sys, time
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.run.update.lock import update_lock
 
 with update_lock(open_storage(sys.argv[1]), "held"):
@@ -36,7 +36,7 @@ with update_lock(open_storage(sys.argv[1]), "held"):
 """
 TAKER = """
 import sys
-from framework.engine.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.run.update.lease import Lease, LeaseTerms
 
 print(Lease(open_storage(sys.argv[1]), "lease", LeaseTerms(lasts_seconds=0)).acquire({"pid": 2}), flush=True)

@@ -22,7 +22,7 @@ _OUTERMOST = {
     "framework/run/update/fault_classification.py",  # a step's failure is its flows', and the others go on
     "framework/run/flows/streaming_query.py",  # a batch function's exception is raised again where its query ends
     "framework/running_update.py",  # raised again in the thread that waits
-    "framework/engine/stream_source.py",  # raised again where its query ends; Spark keeps the text only
+    "framework/engine/streams/stream_source.py",  # raised again where its query ends; Spark keeps the text only
     "framework/sources/databases/postgres/log/log_reader.py",  # raised again, after the connections are closed
     "framework/sources/databases/postgres/log/stream.py",  # raised again, after the connection is closed
     "framework/sources/staging/files.py",  # raised again, after the file is removed

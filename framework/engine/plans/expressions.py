@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-from framework.engine.jvm import java_class, scala_items, scala_object
+from framework.engine.jvm.java import java_class, scala_items, scala_object
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructField, StructType, _parse_datatype_json_string
 
-from framework.engine.jvm import java_class, scala_items
+from framework.engine.jvm.java import java_class, scala_items
 from framework.foundation.computed_columns import DEFAULT, EXPLICIT, GENERATED, START, STEP
 
 if TYPE_CHECKING:

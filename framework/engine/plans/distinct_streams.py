@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.jvm import java_class, scala_items
-from framework.engine.plans import analysed_plan, of_plan
-from framework.engine.sql_relations import transformed
+from framework.engine.jvm.java import java_class, scala_items
+from framework.engine.plans.plans import analysed_plan, of_plan
+from framework.engine.plans.sql_relations import transformed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, Protocol
 
-from framework.engine.jvm import java_class, scala_object
-from framework.engine.jvm_callbacks import accept_callbacks, note_caller
-from framework.engine.plans import of_plan
+from framework.engine.jvm.callbacks import accept_callbacks, note_caller
+from framework.engine.jvm.java import java_class, scala_object
+from framework.engine.plans.plans import of_plan
 from framework.foundation.errors import SluiceError
 
 if TYPE_CHECKING:

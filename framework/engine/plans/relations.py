@@ -15,8 +15,8 @@ from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.engine.jvm import java_class, scala_items, scala_object, scala_seq, text_map
-from framework.engine.plans import analysed_plan, leaves_of, of_plan
+from framework.engine.jvm.java import java_class, scala_items, scala_object, scala_seq, text_map
+from framework.engine.plans.plans import analysed_plan, leaves_of, of_plan
 from framework.foundation.names import QualifiedName
 
 if TYPE_CHECKING:

@@ -26,6 +26,6 @@ def open_storage(uri: str, spark: SparkSession | None = None) -> Storage:
     if spark is None:
         raise UserError("STORAGE_NEEDS_SPARK", path=uri)
     # Py4J is imported only here: a command on local storage starts without it.
-    from framework.engine.hadoop_storage import HadoopStorage
+    from framework.engine.files.hadoop_storage import HadoopStorage
 
     return HadoopStorage(uri, spark)

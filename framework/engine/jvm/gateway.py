@@ -10,7 +10,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from framework.engine.java_errors import Py4JError
+from framework.engine.jvm.java_errors import Py4JError
 
 if TYPE_CHECKING:
     import subprocess

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.java_errors import Py4JError
+from framework.engine.jvm.java_errors import Py4JError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.hadoop_files import path_of_uri
-from framework.engine.jvm import array_texts, java_class, scala_map
+from framework.engine.files.hadoop_files import path_of_uri
+from framework.engine.jvm.java import array_texts, java_class, scala_map
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.jvm import private_field
+from framework.engine.jvm.java import private_field
 from framework.foundation.clock import Clock
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.udf import _wrap_function
 
-from framework.engine.jvm import java_class
+from framework.engine.jvm.java import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

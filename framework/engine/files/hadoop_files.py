@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.jvm import java_class, scala_object, scala_seq
-from framework.engine.sessions import hadoop_configuration
+from framework.engine.jvm.java import java_class, scala_object, scala_seq
+from framework.engine.sessions.session import hadoop_configuration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

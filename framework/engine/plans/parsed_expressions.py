@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from framework.engine.jvm import java_class, scala_items, scala_object
+from framework.engine.jvm.java import java_class, scala_items, scala_object
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _GROUPS = {"agg_funcs": "an aggregate", "window_funcs": "a window function", "generator_funcs": "a generator"}

@@ -8,8 +8,8 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.engine.execution import active_session
-from framework.engine.jvm import java_class, keep_classes_of_pyspark, scala_map, scala_object, scala_seq
+from framework.engine.jvm.java import java_class, keep_classes_of_pyspark, scala_map, scala_object, scala_seq
+from framework.engine.sessions.execution import active_session
 
 
 def cloned(spark: SparkSession) -> SparkSession:

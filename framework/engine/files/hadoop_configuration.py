@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.java_errors import Py4JError
-from framework.engine.jvm import java_class, private_field
+from framework.engine.jvm.java import java_class, private_field
+from framework.engine.jvm.java_errors import Py4JError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

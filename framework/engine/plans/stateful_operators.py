@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 
-from framework.engine.jvm import java_class, scala_object
-from framework.engine.plans import analysed_plan, nodes_of
+from framework.engine.jvm.java import java_class, scala_object
+from framework.engine.plans.plans import analysed_plan, nodes_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,8 +8,8 @@ from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
-from framework.engine.java_errors import Py4JJavaError
-from framework.engine.jvm import built_once, java_class, method, scala_items, scala_object, scala_seq
+from framework.engine.jvm.java import built_once, java_class, method, scala_items, scala_object, scala_seq
+from framework.engine.jvm.java_errors import Py4JJavaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

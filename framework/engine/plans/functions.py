@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.jvm import java_class
+from framework.engine.jvm.java import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql.types import StructType
 
-from framework.engine.jvm import java_class, scala_items, scala_seq, text_map
-from framework.engine.plans import analysed_plan, of_plan
+from framework.engine.jvm.java import java_class, scala_items, scala_seq, text_map
+from framework.engine.plans.plans import analysed_plan, of_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

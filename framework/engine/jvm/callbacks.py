@@ -10,8 +10,8 @@ from py4j.java_gateway import JavaObject
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 
-from framework.engine.java_errors import Py4JError
-from framework.engine.jvm import java_class, private_field
+from framework.engine.jvm.java import java_class, private_field
+from framework.engine.jvm.java_errors import Py4JError
 
 _starting = threading.Lock()
 _noting = threading.Lock()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark import inheritable_thread_target
 from pyspark.storagelevel import StorageLevel
 
-from framework.engine.call_sites import without_call_sites
-from framework.engine.jvm import java_class
+from framework.engine.jvm.call_sites import without_call_sites
+from framework.engine.jvm.java import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

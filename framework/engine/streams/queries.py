@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from framework.engine.java_errors import Py4JError
-from framework.engine.jvm import private_field
-from framework.engine.jvm_callbacks import accept_callbacks
+from framework.engine.jvm.callbacks import accept_callbacks
+from framework.engine.jvm.java import private_field
+from framework.engine.jvm.java_errors import Py4JError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from framework.engine.jvm import java_class
+from framework.engine.jvm.java import java_class
 from framework.foundation.resource_faults import free_space
 from framework.foundation.wording import one_line
 

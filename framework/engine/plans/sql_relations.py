@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.errors import PySparkException
 
-from framework.engine.execution import active_session
-from framework.engine.java_errors import Py4JError
-from framework.engine.jvm import (
+from framework.engine.jvm.callbacks import accept_callbacks
+from framework.engine.jvm.java import (
     built_once,
     java_class,
     scala_items,
     scala_seq,
     text_map,
 )
-from framework.engine.jvm_callbacks import accept_callbacks
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.sessions.execution import active_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framework.engine.java_errors import Py4JJavaError
+from framework.engine.jvm.java_errors import Py4JJavaError
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.resource_faults import resource_condition

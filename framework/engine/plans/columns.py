@@ -166,7 +166,7 @@ def _apply(name: str, arguments: list[str], *, quoted: bool) -> str:
 
 def _catalyst(node: Any) -> Any:
     """The Catalyst expression of a node, whose text is exact for literals."""
-    from framework.engine.jvm import scala_object
+    from framework.engine.jvm.java import scala_object
 
     return scala_object("org.apache.spark.sql.classic.ColumnNodeToExpressionConverter").apply(node)
 
