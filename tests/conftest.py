@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from framework.engine.files.storage import open_storage
 from framework.engine.jvm.java import java_class
-from framework.foundation import known_secrets
-from framework.foundation.storage import Storage
+from framework.foundation.files.storage import Storage
+from framework.foundation.secrets import known_secrets
 from tests.support.settings import COMPILED, INTERPRETED, MANY_JOBS, SELDOM_COMPILED, SHORT_LIVED
 from tests.support.worker_session import worker_session
 

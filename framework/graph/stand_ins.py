@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from framework.engine.plans.plans import of_plan
 from framework.engine.plans.relations import aliased, empty_relation, fresh_columns, stand_in
 from framework.foundation.names import QualifiedName
-from framework.graph.schemas import with_change_feed
+from framework.graph.reading.schemas import with_change_feed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,9 +14,9 @@ from framework.engine.delta.table_version import read_version
 from framework.engine.files.storage import open_storage
 from framework.engine.sessions.session import statement_frame
 from framework.foundation.errors import UserError
+from framework.foundation.files.storage import is_local
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import nearest_qualified
-from framework.foundation.storage import is_local
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.recovery.references import FolderReference, TableReference
 from framework.run.tables.table_store import TableStore

@@ -20,7 +20,7 @@ import pyspark
 
 from framework.engine.jvm.java_definitions import are_defined, compile_classes, define_classes
 from framework.engine.jvm.java_errors import Py4JError
-from framework.foundation.private_files import exposure, make_private_folder, write_private_file
+from framework.foundation.files.private_files import exposure, make_private_folder, write_private_file
 from framework.session.jars import cache_folder
 
 _PACKAGE = "sluice"

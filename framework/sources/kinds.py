@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from framework.checkpoints.offsets import NO_OFFSET, CheckpointProgress, read_offsets, read_progress
 from framework.engine.plans.relations import streaming_sources
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.table_address import on_one_file_system
 from framework.sources.cloud_files.source import CloudFilesSource
 from framework.sources.databases.source import ChangesSource, SnapshotSource

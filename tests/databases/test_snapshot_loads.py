@@ -23,7 +23,7 @@ from framework.engine.delta.new_files import NewFile
 from framework.engine.delta.transaction_identifiers import Batch, RowChangedError
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.table_address import TableAddress
 from framework.run.tables.appended_files import TableAppend
 from framework.run.update.results import UpdateState

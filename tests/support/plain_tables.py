@@ -47,7 +47,7 @@ from framework.engine.delta.data_files import vector_file
 from framework.engine.delta.new_files import NewFile, added_file, takes_files
 from framework.engine.delta.table_version import TableVersion
 from framework.engine.sessions.execution import active_session
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.table_address import TableAddress
 from framework.sources.delta.log import commit_files, read_commit
 

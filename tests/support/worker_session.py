@@ -21,7 +21,7 @@ import pytest
 
 from framework.engine.jvm.gateway import forget_session
 from framework.session import spark_session
-from framework.session.server.client import Attachment
+from framework.session.keeper_client.client import Attachment
 from framework.session.spark_session import start_session, stop_session
 from tests.support.forked_sources import forked_sources
 

@@ -13,7 +13,7 @@ from framework.cli.command import SluiceCommand
 from framework.engine.jvm.java_causes import session_fault
 from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.errors import OperationError, UserError, UserErrors
-from framework.graph.calls import first_words
+from framework.graph.queries.calls import first_words
 
 
 @click.command("sql", cls=SluiceCommand)

@@ -30,7 +30,7 @@ from framework.engine.delta.table_version import (
 from framework.engine.jvm.java import java_class
 from framework.engine.jvm.java_errors import Py4JJavaError
 from framework.engine.sessions.execution import active_session
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.table_address import TableAddress
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from framework.engine.jvm.java_errors import Py4JJavaError
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
+from framework.foundation.files.storage_port import FileStatus
 from framework.foundation.resource_faults import resource_condition
-from framework.foundation.storage_port import FileStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from framework.foundation.errors import UserError
-from framework.foundation.storage import LocalStorage, Storage, is_local
+from framework.foundation.files.storage import LocalStorage, Storage, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from framework.cdc.model.metrics import CdcMetrics
 from framework.engine.streams.queries import metrics_observed
-from framework.foundation.storage import Storage
-from framework.foundation.storage_port import lines_of
+from framework.foundation.files.storage import Storage
+from framework.foundation.files.storage_port import lines_of
 from framework.run.flows.expectations import NOTHING_COUNTED, QualityCounts
 
 if TYPE_CHECKING:

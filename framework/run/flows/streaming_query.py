@@ -13,7 +13,7 @@ from framework.engine.jvm.callbacks import accept_callbacks, close_ended_callers
 from framework.engine.sessions.session import cloned
 from framework.engine.streams.queries import progress_after, query_status, remove_query_listener
 from framework.foundation.wording import exception_text
-from framework.graph.settings import set_option
+from framework.graph.queries.settings import set_option
 from framework.plan.steps import AvailableNow, Continuous, Trigger
 from framework.run.flows.stop_signal import StopSignal
 

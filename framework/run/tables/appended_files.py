@@ -19,7 +19,7 @@ from framework.engine.delta.appends import append_batch, append_by_sink
 from framework.engine.delta.new_files import NewFile, added_file, takes_files
 from framework.engine.delta.table_version import TableVersion, can_open, log_entries
 from framework.engine.plans.relations import batch_paths
-from framework.foundation.storage import Storage
+from framework.foundation.files.storage import Storage
 from framework.foundation.table_address import real_path
 from framework.sources.delta.log import commit_files, read_commit
 from framework.sources.kinds import streamed_sources

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError
-from framework.foundation.storage import Storage
-from framework.foundation.storage_port import read_stored_json
+from framework.foundation.files.storage import Storage
+from framework.foundation.files.storage_port import read_stored_json
 from framework.foundation.table_address import real_path
 
 if TYPE_CHECKING:

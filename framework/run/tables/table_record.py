@@ -12,9 +12,9 @@ from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.checkpoints.generations import folder_name
 from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage import Storage
+from framework.foundation.files.storage_port import present_path, read_stored_json
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import Storage
-from framework.foundation.storage_port import present_path, read_stored_json
 from framework.foundation.table_address import real_path
 from framework.graph.graph import GraphDataset
 from framework.plan.state import TableKind

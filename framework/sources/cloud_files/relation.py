@@ -15,10 +15,10 @@ from framework.engine.plans.plans import analysed_plan, of_plan, output_of, repl
 from framework.engine.plans.relations import option_of_stream
 from framework.engine.streams.readers import stream_without_rows
 from framework.engine.streams.stream_source import SparkSource, relation_of
-from framework.foundation.storage_port import Storage
-from framework.sources.cloud_files.given_options import parse_options
-from framework.sources.cloud_files.options import CloudFilesOptions
-from framework.sources.cloud_files.schemas import FileSchema, SchemaStore, resolve_schema
+from framework.foundation.files.storage_port import Storage
+from framework.sources.cloud_files.columns.schemas import FileSchema, SchemaStore, resolve_schema
+from framework.sources.cloud_files.settings.given_options import parse_options
+from framework.sources.cloud_files.settings.options import CloudFilesOptions
 from framework.sources.cloud_files.source import MARK
 from framework.sources.cloud_files.stream import CloudFilesStream
 

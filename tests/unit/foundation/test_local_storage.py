@@ -12,8 +12,8 @@ import pytest
 
 from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError, UserError
-from framework.foundation.local_storage import LocalStorage
-from framework.foundation.storage import is_local
+from framework.foundation.files.local_storage import LocalStorage
+from framework.foundation.files.storage import is_local
 from framework.testing.storage_conformance import StorageConformance
 
 

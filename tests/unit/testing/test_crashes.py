@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from framework.foundation.failpoints import disarm, failpoint
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.testing.crashes import CrashPoint, freeze_at, run_killed
 
 WRITE_TWICE = """
