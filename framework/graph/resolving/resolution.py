@@ -44,6 +44,7 @@ from framework.graph.queries.partition_times import partition_warnings
 from framework.graph.queries.settings import SessionSettings
 from framework.graph.reading.interception import reading
 from framework.graph.reading.schemas import reads_changes, without_hidden
+from framework.graph.reading.stand_ins import StandIns
 from framework.graph.resolved import Resolved, ResolvedFlow
 from framework.graph.resolving.analysis import Analysis
 from framework.graph.resolving.feed_sequences import sequence_warnings
@@ -52,7 +53,6 @@ from framework.graph.resolving.grouped_streams import may_be_a_view
 from framework.graph.resolving.snapshots import snapshot_shape
 from framework.graph.resolving.streamed_views import streamed_view_warnings
 from framework.graph.rules import COMPLETE_ONLY, RULES, names_in
-from framework.graph.stand_ins import StandIns
 from framework.graph.target_tables.delta_sinks import delta_sinks, place_sinks
 from framework.graph.target_tables.table_properties import delta_properties
 from framework.graph.target_tables.tables import KnownTables, missing_table
