@@ -27,7 +27,14 @@ from framework.cdc.model.reserved_names import CONTENT, HIDDEN_COLUMN, ONCE, SEQ
 from framework.engine.delta.new_files import NewFile
 from framework.engine.delta.transaction_identifiers import CONFLICTS
 from framework.engine.plans.expressions import constant_text, identity
-from framework.engine.plans.plans import leaves_of, optimized_plan, output_of, selected_columns
+from framework.engine.plans.plans import (
+    leaves_of,
+    node_name,
+    optimized_plan,
+    output_of,
+    selected_columns,
+    selects_from_leaf,
+)
 from framework.foundation.added_columns import AddedColumn
 from framework.foundation.failpoints import failpoint
 
@@ -148,9 +155,7 @@ def _is_portable(kind: DataType) -> bool:
 def _columns_of(frame: DataFrame) -> list[Any] | None:
     """Return the expressions of a query that only selects from its source; None if it does more."""
     plan = optimized_plan(frame)
-    if plan.nodeName() != "Project" or not plan.children().head().children().isEmpty():
-        return None
-    return selected_columns(plan)
+    return selected_columns(plan) if selects_from_leaf(plan) else None
 
 
 def _are_columns_of(found: Sequence[Any], target: CdcTarget, rows: DataFrame) -> bool:
@@ -159,7 +164,7 @@ def _are_columns_of(found: Sequence[Any], target: CdcTarget, rows: DataFrame) ->
     identities = {identity(each) for each in output_of(leaves_of(rows)[0])}
     same = [
         str(each.name()) == field.name
-        and each.nodeName() == "AttributeReference"
+        and node_name(each) == "AttributeReference"
         and identity(each) in identities
         and str(each.dataType().simpleString()) == field.dataType.simpleString()
         for each, field in zip(found, fields, strict=True)

@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType
 from framework.cdc.model.columns import find_field
 from framework.engine.jvm.java_errors import Py4JError
 from framework.engine.plans.expressions import identity, parts_of
-from framework.engine.plans.plans import analysed_plan, leaves_of, parts_of_plan, selected_columns
+from framework.engine.plans.plans import analysed_plan, leaves_of, node_name, parts_of_plan, selected_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -67,7 +67,7 @@ class _Sequence:
 
     def is_of_commit(self, expression: Any) -> bool:
         """Return whether equal values of an expression are of one commit."""
-        name = str(expression.nodeName())
+        name = node_name(expression)
         if name == "AttributeReference":
             defined = self._definitions.get(identity(expression))
             if defined is not None:
@@ -84,7 +84,7 @@ def _definitions(plan: Any) -> Iterator[tuple[int, Any]]:
     """Yield the columns that the nodes of a plan define, and their expressions."""
     expressions, children = parts_of_plan(plan)
     for expression in expressions:
-        if expression.nodeName() == "Alias":
+        if node_name(expression) == "Alias":
             yield identity(expression), expression.child()
     for child in children:
         yield from _definitions(child)

@@ -6,13 +6,11 @@ table is read once, and the changes of a batch are decided from that read. ADR 1
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
 
 from framework.cdc.events.key_bounds import Ranges, key_range, may_contain
 from framework.cdc.model.metrics import CdcMetrics
@@ -24,6 +22,8 @@ from framework.engine.delta.table_version import TableVersion, can_open, each, i
 from framework.engine.delta.transaction_identifiers import Batch
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
     from framework.foundation.table_address import TableAddress
 
 _STATISTICS = "spark.databricks.delta.stats.collect"
@@ -183,7 +183,7 @@ class Transaction:
 
 def _has_columns(version: TableVersion, schema: StructType) -> bool:
     """Return whether the table's columns are those of the rows, and no column is computed."""
-    stored = StructType.fromJson(json.loads(version.snapshot.metadata().schemaString()))
+    stored = version.columns
     if any(key.startswith(_COMPUTED_FIELDS) for field in stored.fields for key in field.metadata):
         return False
     return _columns(stored) == _columns(schema)

@@ -16,11 +16,14 @@ from typing import Any, Self
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from framework.engine.delta.data_files import file_name, missing_files
 from framework.engine.files.storage import open_storage
-from framework.engine.jvm.java import built_once, has_class, java_class, scala_map
+from framework.engine.jvm.java import java_class, scala_map
 from framework.engine.jvm.java_errors import Py4JJavaError
+from framework.engine.registry.private_part import TESTED, Product
+from framework.engine.registry.versions import delta_version
 from framework.engine.sessions.execution import active_session
 from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError
@@ -28,7 +31,6 @@ from framework.foundation.table_address import TableAddress
 
 DELTA = "org.apache.spark.sql.delta"
 
-_TESTED = frozenset({"4.4.0"})
 _MAPPING = "delta.columnMapping.mode"
 _ROWS = "numRecords"
 _COMMENT, _OURS = "comment", "sluice."
@@ -43,13 +45,7 @@ def can_open(table: TableAddress) -> bool:
 
     Delta's internals are no public interface, and a catalog may define commits differently from the table's log.
     """
-    return table.path is not None and _delta_version() in _TESTED
-
-
-@built_once
-def _delta_version() -> str:
-    # A platform's own Delta has no such class.
-    return str(java_class("io.delta.package").VERSION()) if has_class("io.delta.package") else ""
+    return table.path is not None and delta_version() in TESTED[Product.DELTA]
 
 
 class TableVersion:
@@ -76,6 +72,22 @@ class TableVersion:
     def table_id(self) -> str:
         """Delta's id of the table."""
         return str(self.snapshot.metadata().id())
+
+    @property
+    def columns(self) -> StructType:
+        """The columns of the table."""
+        return StructType.fromJson(json.loads(self.snapshot.metadata().schemaString()))
+
+    @property
+    def folder(self) -> str:
+        """The folder of the table."""
+        return str(self.log.dataPath().toString())
+
+    def file_paths(self, *, removed: bool, prefix: str) -> set[str]:
+        """Return the paths with a prefix of the files of the table, or of those that were removed, by a query."""
+        files = self.snapshot.tombstones() if removed else self.snapshot.allFiles()
+        paths = DataFrame(files.toDF(), self.session).select("path")
+        return {row.path for row in paths.where(paths.path.startswith(prefix)).collect()}
 
     def set_metrics(self, counts: Mapping[str, int]) -> None:
         """Set the metrics of the operation that `transaction` commits, for the history of the table."""

@@ -71,6 +71,21 @@ def node_names(plan: Any) -> Iterator[str]:
     return (node_name(node) for node in nodes_of(plan))
 
 
+def children_of(node: Any) -> list[Any]:
+    """The children of a node of a plan or an expression."""
+    return scala_items(node.children())
+
+
+def arguments_of(function: Any) -> list[Any]:
+    """The arguments of a table function of a parsed plan."""
+    return scala_items(function.functionArgs())
+
+
+def selects_from_leaf(plan: Any) -> bool:
+    """Whether a plan is a projection of a leaf."""
+    return node_name(plan) == "Project" and bool(plan.children().head().children().isEmpty())
+
+
 def selected_columns(plan: Any) -> list[Any]:
     """The expressions of a projection."""
     return scala_items(plan.projectList())

@@ -21,6 +21,7 @@ from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.engine.jvm.java import keep_classes_of_pyspark
 from framework.engine.plans.relations import named, stand_in
+from framework.engine.registry.session_check import session_warning
 from framework.engine.sessions.execution import active_session
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
 from framework.foundation.locations import caller_location
@@ -151,7 +152,8 @@ class Resolution:
         )
         warnings = (*partition_warnings(graph, self.spark), *option_warnings(graph, self.tables.schemas()), *sequences)
         told = (*streamed_view_warnings(graph), *graph.lacking.values(), *self.registry.refreshed.values())
-        return replace(graph, warnings=(*self.registry.notes, *self._notes, *warnings, *told))
+        session = filter(None, (session_warning(),))
+        return replace(graph, warnings=(*session, *self.registry.notes, *self._notes, *warnings, *told))
 
     def _has_unread(self) -> bool:
         """Whether a flow may read more than is known. The queries of ingestions read nothing of the pipeline."""

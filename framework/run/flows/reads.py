@@ -18,7 +18,7 @@ from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
 from framework.engine.delta.table_version import read_small_table
-from framework.engine.plans.plans import analysed_plan
+from framework.engine.plans.plans import analysed_plan, node_name
 from framework.engine.plans.relations import named
 from framework.engine.sessions.execution import active_session
 from framework.engine.sessions.session import has_temporary_view
@@ -367,6 +367,6 @@ def with_file(frame: DataFrame) -> DataFrame:
 
 def _reads_files(frame: DataFrame) -> bool:
     node = analysed_plan(frame)
-    while node.nodeName() in _ROW_BY_ROW:
+    while node_name(node) in _ROW_BY_ROW:
         node = node.children().head()
-    return bool(node.nodeName() == "StreamingRelation" and str(node.sourceName()).startswith(_FILES))
+    return node_name(node) == "StreamingRelation" and str(node.sourceName()).startswith(_FILES)

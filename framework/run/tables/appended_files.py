@@ -6,12 +6,10 @@ the two wrote is skipped by the other.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from pyspark.sql import DataFrame
 from pyspark.sql.types import NullType, StructType
 
 from framework.cdc.model.columns import column
@@ -25,7 +23,7 @@ from framework.sources.delta.log import commit_files, read_commit
 from framework.sources.kinds import streamed_sources
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from framework.foundation.table_address import TableAddress
 
@@ -33,7 +31,7 @@ SINK_OPTIONS = {"mergeSchema": "true"}
 """The options of Delta's sink where it writes a flow's rows."""
 
 _LAST_COMMITS = 50
-_IDENTITY = '"delta.identity.'
+_IDENTITY = "delta.identity."
 
 
 class TableAppend:
@@ -68,7 +66,7 @@ class TableAppend:
 
     def takes_files(self, schema: StructType) -> bool:
         """Return whether files with these columns can be added as they are."""
-        return takes_files(self._version) and _columns(self._version) == _named_types(schema)
+        return takes_files(self._version) and _named_types(self._version.columns) == _named_types(schema)
 
     def append_files(self, files: Sequence[NewFile]) -> None:
         """Commit files as they are.
@@ -103,7 +101,7 @@ def can_append(session: SparkSession, table: TableAddress, query: DataFrame) -> 
     if not can_open(table):
         return False
     version = TableVersion(session, table)
-    return _has_plain_columns(version, query.schema) and not _reads(query, str(version.log.dataPath().toString()))
+    return _has_plain_columns(version, query.schema) and not _reads(query, version.folder)
 
 
 def _reads(query: DataFrame, path: str) -> bool:
@@ -143,13 +141,13 @@ def delete_leftovers(
     version = TableVersion(session, table)
     listed = version.listed_files()
     if listed is None:
-        current = _named(session, version.snapshot.allFiles(), prefix)
+        current = version.file_paths(removed=False, prefix=prefix)
     else:
         current = {entry["path"] for entry in log_entries(listed)}
     # A file that was removed from the table is still read at earlier versions, until VACUUM deletes it.
     found = _not_in_commits(storage, str(table.path), [name for name in found if name not in current])
     if found:
-        removed = _named(session, version.snapshot.tombstones(), prefix)
+        removed = version.file_paths(removed=True, prefix=prefix)
         found = [name for name in found if name not in removed]
     for name in found:
         storage.delete_tree(f"{table.path}/{name}")
@@ -168,21 +166,11 @@ def _not_in_commits(storage: Storage, path: str, names: Collection[str]) -> list
     return list(left)
 
 
-def _named(session: SparkSession, files: Any, prefix: str) -> set[str]:
-    """Return the paths with a prefix in a Java `Dataset` of a log's actions, by a query."""
-    paths = DataFrame(files.toDF(), session).select("path")
-    return {row.path for row in paths.where(paths.path.startswith(prefix)).collect()}
-
-
 def _has_plain_columns(version: TableVersion, schema: StructType) -> bool:
     """Return whether the table has exactly these columns, and none for which Delta's sink has rules."""
-    columns = _named_types(schema)
-    has_identity = _IDENTITY in str(version.snapshot.metadata().schemaString())
-    return columns == _columns(version) and not has_identity and not any("void" in kind for _, kind in columns)
-
-
-def _columns(version: TableVersion) -> list[tuple[str, str]]:
-    return _named_types(StructType.fromJson(json.loads(version.snapshot.metadata().schemaString())))
+    columns, stored = _named_types(schema), version.columns
+    has_identity = any(key.startswith(_IDENTITY) for field in stored.fields for key in field.metadata)
+    return columns == _named_types(stored) and not has_identity and not any("void" in kind for _, kind in columns)
 
 
 def _named_types(schema: StructType) -> list[tuple[str, str]]:
