@@ -31,6 +31,7 @@ from framework.foundation.table_address import TableAddress
 
 DELTA = "org.apache.spark.sql.delta"
 
+_TESTED = TESTED[Product.DELTA]
 _MAPPING = "delta.columnMapping.mode"
 _ROWS = "numRecords"
 _COMMENT, _OURS = "comment", "sluice."
@@ -45,7 +46,7 @@ def can_open(table: TableAddress) -> bool:
 
     Delta's internals are no public interface, and a catalog may define commits differently from the table's log.
     """
-    return table.path is not None and delta_version() in TESTED[Product.DELTA]
+    return table.path is not None and delta_version() in _TESTED
 
 
 class TableVersion:
