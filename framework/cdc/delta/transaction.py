@@ -21,8 +21,8 @@ from framework.cdc.delta.transaction_identifiers import Batch
 from framework.cdc.events.key_bounds import Ranges, key_range, may_contain
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import FILE_METADATA
-from framework.cdc.model.type_widening import plain_type
 from framework.foundation.jvm_cache import java_class
+from framework.schema.data_types import plain_type
 
 if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress

@@ -25,11 +25,10 @@ from framework.foundation.storage_port import Storage, read_stored_json
 from framework.sources.cloud_files.fields import merged, without_variants
 from framework.sources.cloud_files.file_groups import FileGroup, all_columns, file_groups
 from framework.sources.cloud_files.folders import folder_columns
-from framework.sources.cloud_files.hints import as_texts, hinted_folders, hinted_names, opened, with_hints
+from framework.sources.cloud_files.hints import as_texts, hinted_folders, hinted_names, opened, widened, with_hints
 from framework.sources.cloud_files.leading_zeros import columns_with_leading_zeros
 from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, list_new
 from framework.sources.cloud_files.options import CloudFilesOptions
-from framework.sources.cloud_files.widening import widened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

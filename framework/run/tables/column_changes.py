@@ -1,18 +1,22 @@
-"""Types that a stored table does not have yet: wider ones of its columns, and those that need a feature of Delta."""
+"""Columns and wider types that a stored table gets, and the types that need a feature of Delta."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from delta import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from framework.cdc.model.columns import match_field, quote
+from framework.cdc.model.columns import quote
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
-from framework.foundation.wider_types import WIDENING_PROPERTY, wider_type
+from framework.schema.change import ColumnChange, SchemaChange, schema_change
+from framework.schema.lattice import WIDENING_PROPERTY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,8 +29,7 @@ if TYPE_CHECKING:
 _CONSTRAINT = "delta.constraints."
 """The prefix of the properties that have the expressions of a table's CHECK constraints."""
 
-_Change = tuple[str, DataType, DataType]
-"""The path of a column or field as SQL, its stored type, and the wider one."""
+_Metadata = Callable[["TableAddress"], "LogTip"]
 
 _FEATURES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
 """The features of Delta without which a table has no column of a type."""
@@ -66,33 +69,98 @@ def _kinds(data_type: DataType) -> Iterator[str]:
         yield data_type.typeName()
 
 
-def widen_columns(
-    spark: SparkSession, address: TableAddress, wanted: StructType, *, dataset: GraphDataset,
-    metadata: Callable[[TableAddress], LogTip],
-) -> None:  # fmt: skip
-    """Widen the columns of a table whose wanted types are wider; others stay. Idempotent.
+def change_of(dataset: GraphDataset, stored: str | None) -> SchemaChange | None:
+    """Return the change from the stored columns of a table to those of its dataset; None if either is unknown.
 
-    The property that allows it comes first, so that a table which never needs it keeps its protocol. A crash in between
-    is safe: the next call widens the columns.
+    The hidden column of AUTO CDC is among them: see `shown`.
+
+    Args:
+        dataset: the dataset.
+        stored: the columns of its table, as JSON.
+    """
+    if not stored or not dataset.table_schema:
+        return None
+    return schema_change(json.loads(stored), json.loads(dataset.table_schema))
+
+
+def shown(change: SchemaChange) -> SchemaChange:
+    """Return a change without the hidden column of AUTO CDC, as a plan has it."""
+    return change.without(HIDDEN_COLUMN)
+
+
+def check_planned(dataset: GraphDataset, change: SchemaChange, planned: SchemaChange) -> None:
+    """Check that a plan has all that would change in a table: a part of it may be done already.
+
+    Raises:
+        OperationError: TABLE_CHANGED_SINCE_PLAN.
+    """
+    if not shown(change).is_part_of(planned):
+        raise OperationError(
+            "TABLE_CHANGED_SINCE_PLAN", location=dataset.spec.location, dataset=dataset.name,
+            change=shown(change).words(), planned=planned.words() or "changes no column",
+        )  # fmt: skip
+
+
+def change_columns(
+    spark: SparkSession, dataset: GraphDataset, address: TableAddress, planned: SchemaChange | None, metadata: _Metadata
+) -> None:
+    """Widen and add the columns of a table, nested ones included; without a difference, nothing is written.
 
     Args:
         spark: changes the table.
+        dataset: the dataset of the table.
         address: the table, which exists.
-        wanted: the columns, with names as in the table or in another case.
-        dataset: the dataset of the table, for the error.
+        planned: the only changes that may be made; None if no plan has them.
         metadata: reads the metadata of the table, if it has to be changed.
+
+    Raises:
+        OperationError: TABLE_CHANGED_SINCE_PLAN, CONSTRAINT_KEEPS_TYPE, GENERATED_COLUMN_KEEPS_TYPE.
+    """
+    change = change_of(dataset, _columns(spark, address).json())
+    if change is None:
+        return
+    gained = change.gained if dataset.widens else replace(change.gained, widened=())
+    if planned is not None:
+        check_planned(dataset, gained, planned)
+    wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
+    # First: Delta adds no columns beside others of different types.
+    _widen(spark, dataset, address, gained, wanted, metadata=metadata)
+    if gained.added:
+        support_types(spark, address, wanted)
+        empty = spark.createDataFrame([], wanted)
+        empty.write.format("delta").mode("append").option("mergeSchema", "true").save(str(address.path))
+
+
+def widen_columns(
+    spark: SparkSession, dataset: GraphDataset, address: TableAddress, wanted: StructType, metadata: _Metadata
+) -> None:
+    """Widen the columns of a table that exists whose wanted types are wider; others stay, and none is added.
+
+    Raises:
+        OperationError: CONSTRAINT_KEEPS_TYPE, GENERATED_COLUMN_KEEPS_TYPE.
+    """
+    change = schema_change(_columns(spark, address).jsonValue(), wanted.jsonValue())
+    _widen(spark, dataset, address, change, wanted, metadata=metadata)
+
+
+def _columns(spark: SparkSession, address: TableAddress) -> StructType:
+    return spark.read.format("delta").load(str(address.path)).schema
+
+
+def _widen(
+    spark: SparkSession, dataset: GraphDataset, address: TableAddress, change: SchemaChange, wanted: StructType, *,
+    metadata: _Metadata,
+) -> None:  # fmt: skip
+    """Give the widened columns of a change their types.
+
+    The property that allows it comes first, so that a table which never needs it keeps its protocol. A crash in between
+    is safe: the next plan has the same change.
 
     Raises:
         OperationError: CONSTRAINT_KEEPS_TYPE if a CHECK constraint refers to such a column,
             GENERATED_COLUMN_KEEPS_TYPE if a generated column depends on one.
     """
-    stored = spark.read.format("delta").load(str(address.path)).schema
-    changes = [
-        (path, narrow, wide)
-        for path, narrow, wide in common_leaves(stored, wanted, quote)
-        if narrow != wide and wider_type(narrow, wide) == wide
-    ]
-    if not changes:
+    if not change.widened:
         return
     support_types(spark, address, wanted)
     session: Any = spark._jsparkSession
@@ -100,21 +168,25 @@ def widen_columns(
     if properties.get(WIDENING_PROPERTY, "").lower() != "true":
         session.sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ('{WIDENING_PROPERTY}' = 'true')")
         failpoint("tables.before_wider_types")
-    columns = ", ".join(f"{path} TYPE {kind.simpleString()}" for path, _, kind in changes)
+    columns = ", ".join(f"{_sql_path(each)} TYPE {each.after}" for each in change.widened)
     try:
         session.sql(f"ALTER TABLE {address.sql} ALTER COLUMN {columns}")
     except PySparkException as error:
         condition = error.getCondition() or ""
         if condition.startswith("DELTA_CONSTRAINT_"):
-            raise _constrained(dataset, address, properties, changes, error) from error
+            raise _constrained(dataset, address, properties, change.widened, error) from error
         if condition.startswith("DELTA_GENERATED_COLUMNS_"):
-            raise _generating(dataset, changes, error) from error
+            raise _generating(dataset, change.widened, error) from error
         raise
     failpoint("tables.after_wider_types")
 
 
+def _sql_path(column: ColumnChange) -> str:
+    return ".".join(map(quote, column.path))
+
+
 def _constrained(
-    dataset: GraphDataset, address: TableAddress, properties: Mapping[str, str], changes: Sequence[_Change],
+    dataset: GraphDataset, address: TableAddress, properties: Mapping[str, str], changes: Sequence[ColumnChange],
     error: PySparkException,
 ) -> OperationError:  # fmt: skip
     """Return the error for a column with a CHECK constraint, with the statements that make it wider."""
@@ -124,7 +196,7 @@ def _constrained(
     blocking = {name: text for name, text in checks.items() if name in meant} or checks
     statements = [
         *(f"ALTER TABLE {address.sql} DROP CONSTRAINT {quote(name)}" for name in blocking),
-        *(f"ALTER TABLE {address.sql} ALTER COLUMN {path} TYPE {kind.simpleString()}" for path, _, kind in named),
+        *(f"ALTER TABLE {address.sql} ALTER COLUMN {_sql_path(each)} TYPE {each.after}" for each in named),
         *(f"ALTER TABLE {address.sql} ADD CONSTRAINT {quote(name)} CHECK ({text})" for name, text in blocking.items()),
     ]
     return OperationError(
@@ -137,7 +209,7 @@ def _constrained(
     )
 
 
-def _generating(dataset: GraphDataset, changes: Sequence[_Change], error: PySparkException) -> OperationError:
+def _generating(dataset: GraphDataset, changes: Sequence[ColumnChange], error: PySparkException) -> OperationError:
     """Return the error for a column that generated columns depend on."""
     generated = (error.getMessageParameters() or {}).get("generatedColumns", "")
     return OperationError(
@@ -149,42 +221,11 @@ def _generating(dataset: GraphDataset, changes: Sequence[_Change], error: PySpar
     )
 
 
-def _named(changes: Sequence[_Change], error: PySparkException) -> Sequence[_Change]:
+def _named(changes: Sequence[ColumnChange], error: PySparkException) -> Sequence[ColumnChange]:
     """Return the changes of the column that an error of Delta names; all of them if it names none."""
     column = (error.getMessageParameters() or {}).get("columnName", "").replace("`", "").lower()
-    return [each for each in changes if each[0].replace("`", "").lower() == column] or changes
+    return [each for each in changes if each.name.replace("`", "").lower() == column] or changes
 
 
-def _listed(changes: Sequence[_Change]) -> str:
-    return ", ".join(f"{path} from {old.simpleString()} to {new.simpleString()}" for path, old, new in changes)
-
-
-def common_leaves(
-    stored: StructType, other: StructType, spelled: Callable[[str], str] = str, prefix: str = ""
-) -> Iterator[tuple[str, DataType, DataType]]:
-    """Yield what two schemas have in the same place, other than structs, arrays and maps: its path and both types.
-
-    Args:
-        stored: columns, whose names are in the path.
-        other: columns, with names in any case.
-        spelled: how a name is written in the path.
-        prefix: of the paths.
-    """
-    for field in stored.fields:
-        match = match_field(other, field.name)
-        if match is not None:
-            yield from _common_parts(field.dataType, match.dataType, spelled, f"{prefix}{spelled(field.name)}")
-
-
-def _common_parts(
-    stored: DataType, other: DataType, spelled: Callable[[str], str], path: str
-) -> Iterator[tuple[str, DataType, DataType]]:
-    if isinstance(stored, StructType) and isinstance(other, StructType):
-        yield from common_leaves(stored, other, spelled, f"{path}.")
-    elif isinstance(stored, ArrayType) and isinstance(other, ArrayType):
-        yield from _common_parts(stored.elementType, other.elementType, spelled, f"{path}.element")
-    elif isinstance(stored, MapType) and isinstance(other, MapType):
-        yield from _common_parts(stored.keyType, other.keyType, spelled, f"{path}.key")
-        yield from _common_parts(stored.valueType, other.valueType, spelled, f"{path}.value")
-    else:
-        yield path, stored, other
+def _listed(changes: Sequence[ColumnChange]) -> str:
+    return ", ".join(f"{_sql_path(each)} from {each.before} to {each.after}" for each in changes)
