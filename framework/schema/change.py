@@ -81,10 +81,9 @@ class SchemaChange:
         """Whether each earlier column stays, with its type or a wider one."""
         return not (self.renamed or self.dropped or self.retyped)
 
-    @property
-    def gained(self) -> SchemaChange:
-        """What a table gets whose other columns stay: columns and wider types."""
-        return SchemaChange(added=self.added, widened=self.widened)
+    def gained(self, *, widens: bool) -> SchemaChange:
+        """Return what a table gets whose other columns stay: columns, and wider types if its types may widen."""
+        return SchemaChange(added=self.added, widened=self.widened if widens else ())
 
     def without(self, *columns: str) -> SchemaChange:
         """Return the change of the other columns."""

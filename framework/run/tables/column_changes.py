@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from delta import DeltaTable
@@ -17,19 +16,20 @@ from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.schema.change import ColumnChange, SchemaChange, schema_change
 from framework.schema.lattice import WIDENING_PROPERTY
+from framework.sources.delta.log import LogTip, read_tip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from framework.foundation.storage import Storage
     from framework.foundation.table_address import TableAddress
     from framework.graph.graph import GraphDataset
-    from framework.sources.delta.log import LogTip
 
 
 _CONSTRAINT = "delta.constraints."
 """The prefix of the properties that have the expressions of a table's CHECK constraints."""
 
-_Metadata = Callable[["TableAddress"], "LogTip"]
+_Metadata = Callable[["TableAddress"], LogTip]
 
 _FEATURES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
 """The features of Delta without which a table has no column of a type."""
@@ -88,8 +88,28 @@ def shown(change: SchemaChange) -> SchemaChange:
     return change.without(HIDDEN_COLUMN)
 
 
-def check_planned(dataset: GraphDataset, change: SchemaChange, planned: SchemaChange) -> None:
-    """Check that a plan has all that would change in a table: a part of it may be done already.
+def check_stored(storage: Storage, path: str, dataset: GraphDataset, planned: SchemaChange | None) -> None:
+    """Check that a table gets the columns that a plan says, before its rows are replaced; unknown columns pass.
+
+    Args:
+        storage: reads the log of the table.
+        path: the table.
+        dataset: the dataset of the table.
+        planned: the change of the plan; None if the columns were unknown.
+
+    Raises:
+        OperationError: TABLE_CHANGED_SINCE_PLAN.
+    """
+    if planned is None:
+        return
+    tip = read_tip(storage, path)
+    change = change_of(dataset, None if tip is None else tip.schema)
+    if change is not None:
+        _check_planned(dataset, change, planned)
+
+
+def _check_planned(dataset: GraphDataset, change: SchemaChange, planned: SchemaChange) -> None:
+    """Check that a plan has all that would change; a part of it may be done already, by an update that died.
 
     Raises:
         OperationError: TABLE_CHANGED_SINCE_PLAN.
@@ -119,9 +139,9 @@ def change_columns(
     change = change_of(dataset, _columns(spark, address).json())
     if change is None:
         return
-    gained = change.gained if dataset.widens else replace(change.gained, widened=())
+    gained = change.gained(widens=dataset.widens)
     if planned is not None:
-        check_planned(dataset, gained, planned)
+        _check_planned(dataset, gained, planned)
     wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
     # First: Delta adds no columns beside others of different types.
     _widen(spark, dataset, address, gained, wanted, metadata=metadata)

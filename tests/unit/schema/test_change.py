@@ -93,7 +93,8 @@ def test_parts_of_a_change_are_changes() -> None:
     """What a table gains, what is left without a column, and what is done already."""
     before, after = struct(a="integer", b="long", h=struct(x="long")), struct(a="long", c="long", h=struct(y="long"))
     change = schema_change(before, after)
-    assert change.gained.words() == "adds h.y bigint, c bigint; widens a from int to bigint"
+    assert change.gained(widens=True).words() == "adds h.y bigint, c bigint; widens a from int to bigint"
+    assert change.gained(widens=False).words() == "adds h.y bigint, c bigint"
     assert change.without("h").words() == "adds c bigint; widens a from int to bigint; drops b"
     assert schema_change(struct(a="integer", c="long"), struct(a="long", c="long")).is_part_of(change)
     assert not schema_change(struct(a="short"), struct(a="long")).is_part_of(change)
@@ -102,5 +103,5 @@ def test_parts_of_a_change_are_changes() -> None:
 def test_collations_are_part_of_a_type() -> None:
     """Spark has them in the metadata of a field; two of one type are no difference."""
     schemas = [StructType([StructField("a", StringType(each))]).jsonValue() for each in ("UTF8_LCASE", "UTF8_BINARY")]
-    assert schema_change(*schemas).words() == "changes a from string collate UTF8_LCASE to string"
+    assert schema_change(schemas[0], schemas[1]).words() == "changes a from string collate UTF8_LCASE to string"
     assert schema_change(schemas[0], schemas[0]) == SchemaChange()
