@@ -21,7 +21,7 @@ from framework.sources.delta.log import LogTip, read_tip
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from framework.foundation.storage import Storage
+    from framework.foundation.files.storage import Storage
     from framework.foundation.table_address import TableAddress
     from framework.graph.graph import GraphDataset
 
