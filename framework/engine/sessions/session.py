@@ -94,8 +94,8 @@ def session_catalog_entry(spark: SparkSession, schema: str, table: str) -> tuple
         return None
     found = state.catalog().getTableMetadata(identifier)
     location = found.storage().locationUri()
-    path = java_class("org.apache.hadoop.fs.Path")(location.get()) if location.isDefined() else ""
-    return str(found.tableType().name()), str(path.toString()) if path else ""
+    path = str(java_class("org.apache.hadoop.fs.Path")(location.get()).toString()) if location.isDefined() else ""
+    return str(found.tableType().name()), path
 
 
 def with_variables(spark: SparkSession, text: str) -> str:

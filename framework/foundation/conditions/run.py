@@ -118,6 +118,11 @@ CONDITIONS: dict[str, Condition] = {
         "Widen the column of that table, with its property `delta.enableTypeWidening` = `true`, or cast the column in "
         "the query. Then run again.",
     ),
+    "TABLE_CHANGED_SINCE_PLAN": Condition(
+        "The columns of the table of {dataset} are other ones than when the update was planned: the table would get a "
+        "change that the plan does not have ({change}; the plan: {planned}). The table was not changed.",
+        "Run again: the next update plans with the columns that the table has now. `sluice plan` shows what it does.",
+    ),
     "CONSTRAINT_KEEPS_TYPE": Condition(
         "The table of {dataset} has the constraint {constraints}, and Delta changes no column to which a constraint "
         "refers: {columns}. No row was written.",

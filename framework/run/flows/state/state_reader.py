@@ -35,12 +35,14 @@ from framework.run.flows.state.source_places import misplaced_in_checkpoint, mis
 from framework.run.flows.state.stored_access import UnreadState, storage_fault, unwritable_datasets
 from framework.run.flows.state.trusted_positions import trusted_progress
 from framework.run.tables.catalog_entries import foreign_entry, is_configured
-from framework.run.tables.left_columns import left_columns
+from framework.run.tables.column_changes import change_of, shown
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.marked_tables import older_copy
 from framework.run.tables.table_kind import view_fingerprint
 from framework.run.tables.table_record import definition_of
-from framework.run.tables.table_store import TableStore
+from framework.run.tables.table_store import StoredTable, TableStore
+from framework.schema.change import SchemaChange
+from framework.sources.cloud_files.source import follows_columns
 from framework.sources.delta.history import batches_in
 from framework.sources.delta.log import LogTip, read_tip
 from framework.sources.delta.source import REPLACED, table_source
@@ -181,10 +183,19 @@ class StateReader:
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
             last_rebuild=last_number(rebuild, manifests),
             keeps_history=rebuild is not None and rebuild.is_building and rebuild.backup is not None,
-            left_columns=left_columns(dataset, tip),
+            change=self._change(dataset, stored, tip),
             files=None if tip is None else tip.files,
             size_bytes=None if tip is None else tip.size_bytes,
         )
+
+    def _change(self, dataset: GraphDataset, stored: StoredTable | None, tip: LogTip | None) -> SchemaChange | None:
+        """Return how the columns of a table change; Spark reads them only where no small file has them, for a step."""
+        if stored is None or tip is None:
+            return None
+        is_applied = stored.definition == definition_of(dataset)
+        columns = tip.schema or (None if is_applied else self.store.schema(self.store.address(dataset.spec)))
+        change = change_of(dataset, columns)
+        return None if change is None else shown(change)
 
     def _sink_state(self, dataset: GraphDataset) -> TableState:
         """Return the state of a sink: another pipeline that writes to one of this name has its checkpoints here."""
@@ -212,6 +223,7 @@ class StateReader:
             rebuild_gaps=self._rebuild_gaps(flow, building),
             removed=removed_data(self.storage, flow.sources),
             begins_late=begins_late(flow),
+            finds_columns=any(map(follows_columns, flow.sources)),
         )
         if current is not None:
             return self._in_generation(dataset, flow, (manifest, current), begun, tip)

@@ -59,9 +59,9 @@ from framework.plan.steps import PublishRebuild
 from framework.run.flows.state.generation_numbers import name_generation
 from framework.run.flows.state.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
+from framework.run.tables.column_changes import support_types
 from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.table_store import TableStore
-from framework.run.tables.wider_columns import support_types
 from framework.run.update.fault_classification import fault_of
 from framework.run.update.refresh.kept_history import KeptHistory
 from framework.run.update.refresh.kept_quarantine import KeptQuarantine

@@ -24,9 +24,15 @@ from framework.foundation.errors import OperationError, SourceError, UserError
 from framework.foundation.files.storage_port import Storage, read_stored_json
 from framework.sources.cloud_files.columns.fields import merged, without_variants
 from framework.sources.cloud_files.columns.file_groups import FileGroup, all_columns, file_groups
-from framework.sources.cloud_files.columns.hints import as_texts, hinted_folders, hinted_names, opened, with_hints
+from framework.sources.cloud_files.columns.hints import (
+    as_texts,
+    hinted_folders,
+    hinted_names,
+    opened,
+    widened,
+    with_hints,
+)
 from framework.sources.cloud_files.columns.leading_zeros import columns_with_leading_zeros
-from framework.sources.cloud_files.columns.widening import widened
 from framework.sources.cloud_files.files.folders import folder_columns
 from framework.sources.cloud_files.files.listing import FoundFile, NothingKnown, decoded, list_new
 from framework.sources.cloud_files.settings.options import CloudFilesOptions
