@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from framework.checkpoints.generations import folder_name
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)

@@ -9,8 +9,8 @@ from typing import Any
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.foundation.errors import UserError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)

@@ -14,8 +14,8 @@ from typing import Any
 from framework.checkpoints.generations import Generation, GenerationStore, folder_name
 from framework.foundation.clock import Clock
 from framework.foundation.failpoints import failpoint
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage_port import Storage, present_path
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage, present_path
 from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from framework.checkpoints.generations import flow_folder
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.foundation.errors import OperationError
-from framework.foundation.storage import Storage, open_storage
+from framework.foundation.files.storage import Storage, open_storage
 from framework.foundation.stored_format import StoredFormat
 from framework.foundation.table_address import real_path
 

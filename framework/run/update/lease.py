@@ -11,7 +11,7 @@ from typing import Any
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)
