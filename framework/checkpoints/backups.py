@@ -11,8 +11,8 @@ from typing import Any
 
 from framework.checkpoints.generations import folder_name
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
-from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)
 _ROOT = "backups"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from framework.foundation.errors import InternalError, OperationError
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
-from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)
 _NAME = re.compile(r"(.*?) \((\w+)(?:, .*)?\)", re.DOTALL)

@@ -10,8 +10,8 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.foundation.errors import UserError
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
-from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)
 

@@ -15,8 +15,8 @@ from framework.checkpoints.generations import Generation, GenerationStore, folde
 from framework.foundation.clock import Clock
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
-from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)
 _FRESH_SECONDS = 2.0

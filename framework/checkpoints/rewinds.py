@@ -8,8 +8,8 @@ from typing import Any
 
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage_port import Storage, present_path
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
-from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)
 

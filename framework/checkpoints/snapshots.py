@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.stored_format import StoredFormat
+from framework.foundation.files.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)
 _FILE = "snapshots.json"

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 
 from framework.checkpoints.generations import flow_folder
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
-from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)
 _FILE = "table.json"

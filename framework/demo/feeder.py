@@ -18,7 +18,7 @@ import pandas as pd
 
 from framework.demo.events import EVENT_COLUMNS, KEYS, Fractions, draw, hash_keys, make_events, make_schedule
 from framework.demo.source_data import check_months, data_folder, read_flights, read_weather
-from framework.foundation.stored_format import StoredFormat
+from framework.foundation.files.stored_format import StoredFormat
 
 FEED_FILE = "feed.json"
 FEED_FORMAT = StoredFormat(1)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
-from framework.foundation.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)
 

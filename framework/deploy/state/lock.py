@@ -15,7 +15,7 @@ from databricks.sdk.errors import ResourceAlreadyExists
 from framework.deploy.api.workspace import ResponseLost, Workspace
 from framework.foundation.clock import timestamp_text
 from framework.foundation.errors import OperationError
-from framework.foundation.stored_format import StoredFormat
+from framework.foundation.files.stored_format import StoredFormat
 
 LOCK_FILE = "deploy.lock"
 _LEASE_SECONDS = 3600.0

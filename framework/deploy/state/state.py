@@ -10,8 +10,8 @@ from uuid import uuid4
 from framework.deploy.api.workspace import Workspace
 from framework.deploy.bundle.documents.bundle import FrozenSpec
 from framework.foundation.errors import OperationError
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.secrets.secrecy import digests_in, hide_all, hide_secrets
-from framework.foundation.stored_format import StoredFormat
 
 STATE_FILE = "sluice-state.json"
 _FORMAT = StoredFormat(1)

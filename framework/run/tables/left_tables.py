@@ -26,8 +26,8 @@ from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage import open_storage
 from framework.foundation.files.storage_port import present_path
+from framework.foundation.files.stored_format import UNUSABLE, StoredFormat
 from framework.foundation.names import QualifiedName
-from framework.foundation.stored_format import UNUSABLE, StoredFormat
 from framework.graph.graph import DataflowGraph
 from framework.run.tables.catalog_entries import unregister
 from framework.run.tables.folder_uses import FolderUses

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import Storage, open_storage
-from framework.foundation.stored_format import StoredFormat
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.table_address import real_path
 
 if TYPE_CHECKING:

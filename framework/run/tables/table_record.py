@@ -13,8 +13,8 @@ from framework.checkpoints.generations import folder_name
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import Storage, open_storage
 from framework.foundation.files.storage_port import present_path
+from framework.foundation.files.stored_format import UNUSABLE, StoredFormat
 from framework.foundation.names import QualifiedName
-from framework.foundation.stored_format import UNUSABLE, StoredFormat
 from framework.foundation.table_address import real_path
 from framework.graph.graph import GraphDataset
 from framework.plan.state import TableKind

@@ -12,7 +12,7 @@ from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.stored_format import StoredFormat
+from framework.foundation.files.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)
 _SUFFIX = ".json"

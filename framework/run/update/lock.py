@@ -14,9 +14,9 @@ from typing import IO
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import LocalStorage, Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.processes import start_of_process
 from framework.foundation.resource_faults import file_fault
-from framework.foundation.stored_format import StoredFormat
 from framework.run.update.lease import Lease, LeaseTerms
 from framework.session.jvm_process import current_jvm
 from framework.session.keeper_client.client import held_by_server

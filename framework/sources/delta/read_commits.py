@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.stored_format import StoredFormat
+from framework.foundation.files.stored_format import StoredFormat
 from framework.sources.delta.log import commit_files, commit_path
 
 _FORMAT = StoredFormat(1)

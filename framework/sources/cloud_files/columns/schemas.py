@@ -20,8 +20,8 @@ from pyspark.sql.types import (
 
 from framework.foundation.errors import OperationError, SourceError, UserError
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.jvm_cache import java_class
-from framework.foundation.stored_format import StoredFormat
 from framework.sources.cloud_files.columns.fields import merged, without_variants
 from framework.sources.cloud_files.columns.file_groups import FileGroup, all_columns, file_groups
 from framework.sources.cloud_files.columns.hints import as_texts, hinted_folders, hinted_names, opened, with_hints

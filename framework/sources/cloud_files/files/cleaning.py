@@ -17,7 +17,7 @@ from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.stored_format import StoredFormat
+from framework.foundation.files.stored_format import StoredFormat
 from framework.sources.cloud_files.files.file_log import FileLog
 from framework.sources.cloud_files.files.offsets import committed_files, log_folder
 from framework.sources.cloud_files.files.removal import Remover

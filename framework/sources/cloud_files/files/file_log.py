@@ -18,7 +18,7 @@ from typing import TypeVar
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.stored_format import StoredFormat
+from framework.foundation.files.stored_format import StoredFormat
 from framework.sources.cloud_files.files.known_files import KnownFiles, ListLimits, MissingPartError
 from framework.sources.cloud_files.files.listing import FoundFile, in_parts
 

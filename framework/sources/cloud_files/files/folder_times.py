@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.stored_format import StoredFormat
+from framework.foundation.files.stored_format import StoredFormat
 
 _FORMAT = StoredFormat(1)
 _MOST = 64
