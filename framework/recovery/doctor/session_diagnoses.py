@@ -25,8 +25,15 @@ SESSION_DIAGNOSES = (
     ),
     Diagnosis(
         name="STORED_FILE_DAMAGED",
-        meaning="A file that Sluice keeps in the storage can't be read. Only what needs it fails, and all else runs.",
-        faults=(Fault(condition="STORED_FILE_DAMAGED"), Fault(condition="QUARANTINE_UNREADABLE")),
+        meaning=(
+            "A file that Sluice keeps in the storage can't be read, or is of another release. Only what needs it "
+            "fails, and all else runs."
+        ),
+        faults=(
+            Fault(condition="STORED_FILE_DAMAGED"),
+            Fault(condition="STORED_FORMAT_UNKNOWN"),
+            Fault(condition="QUARANTINE_UNREADABLE"),
+        ),
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
     ),
     Diagnosis(

@@ -138,7 +138,7 @@ class TableStore:
         address = TableAddress(path=record.path)
         if not self.exists(address):
             return False
-        if record.pipeline is not None and self._is_recorded(record, address):
+        if self._is_recorded(record, address):
             return record.pipeline == self.pipeline
         return self._owner(address) == self.pipeline
 
@@ -180,7 +180,7 @@ class TableStore:
         mark = self._storage_mark(TableAddress(path=path))
         if mark is not None:
             return StorageIdentity.of(self.storage).other_storage(path, mark, self.spark)
-        record = self.record(name)  # the table of an earlier release
+        record = self.record(name)  # a table in its default folder names no storage, and another path may lead there
         return "" if record is None else original_root(record, path, self.spark)
 
     def may_prune(self, record: TableRecord) -> bool:
@@ -429,7 +429,7 @@ def _describes(record: TableRecord, address: TableAddress, tip: LogTip | None) -
     """Whether a record was written for the table at an address.
 
     The table may have been replaced, or the dataset may now have the path of another table. Then only the
-    table's own properties identify its owner. A record of an older version has no id and is matched by path.
+    table's own properties identify its owner. Without an id, it is matched by path.
     """
     if record.path != address.path:
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -13,7 +12,9 @@ from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 
+_FORMAT = StoredFormat(1)
 _SUFFIX = ".json"
 _TRIES = 5
 
@@ -70,6 +71,9 @@ class Lease:
 
         Returns:
             None if the lease is acquired; else its holder.
+
+        Raises:
+            OperationError: STORED_FORMAT_UNKNOWN.
         """
         self._holder = holder
         for _ in range(_TRIES):
@@ -150,12 +154,12 @@ class Lease:
         return f"{self.folder}/{number:020d}{_SUFFIX}"
 
     def _read(self, number: int) -> dict[str, Any] | None:
-        text = self._storage.read_text(self._file(number)) if number else None
+        path = self._file(number)
+        text = self._storage.read_text(path) if number else None
         try:
-            value = json.loads(text or "null")
-        except ValueError:
+            return _FORMAT.content(text or "null", path)
+        except (ValueError, TypeError):
             return None
-        return value if isinstance(value, dict) else None
 
     def _content(self, *, released: bool = False) -> str:
-        return json.dumps({"token": self._token, "holder": dict(self._holder), "released": released})
+        return _FORMAT.text({"token": self._token, "holder": dict(self._holder), "released": released})

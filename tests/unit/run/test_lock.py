@@ -171,7 +171,7 @@ def test_a_lease_that_was_not_renewed_is_taken_over_and_its_holder_told(storage:
 
 def test_a_taker_that_is_killed_leaves_a_lease_like_any_other(storage: LocalStorage) -> None:
     """`kill -9` between taking and cleaning: the lease is the dead taker's, and expires as such."""
-    storage.write_text("lease/00000000000000000001.json", '{"released": true}')
+    storage.write_text("lease/00000000000000000001.json", '{"format": 1, "released": true}')
     environment = {**os.environ, "SLUICE_FAILPOINT": "lease.before_cleaning"}
     done = subprocess.run([sys.executable, "-c", TAKER, storage.root], env=environment, check=False)
     assert (done.returncode, len(storage.list_names("lease"))) == (-9, 2)
@@ -284,7 +284,7 @@ def test_a_damaged_lease_is_no_lease(storage: LocalStorage, text: str) -> None:
 def killed_holder(storage: LocalStorage, *, jvm: int, jvm_started: str) -> None:
     """Leave the lock file as an update that was killed leaves it: its text stays, its lock is free."""
     holder = {"host": socket.gethostname(), "pid": 1, "update_id": "u-killed", "since": "then"}
-    text = json.dumps({**holder, "jvm": jvm, "jvm_started": jvm_started})
+    text = json.dumps({"format": 1, **holder, "jvm": jvm, "jvm_started": jvm_started})
     storage.write_text(LOCK_FILE, text)
 
 
