@@ -66,7 +66,7 @@ bench: $(VENV)/.bench $(VENV)/.spark ## benchmarks, compared with Spark's own pi
 	@$(BIN)/python -m bench $(ARGS)
 
 clean: ## remove the environment and caches; tables and checkpoints under .sluice stay
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) build/site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # One virtual environment; a stamp file for each installed set of extras.
 $(BIN)/python:

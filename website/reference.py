@@ -75,7 +75,8 @@ def _conditions() -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Escape a text of the catalogue for Markdown; code in backticks stays."""
-    parts = re.split(r"(`[^`]*`)", text.replace("{{", "{").replace("}}", "}"))
+    fields = re.sub(r"(?<!\{)\{(\w+)[^{}]*\}", r"{\1}", text)
+    parts = re.split(r"(`[^`]*`)", fields.replace("{{", "{").replace("}}", "}"))
     return "".join(part if part.startswith("`") else re.sub(r"([*_<>\[\]\\])", r"\\\1", part) for part in parts)
 
 

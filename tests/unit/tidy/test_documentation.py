@@ -66,12 +66,12 @@ def test_the_page_of_settings_is_complete() -> None:
     keys = {*_TEXTS, *_MAPS, *_FLAGS, *KEYS, "libraries"}
     settings = {*re.findall(r'^\w+ = "(pipelines\.[\w.]+)"$', code, re.MULTILINE)}
     settings |= {"pipelines.maxParallelFlows", "pipelines.maxFlowRetryAttempts", "pipelines.numUpdateRetryAttempts"}
-    settings |= {"pipelines.reset.allowed"}
+    settings |= {"pipelines.reset.allowed", "sluice.quarantine"}
     # A check of views that does not apply here, a setting of Databricks' gateways, and the failpoints of tests.
     settings -= {"pipelines.incompatibleViewCheck.enabled", "pipelines.gateway.progressEventEmitFrequencySeconds"}
     variables = {*re.findall(r'"(SLUICE_[A-Z_]+)"', code)} - {"SLUICE_FAILPOINT"}
     assert {*re.findall(r"`([a-z_]+)`", first)} == keys
-    assert {*re.findall(r"`(pipelines\.[\w.]+)`", first)} == settings
+    assert {*re.findall(r"`((?:pipelines|sluice)\.(?!local|yml)[\w.]+)`", first)} == settings
     assert {*re.findall(r"`(SLUICE_(?:[A-Z]+_?)+)", first)} == variables
 
 
