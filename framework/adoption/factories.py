@@ -1,4 +1,4 @@
-"""Modules with functions that declare datasets for those who call them."""
+"""Factories: modules whose functions declare datasets for their callers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from framework.foundation.secrecy import hide_secrets
 
 _FILE_NAME = "pipeline.yml"
 _OF_WORKSPACE = ("${", "{{")
-"""What begins a value that the workspace knows: the id of another resource, a secret of a scope."""
+"""Prefixes of values that only the workspace has: the id of another resource, a secret of a scope."""
 _PATHS = (("glob", "include"), ("file", "path"), ("notebook", "path"))
 _NOTEBOOK_FILES = (".py", ".ipynb", ".sql", ".r", ".scala")
 
@@ -31,7 +31,7 @@ class LocalSpec:
     Args:
         path: its file.
         text: its content.
-        left_out: settings whose values only the workspace knows, or that are secret.
+        left_out: settings whose values only the workspace has, or that are secret.
     """
 
     path: Path
@@ -42,7 +42,7 @@ class LocalSpec:
 def local_spec(bundle: Bundle, key: str | None, file: str | None) -> LocalSpec:
     """Return the spec of one pipeline of a bundle: its name, code, target, configuration and Spark settings.
 
-    It is in the folder that the pipeline's modules import from (`root_path`), or in that of the bundle.
+    It is in the folder that the pipeline's modules import from (`root_path`), or in the bundle's folder.
 
     Args:
         bundle: the resolved target of the bundle.
@@ -103,7 +103,7 @@ def _settings(spec: Mapping[str, Any], secrets: frozenset[str]) -> tuple[dict[st
 
 
 def _spark_settings(spec: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the Spark settings of the cluster of updates; that of maintenance runs no query."""
+    """Yield the Spark settings of the cluster of updates; the maintenance cluster runs no query."""
     for cluster in spec.get("clusters") or ():
         if cluster.get("label", "default") != "maintenance":
             yield from (cluster.get("spark_conf") or {}).items()

@@ -15,7 +15,7 @@ _DEPTH = 8
 def with_declared_fields(value: Any, bundle: Bundle) -> Any:
     """Return a value whose references to fields that the bundle declares, such as a schema's name, are resolved.
 
-    Fields that only a workspace knows, such as ids, stay references.
+    Fields that only a workspace has, such as ids, stay references.
 
     Args:
         value: a setting of a resource: a text, a list, a mapping, or any other value.
