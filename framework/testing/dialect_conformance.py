@@ -1,6 +1,6 @@
 """Conformance suite for every dialect of a source database: what the engine relies on, without Spark where it can.
 
-A dialect of somebody else passes it, too: subclass `DialectConformance` and give it an `engine`.
+A dialect of another package passes it, too: subclass `DialectConformance` and give it an `engine`.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ class DialectConformance:
         assert self._refused(copy, start) == self._gap(copy, start)
 
     def test_another_database_at_the_address_is_a_gap(self, copy: Copy) -> None:
-        """Its log is not that of the position, however long it is."""
+        """Its log does not continue the position, however long it is."""
         reader = copy.changes()
         start = reader.initialOffset()
         reader.stop()

@@ -1,6 +1,6 @@
 """SCD type 1 whose deleted rows stay: a delete flags its row, which keeps its values.
 
-A row is the newest upsert of its key, also if a delete or a truncate undoes it; its flag tells whether one does. Both
+A row is the newest upsert of its key, also if a delete or a truncate undoes it; its flag says whether one does. Both
 are functions of the set of events, so they do not depend on the order of arrival.
 """
 

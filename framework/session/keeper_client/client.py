@@ -70,7 +70,7 @@ class Attachment:
         self._tell({"hold": path}, descriptor)
 
     def release(self, path: str) -> None:
-        """Let the server release a lock; one that it still has at the end counts as that of a killed command."""
+        """Let the server release a lock; one that it still has at the end counts as the lock of a killed command."""
         with suppress(OperationError):
             self._tell({"release": path})
 

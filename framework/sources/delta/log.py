@@ -1,4 +1,4 @@
-"""Reads what the planner must know of a Delta table from its log's file names and small files.
+"""Read the state of a Delta table for the planner, from its log's file names and small files.
 
 No Spark and no snapshot: a listing for the newest version, a checksum file for the table's id, the
 last few commits for our mark. Anything else is answered with None or "not drained",

@@ -223,7 +223,7 @@ class DeltaSource:
         return tuple(gap for gap in found if gap is not None)
 
     def put_back(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """Tables of which a version that was read, if only in part, is another commit now, or none."""
+        """Tables whose log has another commit, or none, in place of a version that was read, also in part."""
         known = ReadCommits.load(position.storage, position.checkpoint)
         found = []
         for source, tip, offset in self._offsets(position):
@@ -240,7 +240,7 @@ class DeltaSource:
         return tuple(dict.fromkeys(found))
 
     def remember(self, position: SourcePosition) -> None:
-        """Store which commits the versions up to the position are, and those that a stream may read now."""
+        """Store the identities of the commits up to the position, and of the commits that a stream may read now."""
         storage = position.storage
         known = ReadCommits.load(storage, position.checkpoint)
         begun = {source: offset for source, _, offset in self._offsets(position)}
@@ -273,7 +273,7 @@ class DeltaSource:
         return tuple(f"startingVersion={offset.version}" for offset in found if offset is not None)
 
     def lost_since(self, position: RewindPosition) -> str:
-        """The versions that the log no longer has; a stream that begins anew reads the table as it is."""
+        """The versions that the log no longer has; a stream without a position reads the table as it is."""
         if position.from_start:
             return ""
         own = tuple(offset for offset in position.offsets if self.owns(offset))
