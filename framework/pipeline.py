@@ -26,7 +26,8 @@ from framework.record.log import EVENTS_FOLDER
 from framework.recovery.backups import compare_backups
 from framework.recovery.comparison import Comparison
 from framework.recovery.doctor.doctor import Doctor
-from framework.recovery.lag import FlowLag, read_lag
+from framework.recovery.flow_lag import FlowLag
+from framework.recovery.lag import read_lag
 from framework.recovery.quarantine.quarantine import Quarantine
 from framework.recovery.reconcile import reconcile
 from framework.recovery.request import ComparisonOptions, ComparisonRequest

@@ -63,6 +63,34 @@ class RewoundFlow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredRows:
+    """The effect of a restore.
+
+    Args:
+        before: the number of rows now; None if the log does not have it.
+        after: the number of rows of the version; None if the log does not have it.
+        missing: files of the version that are not there any more.
+    """
+
+    before: int | None
+    after: int | None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewindObstacle:
+    """One thing that a rewind needs and that is gone.
+
+    Args:
+        dataset: the dataset that can't go back.
+        problem: what is gone, as a clause.
+    """
+
+    dataset: QualifiedName
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRewind:
     """A rewind that is decided.
 

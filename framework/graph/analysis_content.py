@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.model.target_plan import TargetPlan
 from framework.checkpoints.operators import StatefulOperator
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.names import QualifiedName
@@ -93,10 +93,10 @@ def _condition(value: Mapping[str, Any]) -> ColumnValues:
     return ColumnValues(column=value["column"], type=ColumnType(value["type"]), values=tuple(value["values"]))
 
 
-def _target(value: Mapping[str, Any]) -> CdcTarget:
+def _target(value: Mapping[str, Any]) -> TargetPlan:
     changed = {
         "name": QualifiedName(**value["name"]),
         "literal_flows": tuple(QualifiedName(**name) for name in value["literal_flows"]),
         **{each: tuple(value[each]) for each in ("keys", "split", "tracked", "text_partitions")},
     }
-    return CdcTarget(**{**value, **changed})
+    return TargetPlan(**{**value, **changed})

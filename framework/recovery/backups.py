@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from framework.checkpoints.backups import Backup, BackupComparison, BackupStore
+from framework.checkpoints.backups import Backup, BackupComparison, BackupStore, StoredBackup
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import QualifiedName
@@ -38,14 +38,6 @@ class BackupSelection:
 
     dataset: QualifiedName
     number: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredBackup:
-    """A backup and the folder of its copy of the table."""
-
-    backup: Backup
-    path: str
 
 
 def list_backups(storage: Storage) -> tuple[StoredBackup, ...]:

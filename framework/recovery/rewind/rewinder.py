@@ -11,10 +11,10 @@ from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
-from framework.recovery.rewind.abandonment import Abandonment, abandonment_of
+from framework.recovery.rewind.abandonment import abandonment_of
 from framework.recovery.rewind.decision import Decision
 from framework.recovery.rewind.moment import parse_moment
-from framework.recovery.rewind.plan import RewindPlan
+from framework.recovery.rewind.plan import Abandonment, RewindPlan
 from framework.recovery.rewind.scope import chosen_tables
 from framework.run.tables.table_store import TableStore
 from framework.run.update.checkpoint_actions import user_name

@@ -12,7 +12,7 @@ from framework.cdc.model.metrics import CdcMetrics
 from framework.foundation.jvm_callbacks import accept_callbacks
 from framework.foundation.storage import Storage
 from framework.foundation.storage_port import lines_of
-from framework.run.flows.expectations import NOTHING_COUNTED, QualityCounts
+from framework.run.flows.quality_counts import NOTHING_COUNTED, QualityCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

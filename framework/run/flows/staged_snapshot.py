@@ -41,9 +41,10 @@ from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 from framework.graph.relations import opaque_rows, scanned_files
 from framework.graph.row_queries import RowQuery
-from framework.run.flows.expectations import QualityCounts, counted
+from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import observing
+from framework.run.flows.quality_counts import QualityCounts
 from framework.run.flows.reads import FlowQuery
 from framework.run.flows.staged_leftovers import StagedLeftovers
 from framework.run.flows.streaming_query import Progress

@@ -19,9 +19,10 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 from framework.graph.relations import moved
-from framework.run.flows.expectations import QualityCounts, counted
+from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.quality_counts import QualityCounts
 from framework.run.flows.quarantined_batches import QuarantinedBatches, forget_open_batch
 from framework.run.flows.reads import FlowQuery
 from framework.run.flows.same_table import to_same_table

@@ -21,27 +21,13 @@ from framework.cdc.delta.data_files import file_name, missing_files
 from framework.cdc.delta.table_replacement import is_plain
 from framework.cdc.delta.table_version import DELTA, LoggedFile, TableVersion, can_open, each, listed_files, log_entries
 from framework.cdc.spark.execution import active_session
+from framework.checkpoints.rewinds import RestoredRows
 from framework.foundation.jvm_cache import java_class
 from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import TableAddress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoredRows:
-    """The effect of a restore.
-
-    Args:
-        before: the number of rows now; None if the log does not have it.
-        after: the number of rows of the version; None if the log does not have it.
-        missing: files of the version that are not there any more.
-    """
-
-    before: int | None
-    after: int | None
-    missing: tuple[str, ...] = ()
 
 
 def restored_rows(spark: SparkSession, storage: Storage, path: str, version: int | None) -> RestoredRows | None:

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from framework.cdc.delta.new_tables import new_table
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.cdc.writer import table_properties
+from framework.cdc.writer import auxiliary_schema, table_properties
 from framework.declare.mutations import unguarded
 from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.foundation.errors import OperationError
@@ -236,7 +236,7 @@ class TableStore:
         tip = read_tip(self.storage, str(self.auxiliary(dataset.spec).path))
         if tip is None or tip.schema is None:
             return True
-        return not differs(json.loads(tip.schema), dataset.cdc.auxiliary_schema.jsonValue())
+        return not differs(json.loads(tip.schema), auxiliary_schema(dataset.cdc).jsonValue())
 
     def create(self, dataset: GraphDataset, rebuild: int | None = None) -> None:
         """Create the table, or change the existing one to the dataset's definition.
@@ -394,7 +394,7 @@ class TableStore:
         widen = partial(widen_columns, self.spark, dataset=dataset, metadata=self.metadata)
         widen(address, StructType.fromJson(json.loads(dataset.table_schema or "")))
         if dataset.cdc is not None and self.exists(auxiliary):
-            widen(auxiliary, dataset.cdc.auxiliary_schema)
+            widen(auxiliary, auxiliary_schema(dataset.cdc))
 
     def _set_properties(self, wanted: Mapping[str, str], address: TableAddress, stored: Mapping[str, str]) -> None:
         changed = {key: value for key, value in wanted.items() if stored.get(key) != value}

@@ -6,10 +6,9 @@ Users may delete a table, VACUUM its old files, or put an older copy back, befor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from framework.checkpoints.generations import GenerationStore
-from framework.checkpoints.rewinds import RewindStore, RewoundFlow, RewoundTable, StoredRewind
+from framework.checkpoints.rewinds import RewindObstacle, RewindStore, RewoundFlow, RewoundTable, StoredRewind
 from framework.checkpoints.truncation import missing_for
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
@@ -19,19 +18,6 @@ from framework.run.tables.stored_version import restored_rows
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import read_tip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Obstacle:
-    """One thing that a rewind needs and that is gone.
-
-    Args:
-        dataset: the dataset that can't go back.
-        problem: what is gone, as a clause.
-    """
-
-    dataset: QualifiedName
-    problem: str
 
 
 def restore_version(storage: Storage, table: RewoundTable, rewind: StoredRewind) -> int | None:
@@ -49,7 +35,7 @@ def has_begun(storage: Storage, table: RewoundTable, rewind: StoredRewind) -> bo
     return is_named or restore_version(storage, table, rewind) is not None
 
 
-def obstacles(store: TableStore, rewind: StoredRewind) -> tuple[Obstacle, ...]:
+def obstacles(store: TableStore, rewind: StoredRewind) -> tuple[RewindObstacle, ...]:
     """Return why a rewind can't be finished; () if it can.
 
     Args:
@@ -61,11 +47,11 @@ def obstacles(store: TableStore, rewind: StoredRewind) -> tuple[Obstacle, ...]:
     return tuple(_found([*tables, *flows]))
 
 
-def tables_elsewhere(store: TableStore, rewind: StoredRewind) -> tuple[Obstacle, ...]:
+def tables_elsewhere(store: TableStore, rewind: StoredRewind) -> tuple[RewindObstacle, ...]:
     """Return the tables of a rewind that belong to another storage: this one is a copy, and must not restore them."""
     found = ((each, store.other_storage(each.dataset, each.path)) for each in rewind.tables)
     return tuple(
-        Obstacle(dataset=table.dataset, problem=f"{table.path} belongs to the storage {other}")
+        RewindObstacle(dataset=table.dataset, problem=f"{table.path} belongs to the storage {other}")
         for table, other in found
         if other
     )
@@ -96,10 +82,10 @@ def check_finishable(store: TableStore, rewind: StoredRewind) -> None:
         raise OperationError("REWIND_NOT_FINISHABLE", to=rewind.to, begun_at=rewind.begun_at, problems=problems)
 
 
-def _found(pairs: list[tuple[QualifiedName, str | None]]) -> Iterator[Obstacle]:
+def _found(pairs: list[tuple[QualifiedName, str | None]]) -> Iterator[RewindObstacle]:
     for dataset, problem in pairs:
         if problem is not None:
-            yield Obstacle(dataset=dataset, problem=problem)
+            yield RewindObstacle(dataset=dataset, problem=problem)
 
 
 def _of_table(store: TableStore, table: RewoundTable, rewind: StoredRewind) -> str | None:
