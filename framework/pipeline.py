@@ -37,6 +37,7 @@ from framework.run.flows.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.pipeline_session import PipelineSession
 from framework.run.tables.left_tables import LeftTable, LeftTables
+from framework.run.tables.stored_resolution import store_graph
 from framework.run.tables.table_store import TableStore
 from framework.run.update.definitions import Definitions, request_of
 from framework.run.update.lock import check_unlocked
@@ -193,11 +194,12 @@ class Pipeline:
         return self._definitions.expanded(self._store, UpdateRequest()).gateways()
 
     def validate(self) -> DataflowGraph:
-        """Load and resolve the pipeline; nothing is written.
+        """Load and resolve the pipeline, and store its graph for readers if the storage can be written; no more.
 
         Raises:
             GraphErrors: all errors of the definitions.
         """
+        store_graph(self.graph, self._store)
         return self.graph
 
     def foretell(self) -> tuple[OperationError, ...]:
