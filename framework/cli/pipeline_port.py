@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.plan.request import RequestOptions
 from framework.record.events import Event
 from framework.recovery.request import ComparisonOptions

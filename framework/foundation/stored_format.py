@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from framework.foundation.errors import OperationError
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.wording import exception_text
 
 _KEY = "format"

@@ -22,13 +22,13 @@ from framework.declare.specs import (
     ViolationAction,
 )
 from framework.foundation.errors import RemoteError, SluiceError, UserError, UserErrors
-from framework.foundation.known_secrets import hide_known_values
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
+from framework.foundation.secrets.known_secrets import hide_known_values
 from framework.foundation.stored_format import StoredFormat
-from framework.graph.analysis_content import read_of, source_of
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.graph.queries.analysis_content import read_of, source_of
 
 _FORMAT = StoredFormat(1)
 _FOLDER = "graphs"

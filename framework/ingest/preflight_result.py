@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framework.sources.databases.findings import Finding, Severity
+from framework.sources.databases.findings import PreflightFinding, Severity
 from framework.sources.databases.tables import TableName
 
 
@@ -20,7 +20,7 @@ class Preflight:
 
     gateway: str
     tables: tuple[TableName, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[PreflightFinding, ...]
 
     @property
     def has_failed(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework.foundation.errors import UserError
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.graph.graph import DataflowGraph
 from framework.graph.stored_graph import GraphStore
 

@@ -31,7 +31,7 @@ sys.meta_path.insert(0, Refused())
 from framework.diagrams.page import graph_page
 from framework.diagrams.picture import picture_of
 from framework.diagrams.svg import svg
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.views.stored_graph import stored_graph
 
 graph = stored_graph(LocalStorage(sys.argv[1]), sys.argv[2])

@@ -13,8 +13,8 @@ from pyspark.errors import IllegalArgumentException
 
 from framework.cdc.delta.table_version import TableVersion
 from framework.checkpoints.rewinds import RestoredRows
+from framework.foundation.files.storage import open_storage
 from framework.foundation.jvm_cache import java_class
-from framework.foundation.storage import open_storage
 from framework.foundation.table_address import TableAddress
 from framework.run.tables.stored_version import _commit, _restore_listed, restore, restored_rows
 from tests.support.delta_commits import checksum_of, commit_of

@@ -19,7 +19,7 @@ from framework.declare.specs import (
     ViolationAction,
 )
 from framework.foundation.errors import OperationError, SluiceError
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.plan.steps import Plan, RunFlow, SkipStep
@@ -31,8 +31,8 @@ from framework.recovery.doctor.finding import Examination, Finding, Position, Tr
 from framework.recovery.flow_lag import FlowLag
 from framework.recovery.quarantine.waiting import WaitingRows
 from framework.recovery.request import ComparisonOptions
-from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.plan import Abandonment, RewindPlan
+from framework.recovery.rewind.point_in_time import PointInTime
 from framework.run.flows.quality_counts import ExpectationCount
 from framework.run.tables.left_tables import LeftTable
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
@@ -139,7 +139,7 @@ class FakeRewinds:
 
     found: RewindPlan = field(
         default_factory=lambda: RewindPlan(
-            moment=Moment(request="", text="", time_ms=0), chosen=(), tables=(), flows=()
+            moment=PointInTime(request="", text="", time_ms=0), chosen=(), tables=(), flows=()
         )
     )
     unfinished: StoredRewind | None = None

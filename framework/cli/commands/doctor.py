@@ -76,7 +76,7 @@ def _apply(
     call: Call, pipeline: PipelinePort, finding: Finding, number: int, *, reason: str, dry_run: bool, yes: bool
 ) -> None:
     """Print the dry run, ask, and do the way out."""
-    from framework.recovery.doctor.treatment import chosen_way, expected_position, request_of_action
+    from framework.recovery.doctor.repair import chosen_way, expected_position, request_of_action
     from framework.views.doctor import change_text, cost_text
 
     way = chosen_way(finding, number)

@@ -20,7 +20,7 @@ from framework.plan.state import TableKind
 from framework.recovery.rewind.plan import Abandonment
 from framework.recovery.rewind.scope import with_readers
 from framework.run.tables.table_store import TableStore
-from framework.run.update.rewind_obstacles import has_begun, obstacles, tables_elsewhere
+from framework.run.update.rewind_refusals import has_begun, obstacles, tables_elsewhere
 
 
 def abandonment_of(graph: DataflowGraph, store: TableStore, rewind: StoredRewind) -> Abandonment:

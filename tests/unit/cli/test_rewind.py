@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 
 from framework.checkpoints.rewinds import RestoredRows, RewindObstacle, RewoundFlow, RewoundTable, StoredRewind
-from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.plan import Abandonment, FlowRewind, RewindPlan, TableRewind
+from framework.recovery.rewind.point_in_time import PointInTime
 from framework.testing.manual_clock import START
 from tests.support.fake_pipeline import FakePipeline, name
 from tests.unit.cli.conftest import Sluice
@@ -15,7 +15,7 @@ from tests.unit.cli.conftest import Sluice
 TIME = "2026-01-01T00:05:00Z"
 START_MS = int(START.timestamp() * 1000)
 PLAN = RewindPlan(
-    moment=Moment(request=TIME, text="2026-01-01 00:05:00.000Z", time_ms=START_MS + 300_000),
+    moment=PointInTime(request=TIME, text="2026-01-01 00:05:00.000Z", time_ms=START_MS + 300_000),
     chosen=(name("orders"),),
     tables=(
         TableRewind(

@@ -18,10 +18,10 @@ from framework.declare.specs import (
     ViolationAction,
 )
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
-from framework.foundation.known_secrets import remember_secrets
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
+from framework.foundation.secrets.known_secrets import remember_secrets
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.graph.stored_graph import GraphStore, shown
 from framework.sources.port import ColumnType, ColumnValues, SourceReference, SourceShape
