@@ -78,7 +78,7 @@ class RestoredRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RewindObstacle:
+class RewindRefusal:
     """One thing that a rewind needs and that is gone.
 
     Args:

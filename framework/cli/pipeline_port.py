@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from framework.graph.graph import DataflowGraph
     from framework.plan.steps import Plan
     from framework.recovery.comparison import Comparison
-    from framework.recovery.doctor.finding import Examination, Finding, Treatment
+    from framework.recovery.doctor.finding import Examination, Finding, Repair
     from framework.recovery.flow_lag import FlowLag
     from framework.recovery.quarantine.results import QuarantinedRows, Replay
     from framework.recovery.rewind.plan import Abandonment, RewindPlan
@@ -83,9 +83,7 @@ class DoctorPort(Protocol):
         """Return what is wrong with flows, and the ways out."""
         ...
 
-    def treat(
-        self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()
-    ) -> Treatment:
+    def treat(self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()) -> Repair:
         """Do a way out of a finding."""
         ...
 

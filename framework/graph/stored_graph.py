@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from functools import cache
+from dataclasses import dataclass, replace
 from typing import Any
 
 from framework.declare.specs import (
@@ -170,12 +169,7 @@ def _plain(value: Any) -> Any:
 
 
 def _values(value: Any) -> dict[str, Any]:
-    return {name: _plain(getattr(value, name)) for name in _field_names(type(value))}
-
-
-@cache
-def _field_names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
+    return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
 
 
 def _stored(content: dict[str, Any]) -> StoredGraph:

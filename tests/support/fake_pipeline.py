@@ -27,7 +27,7 @@ from framework.record import drafts
 from framework.record.events import Origin
 from framework.record.log import EventLog
 from framework.recovery.comparison import ComparedTable, Comparison, Totals
-from framework.recovery.doctor.finding import Examination, Finding, Position, Treatment
+from framework.recovery.doctor.finding import Examination, Finding, Position, Repair
 from framework.recovery.flow_lag import FlowLag
 from framework.recovery.quarantine.waiting import WaitingRows
 from framework.recovery.request import ComparisonOptions
@@ -318,14 +318,12 @@ class FakePipeline:
         self._call("examine", tuple(flows))
         return Examination(flows=2, findings=self.findings, quarantined=self.quarantined)
 
-    def treat(
-        self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()
-    ) -> Treatment:
+    def treat(self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()) -> Repair:
         """Record the call; the flow is in the next generation."""
         self._call("treat", (finding.flow, number, reason))
         for observer in observers:
             del observer
-        return Treatment(
+        return Repair(
             finding=finding, way=finding.ways[number - 1], before=finding.position, after=Position(generation=2),
             result=self.result,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from framework.foundation.errors import UserError
 if TYPE_CHECKING:
     from framework.cli.output import Output
     from framework.cli.pipeline_port import PipelinePort
-    from framework.recovery.doctor.finding import Examination, Finding, Treatment
+    from framework.recovery.doctor.finding import Examination, Finding, Repair
 
 
 @click.command("doctor", cls=SluiceCommand)
@@ -104,7 +104,7 @@ def _apply(
     _report(call, _treat(call, pipeline, finding, number, reason))
 
 
-def _treat(call: Call, pipeline: PipelinePort, finding: Finding, number: int, reason: str) -> Treatment:
+def _treat(call: Call, pipeline: PipelinePort, finding: Finding, number: int, reason: str) -> Repair:
     from framework.cli.progress import open_progress
     from framework.cli.signals import run_stoppable
 
@@ -120,7 +120,7 @@ def _treat(call: Call, pipeline: PipelinePort, finding: Finding, number: int, re
         )  # fmt: skip
 
 
-def _report(call: Call, treatment: Treatment) -> None:
+def _report(call: Call, treatment: Repair) -> None:
     from framework.cli.updating import print_errors
     from framework.run.update.results import UpdateState
     from framework.views.doctor import change_text, treatment_json

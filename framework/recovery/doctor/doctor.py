@@ -13,7 +13,7 @@ from framework.graph.graph import DataflowGraph
 from framework.plan.request import RequestOptions
 from framework.record.events import Event
 from framework.recovery.doctor.broken_flow import BrokenFlow
-from framework.recovery.doctor.finding import Examination, Finding, Position, Treatment
+from framework.recovery.doctor.finding import Examination, Finding, Position, Repair
 from framework.recovery.doctor.findings import examine, position_of, unplannable
 from framework.recovery.doctor.repair import chosen_way, treat
 from framework.run.flows.state.state_reader import StateReader
@@ -75,9 +75,7 @@ class Doctor:
         except OperationError as error:  # a file of the storage can't be read
             return unplannable([error], self.store.storage)
 
-    def treat(
-        self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()
-    ) -> Treatment:
+    def treat(self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()) -> Repair:
         """Do a way out of a finding, and record who did it, why, and where the flow was before and is after.
 
         Args:

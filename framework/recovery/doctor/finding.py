@@ -73,7 +73,7 @@ class Examination:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Treatment:
+class Repair:
     """A way out that was done.
 
     Args:

@@ -28,7 +28,7 @@ from framework.recovery.doctor.actions import (
     RollBack,
     RunAgain,
 )
-from framework.recovery.doctor.finding import Finding, Position, Treatment
+from framework.recovery.doctor.finding import Finding, Position, Repair
 from framework.recovery.doctor.way_out import WayOut
 from framework.run.update.checkpoint_actions import roll_back_checkpoint, user_name
 from framework.run.update.results import UpdateResult
@@ -107,7 +107,7 @@ def treat(
     run: Runs,
     position: Callable[[QualifiedName], Position],
     check: Check,
-) -> Treatment:
+) -> Repair:
     """Do a way out of a finding.
 
     The intention is recorded before anything changes, and the result after it. A process that dies in between leaves
@@ -138,7 +138,7 @@ def treat(
     finally:
         after = position(flow)
         record.ended(after, status)
-    return Treatment(finding=finding, way=way, before=finding.position, after=after, result=result)
+    return Repair(finding=finding, way=way, before=finding.position, after=after, result=result)
 
 
 def _do(action: Action, storage: Storage, pipeline: str, run: Runs, check: Check) -> UpdateResult | None:

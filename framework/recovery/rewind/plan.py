@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framework.checkpoints.rewinds import RestoredRows, RewindObstacle, RewoundFlow, RewoundTable, StoredRewind
+from framework.checkpoints.rewinds import RestoredRows, RewindRefusal, RewoundFlow, RewoundTable, StoredRewind
 from framework.foundation.names import QualifiedName
 from framework.recovery.rewind.point_in_time import PointInTime
 
@@ -89,7 +89,7 @@ class Abandonment:
     """
 
     rewind: StoredRewind
-    obstacles: tuple[RewindObstacle, ...]
+    obstacles: tuple[RewindRefusal, ...]
     rest: StoredRewind | None
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.checkpoints.generations import GenerationStore
-from framework.checkpoints.rewinds import RewindObstacle, RewindStore, RewoundFlow, RewoundTable, StoredRewind
+from framework.checkpoints.rewinds import RewindRefusal, RewindStore, RewoundFlow, RewoundTable, StoredRewind
 from framework.checkpoints.truncation import missing_for
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage_port import Storage
@@ -35,7 +35,7 @@ def has_begun(storage: Storage, table: RewoundTable, rewind: StoredRewind) -> bo
     return is_named or restore_version(storage, table, rewind) is not None
 
 
-def obstacles(store: TableStore, rewind: StoredRewind) -> tuple[RewindObstacle, ...]:
+def obstacles(store: TableStore, rewind: StoredRewind) -> tuple[RewindRefusal, ...]:
     """Return why a rewind can't be finished; () if it can.
 
     Args:
@@ -47,11 +47,11 @@ def obstacles(store: TableStore, rewind: StoredRewind) -> tuple[RewindObstacle, 
     return tuple(_found([*tables, *flows]))
 
 
-def tables_elsewhere(store: TableStore, rewind: StoredRewind) -> tuple[RewindObstacle, ...]:
+def tables_elsewhere(store: TableStore, rewind: StoredRewind) -> tuple[RewindRefusal, ...]:
     """Return the tables of a rewind that belong to another storage: this one is a copy, and must not restore them."""
     found = ((each, store.other_storage(each.dataset, each.path)) for each in rewind.tables)
     return tuple(
-        RewindObstacle(dataset=table.dataset, problem=f"{table.path} belongs to the storage {other}")
+        RewindRefusal(dataset=table.dataset, problem=f"{table.path} belongs to the storage {other}")
         for table, other in found
         if other
     )
@@ -82,10 +82,10 @@ def check_finishable(store: TableStore, rewind: StoredRewind) -> None:
         raise OperationError("REWIND_NOT_FINISHABLE", to=rewind.to, begun_at=rewind.begun_at, problems=problems)
 
 
-def _found(pairs: list[tuple[QualifiedName, str | None]]) -> Iterator[RewindObstacle]:
+def _found(pairs: list[tuple[QualifiedName, str | None]]) -> Iterator[RewindRefusal]:
     for dataset, problem in pairs:
         if problem is not None:
-            yield RewindObstacle(dataset=dataset, problem=problem)
+            yield RewindRefusal(dataset=dataset, problem=problem)
 
 
 def _of_table(store: TableStore, table: RewoundTable, rewind: StoredRewind) -> str | None:

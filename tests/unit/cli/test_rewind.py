@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from framework.checkpoints.rewinds import RestoredRows, RewindObstacle, RewoundFlow, RewoundTable, StoredRewind
+from framework.checkpoints.rewinds import RestoredRows, RewindRefusal, RewoundFlow, RewoundTable, StoredRewind
 from framework.recovery.rewind.plan import Abandonment, FlowRewind, RewindPlan, TableRewind
 from framework.recovery.rewind.point_in_time import PointInTime
 from framework.testing.manual_clock import START
@@ -116,7 +116,7 @@ def test_a_rewind_that_cannot_be_finished_is_given_up_after_a_confirmation(
     rewind = StoredRewind(
         rewind_id="r", to=TIME, begun_at="2026-01-01T01:00:00.000Z", user=None, why="", tables=tables, flows=()
     )
-    obstacle = RewindObstacle(dataset=name("b"), problem="there is no table at /b any more")
+    obstacle = RewindRefusal(dataset=name("b"), problem="there is no table at /b any more")
     untouched = Abandonment(rewind=rewind, obstacles=(obstacle,), rest=None)
     begun = replace(untouched, rest=replace(rewind, tables=tables[:1], refreshed=(name("b"), name("c"))))
     title = f"The rewind of shop to {TIME}, begun at 2026-01-01T01:00:00.000Z, is given up.\n\n"
