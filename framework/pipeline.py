@@ -27,7 +27,8 @@ from framework.record.log import EVENTS_FOLDER
 from framework.recovery.backups import compare_backups
 from framework.recovery.comparison import Comparison
 from framework.recovery.doctor.doctor import Doctor
-from framework.recovery.lag import FlowLag, read_lag
+from framework.recovery.flow_lag import FlowLag
+from framework.recovery.lag import read_lag
 from framework.recovery.quarantine.quarantine import Quarantine
 from framework.recovery.reconcile import reconcile
 from framework.recovery.request import ComparisonOptions, ComparisonRequest
@@ -37,6 +38,7 @@ from framework.run.flows.state.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.pipeline_session import PipelineSession
 from framework.run.tables.left_tables import LeftTable, LeftTables
+from framework.run.tables.stored_resolution import store_graph
 from framework.run.tables.table_store import TableStore
 from framework.run.update.definitions import Definitions, request_of
 from framework.run.update.lock import check_unlocked
@@ -193,11 +195,12 @@ class Pipeline:
         return self._definitions.expanded(self._store, UpdateRequest()).gateways()
 
     def validate(self) -> DataflowGraph:
-        """Load and resolve the pipeline; nothing is written.
+        """Load and resolve the pipeline, and store its graph for readers if the storage can be written; no more.
 
         Raises:
             GraphErrors: all errors of the definitions.
         """
+        store_graph(self.graph, self._store)
         return self.graph
 
     def foretell(self) -> tuple[OperationError, ...]:

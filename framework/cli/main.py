@@ -24,7 +24,7 @@ _COMMANDS = {
     "demo": "Run two pipelines without preparation: real flights, and a database at work.",
     "init": "Create a new pipeline project that runs.",
     "adopt": "Prepare a pipeline that was written for Databricks to run on this machine.",
-    "validate": "Check definitions, graph and schemas; write nothing.",
+    "validate": "Check definitions, graph and schemas; change no data.",
     "plan": "Print the steps of an update and their reasons; write nothing.",
     "run": "Update the datasets of the pipeline.",
     "graph": "Draw the dataflow graph.",

@@ -20,13 +20,10 @@ if TYPE_CHECKING:
     from framework.graph.graph import DataflowGraph
     from framework.plan.steps import Plan
     from framework.recovery.comparison import Comparison
-    from framework.recovery.doctor.finding import Examination, Finding
-    from framework.recovery.doctor.repair import Repair
-    from framework.recovery.lag import FlowLag
-    from framework.recovery.quarantine.quarantine import QuarantinedRows
-    from framework.recovery.quarantine.replay import Replay
-    from framework.recovery.rewind.abandonment import Abandonment
-    from framework.recovery.rewind.plan import RewindPlan
+    from framework.recovery.doctor.finding import Examination, Finding, Repair
+    from framework.recovery.flow_lag import FlowLag
+    from framework.recovery.quarantine.results import QuarantinedRows, Replay
+    from framework.recovery.rewind.plan import Abandonment, RewindPlan
     from framework.run.tables.left_tables import LeftTable
     from framework.run.update.results import UpdateResult
 

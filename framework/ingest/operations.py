@@ -13,8 +13,9 @@ from framework.foundation.files.storage_port import Storage
 from framework.foundation.nearest import is_named, nearest_qualified, plain_name
 from framework.ingest.confirmation import is_rebuild_open
 from framework.ingest.connections import open_gateway, source_name
+from framework.ingest.gateway_status import NEW_SLOT
 from framework.ingest.state import GatewayStore, Mode, Request
-from framework.ingest.status import NEW_SLOT, gap_of_table, way_out_of
+from framework.ingest.status import gap_of_table, way_out_of
 from framework.ingest.tables.copies import PARTITIONS_CHANGED
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,15 +14,22 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.errors import SluiceError, SourceError
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import staged_position
 from framework.ingest.connections import gateway_dialect, gateway_log, open_gateway, source_name, table_names
-from framework.ingest.progress import Sizes, SnapshotProgress, snapshot_progress
+from framework.ingest.gateway_status import (
+    NEW_SLOT,
+    SLOT_REPLACED,
+    GatewayStatus,
+    IngestedState,
+    SnapshotProgress,
+    TableStatus,
+)
+from framework.ingest.progress import Sizes, snapshot_progress
 from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, TableState
 from framework.ingest.waits import waits_of
 from framework.record.events import Event, EventType
 from framework.record.reader import newest_events
-from framework.sources.databases.position import Position, position_of
+from framework.sources.databases.position import position_of
 from framework.sources.databases.source_session import LogName
 from framework.sources.databases.tables import TableName, quote_identifier
 
@@ -34,8 +40,8 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
 _ENDED_WELL = frozenset({"COMPLETED", "IDLE"})
 _ROWS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
 _GAP = "DATABASE_POSITION_LOST."
-_PUBLICATION, _PARTITION_ROOT, _OTHER_SLOT, SLOT_REPLACED = (
-    f"{_GAP}{reason}" for reason in ("PUBLICATION", "PARTITION_ROOT", "OTHER_SLOT", "SLOT_REPLACED")
+_PUBLICATION, _PARTITION_ROOT, _OTHER_SLOT = (
+    f"{_GAP}{reason}" for reason in ("PUBLICATION", "PARTITION_ROOT", "OTHER_SLOT")
 )
 _SLOT_IN_USE = "DATABASE_SLOT_IN_USE"
 _LOCK_SECONDS = 2.0
@@ -49,93 +55,6 @@ _TABLE_GAPS = frozenset(
         "SNAPSHOT_TABLE_REPLACED",
     }
 )
-
-
-NEW_SLOT = "sluice ingest resync --all --new-slot"
-"""The command that ends a gap of a whole gateway."""
-
-
-class IngestedState(StrEnum):
-    """The state of a table."""
-
-    WAITING = "WAITING"
-    """Nothing of its snapshot is committed."""
-    SNAPSHOT = "SNAPSHOT"
-    CONFIRMING = "CONFIRMING"
-    """A snapshot that replaces an earlier one is read; rows that are gone are deleted when its changes are applied."""
-    FOLLOWING = "FOLLOWING"
-    """Its snapshot is complete, or was skipped: changes are applied."""
-    RESYNC = "RESYNC"
-    """A new snapshot was asked for; the next update begins it."""
-    PAUSED = "PAUSED"
-    CANCELLED = "CANCELLED"
-    """Its snapshot was cancelled; changes are applied."""
-    GAP = "GAP"
-    """Its log does not have all changes from the stored position on, or has those of another table."""
-    FAILED = "FAILED"
-    """One of its flows failed in its last run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableStatus:
-    """The status of a table.
-
-    Args:
-        source: its name at the source.
-        target: its copy.
-        state: its state.
-        generation: number of its snapshot.
-        snapshot: the progress of its snapshot.
-        lag_bytes: log of the source that is not staged; None if unknown. It includes the log of other tables.
-        lag_seconds: the longest time that a change may be unstaged; None if unknown.
-        error: the condition of the last failure of one of its flows, or of its gap; None without one.
-        way_out: the command, or the statement at the source, that ends its gap; None without one.
-        children: the tables that inherit from it, whose rows its copy does not have.
-    """
-
-    source: str
-    target: QualifiedName
-    state: IngestedState
-    generation: int
-    snapshot: SnapshotProgress
-    lag_bytes: int | None
-    lag_seconds: float | None
-    error: str | None
-    way_out: str | None = None
-    children: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayStatus:
-    """The status of a gateway.
-
-    Args:
-        name: name of the gateway.
-        is_paused: whether it is paused.
-        slot: name of the replication slot.
-        slot_status: what the server says of it; None if there is no slot, or no answer.
-        keeps_position: whether the database keeps a position for each reader, as a slot.
-        position: the position up to which changes are staged; None before the first.
-        gap: the condition of a gap; None without one.
-        way_out: the command, or the statement at the source, that ends the gap; None without one.
-        refused: the condition with which the last update did not get the new slot that is asked for; None without one.
-        error: why the source gave no answer; None if it did.
-        waits: what it waits for at the source, each with the statement that ends it.
-        tables: the tables.
-    """
-
-    name: str
-    is_paused: bool
-    slot: str
-    slot_status: LogStatus | None
-    position: Position | None
-    gap: str | None
-    way_out: str | None
-    refused: str | None
-    error: str | None
-    waits: tuple[str, ...]
-    keeps_position: bool = True
-    tables: tuple[TableStatus, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

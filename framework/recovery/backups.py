@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from framework.checkpoints.backups import Backup, BackupComparison, BackupStore
+from framework.checkpoints.backups import Backup, BackupComparison, BackupStore, StoredBackup
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.errors import OperationError, SluiceError, UserError
@@ -38,14 +38,6 @@ class BackupSelection:
 
     dataset: QualifiedName
     number: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredBackup:
-    """A backup and the folder of its copy of the table."""
-
-    backup: Backup
-    path: str
 
 
 def list_backups(storage: Storage) -> tuple[StoredBackup, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from framework.foundation.wording import seconds_text
-from framework.ingest.status import NEW_SLOT, SLOT_REPLACED, GatewayStatus, IngestedState, TableStatus
-from framework.ingest.tables.preflight import Preflight
+from framework.ingest.gateway_status import NEW_SLOT, SLOT_REPLACED, GatewayStatus, IngestedState, TableStatus
+from framework.ingest.preflight_result import Preflight
 from framework.sources.databases.findings import PreflightFinding, Severity
 from framework.views.table import Cell, Column, Table, Tone
 

@@ -11,8 +11,9 @@ from framework import Pipeline
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import arm, disarm
+from framework.ingest.gateway_status import IngestedState
 from framework.ingest.operations import GatewayTables, Operations
-from framework.ingest.status import IngestedState, read_status
+from framework.ingest.status import read_status
 from framework.run.update.results import UpdateState
 from framework.views.ingestion import status_head
 from tests.databases.test_dialects import LedgerFile

@@ -16,9 +16,8 @@ from framework import pipelines as dp
 from framework.foundation.errors import UserError
 from framework.plan import planner
 from framework.recovery.doctor.diagnoses import DIAGNOSES
-from framework.recovery.doctor.finding import Finding
-from framework.recovery.doctor.repair import Repair
-from framework.recovery.doctor.ways import WayOut
+from framework.recovery.doctor.finding import Finding, Repair
+from framework.recovery.doctor.way_out import WayOut
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.views.doctor import cost_text
 from tests.support.engine_world import EngineWorld

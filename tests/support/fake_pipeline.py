@@ -27,15 +27,13 @@ from framework.record import drafts
 from framework.record.events import Origin
 from framework.record.log import EventLog
 from framework.recovery.comparison import ComparedTable, Comparison, Totals
-from framework.recovery.doctor.finding import Examination, Finding, Position
-from framework.recovery.doctor.repair import Repair
-from framework.recovery.lag import FlowLag
+from framework.recovery.doctor.finding import Examination, Finding, Position, Repair
+from framework.recovery.flow_lag import FlowLag
 from framework.recovery.quarantine.waiting import WaitingRows
 from framework.recovery.request import ComparisonOptions
-from framework.recovery.rewind.abandonment import Abandonment
-from framework.recovery.rewind.plan import RewindPlan
+from framework.recovery.rewind.plan import Abandonment, RewindPlan
 from framework.recovery.rewind.point_in_time import PointInTime
-from framework.run.flows.expectations import ExpectationCount
+from framework.run.flows.quality_counts import ExpectationCount
 from framework.run.tables.left_tables import LeftTable
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.testing.manual_clock import ManualClock

@@ -15,11 +15,12 @@ from framework.foundation.errors import GraphErrors
 @click.option("--databricks", is_flag=True, help="First check for declarations that Databricks does not support.")
 @pipeline_options(result=True, parameters=True)
 def command(call: Call, /, *, databricks: bool) -> None:
-    """Check definitions, graph and schemas; write nothing.
+    """Check definitions, graph and schemas; change no data.
 
     Loads the pipeline's modules, resolves all names and schemas, and reports all errors at once. For
     `ingest_database` it reads the catalog of the database. Exit code 1: the pipeline is valid, but a source
-    can't be read, or a flow would fail because its checkpoint does not fit its query; an update runs the rest.
+    can't be read, or a flow would fail because its checkpoint does not fit its query; an update runs the rest. The
+    graph is stored for `sluice graph --stored`.
     """
     from framework.views.graph import MAIN_COLUMNS, datasets_table, graph_json, graph_summary, unresolved_text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from framework.declare.specs import IngestionSpec, TableConfiguration
 from framework.foundation.errors import SluiceError, UserError
 from framework.ingest.connections import named_connection
 from framework.ingest.names import publication_name, slot_name
+from framework.ingest.preflight_result import Preflight
 from framework.ingest.tables.copied_columns import refuse_cased
 from framework.ingest.tables.expansion import connections_folder
 from framework.ingest.tables.objects import declared_tables
@@ -21,26 +21,6 @@ from framework.sources.databases.source_session import LogName
 if TYPE_CHECKING:
     from framework.sources.databases.source_session import SourceSession
     from framework.sources.databases.tables import TableName
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preflight:
-    """The result of one ingestion.
-
-    Args:
-        gateway: name of the ingestion.
-        tables: the declared tables.
-        findings: what is to be mended, or is worth knowing.
-    """
-
-    gateway: str
-    tables: tuple[TableName, ...]
-    findings: tuple[PreflightFinding, ...]
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether an update would fail or miss rows."""
-        return any(each.severity is Severity.ERROR for each in self.findings)
 
 
 def check_ingestions(ingestions: Sequence[IngestionSpec], folder: Path) -> tuple[Preflight, ...]:

@@ -18,7 +18,7 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import meant_names, qualified_hint
 from framework.foundation.wording import counted
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
-from framework.ingest.status import GatewayStatus
+from framework.ingest.gateway_status import GatewayStatus
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
 from framework.plan.state import StoredState
@@ -43,7 +43,8 @@ from framework.recovery.doctor.pace import pace_of
 from framework.recovery.doctor.slots import read_gateways, slot_evidence
 from framework.recovery.doctor.undone import undone_commits
 from framework.recovery.doctor.ways import person_ways, ways_out
-from framework.recovery.lag import FlowHealth, FlowLag, read_lag
+from framework.recovery.flow_lag import FlowHealth, FlowLag
+from framework.recovery.lag import read_lag
 from framework.recovery.quarantine.quarantine import Quarantine
 from framework.recovery.quarantine.waiting import WaitingRows
 from framework.run.flows.state.state_reader import StateReader

@@ -28,8 +28,8 @@ from framework.recovery.doctor.actions import (
     RollBack,
     RunAgain,
 )
-from framework.recovery.doctor.finding import Finding, Position
-from framework.recovery.doctor.ways import WayOut
+from framework.recovery.doctor.finding import Finding, Position, Repair
+from framework.recovery.doctor.way_out import WayOut
 from framework.run.update.checkpoint_actions import roll_back_checkpoint, user_name
 from framework.run.update.results import UpdateResult
 
@@ -47,25 +47,6 @@ class Runs(Protocol):
     def __call__(self, request: RequestOptions, check: Check | None) -> UpdateResult:
         """Run an update; `check` is called under its lock, before anything is written."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repair:
-    """A way out that was done.
-
-    Args:
-        finding: the finding.
-        way: the way out.
-        before: where the flow was.
-        after: where the flow is.
-        result: the result of the update; None if the way needs none.
-    """
-
-    finding: Finding
-    way: WayOut
-    before: Position
-    after: Position
-    result: UpdateResult | None
 
 
 def chosen_way(finding: Finding, number: int) -> WayOut:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from framework.foundation.clock import Clock
 from framework.foundation.names import QualifiedName
+from framework.ingest.gateway_status import GatewayStatus
 from framework.ingest.state import GatewayStore
-from framework.ingest.status import GatewayStatus, read_status
+from framework.ingest.status import read_status
 from framework.run.tables.table_store import TableStore
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from framework.cdc.model.columns import quote
 from framework.cdc.model.reserved_names import END_AT
@@ -19,7 +19,6 @@ from framework.ingest.state import GatewayStore, Mode
 from framework.plan.foretelling import RESTORE, foretell
 from framework.plan.selection import is_resettable
 from framework.recovery.doctor.actions import (
-    Action,
     FullRefresh,
     RebuildCopy,
     ReplaceSlot,
@@ -28,9 +27,8 @@ from framework.recovery.doctor.actions import (
     Resync,
     RollBack,
     RunAgain,
-    command_of,
 )
-from framework.recovery.doctor.amounts import FREE, NONE, Amount, Cost, unknown
+from framework.recovery.doctor.amounts import NONE, Amount, Cost, unknown
 from framework.recovery.doctor.beginnings import left_out, not_refreshed
 from framework.recovery.doctor.broken_flow import BrokenFlow
 from framework.recovery.doctor.diagnosis import Diagnosis, Way
@@ -47,32 +45,11 @@ from framework.recovery.doctor.restarts import (
     open_batch,
     without_state,
 )
+from framework.recovery.doctor.way_out import WayOut
 from framework.recovery.rewind.point_in_time import time_text
 
 _NOT_NULL = re.compile(r"NOT NULL constraint violated for column: (?P<column>.+?)\.(?=\s|$)")
 _IDEMPOTENT = "AUTO CDC: events that are read again change nothing"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WayOut:
-    """One way out.
-
-    Args:
-        way: its kind.
-        text: what it does, as a sentence.
-        action: what `--apply` does; None if only a person can do it.
-        cost: what it does to rows.
-    """
-
-    way: Way
-    text: str
-    action: Action | None = None
-    cost: Cost = FREE
-
-    @property
-    def command(self) -> str | None:
-        """The command that does the same; None if only a person can do it."""
-        return None if self.action is None else command_of(self.action)
 
 
 def ways_out(case: BrokenFlow, diagnosis: Diagnosis) -> tuple[WayOut, ...]:

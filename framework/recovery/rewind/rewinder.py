@@ -11,9 +11,9 @@ from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
-from framework.recovery.rewind.abandonment import Abandonment, abandonment_of
+from framework.recovery.rewind.abandonment import abandonment_of
 from framework.recovery.rewind.decision import Decision
-from framework.recovery.rewind.plan import RewindPlan
+from framework.recovery.rewind.plan import Abandonment, RewindPlan
 from framework.recovery.rewind.point_in_time import parse_point_in_time
 from framework.recovery.rewind.scope import chosen_tables
 from framework.run.tables.table_store import TableStore

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from framework.cdc.delta.new_tables import new_table
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.cdc.writer import table_properties
+from framework.cdc.writer import auxiliary_schema, table_properties
 from framework.declare.session.mutations import unguarded
 from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.engine.sessions.session import cloned, run_statement
@@ -235,7 +235,7 @@ class TableStore:
         tip = read_tip(self.storage, str(self.auxiliary(dataset.spec).path))
         if tip is None or tip.schema is None:
             return True
-        change = schema_change(json.loads(tip.schema), dataset.cdc.auxiliary_schema.jsonValue())
+        change = schema_change(json.loads(tip.schema), auxiliary_schema(dataset.cdc).jsonValue())
         return not (change.widened or change.retyped)
 
     def create(self, dataset: GraphDataset, rebuild: int | None = None, planned: SchemaChange | None = None) -> None:
@@ -375,7 +375,7 @@ class TableStore:
             )
         change_columns(self.spark, dataset, address, planned, self.metadata)
         if dataset.widens and dataset.cdc is not None and self.exists(auxiliary):
-            widen_columns(self.spark, dataset, auxiliary, dataset.cdc.auxiliary_schema, self.metadata)
+            widen_columns(self.spark, dataset, auxiliary, auxiliary_schema(dataset.cdc), self.metadata)
         self._set_properties(self.properties(dataset), address, stored.properties)
         if dataset.spec.comment and dataset.spec.comment != stored.comment:
             self._sql(f"COMMENT ON TABLE {address.sql} IS {string_literal(dataset.spec.comment)}")

@@ -26,8 +26,8 @@ from framework.record import drafts
 from framework.record.events import EventDraft, summarize_error
 from framework.record.log import EventLog
 from framework.record.progress import flow_metrics, stream_details
-from framework.run.flows.expectations import QualityCounts
 from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.quality_counts import QualityCounts
 from framework.run.tables.table_store import TableStore
 from framework.run.update.results import FlowResult, FlowState, UpdateState
 from framework.sources.port import Lag

@@ -35,10 +35,10 @@ from framework.run.flows.reads import TableQueries
 from framework.run.flows.state.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.view_refresh import ViewRefresher
-from framework.run.tables.analysis_store import AnalysisStore
 from framework.run.tables.known_tables import StoredTables
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.storage_identity import StorageIdentity
+from framework.run.tables.stored_resolution import store_resolution
 from framework.run.tables.table_store import TableStore
 from framework.run.update.checkpoint_actions import begin_reset
 from framework.run.update.continuous.growth import MOST_RESTARTS, Growth, has_new_columns, with_graph
@@ -177,7 +177,7 @@ class Update:
         unsettled: Mapping[QualifiedName, SluiceError],
     ) -> UpdateResult:  # fmt: skip
         """Plan and execute the update, whose generations of copies have begun as far as their databases allowed it."""
-        AnalysisStore(self.store.storage, self.graph.pipeline).write(self.graph.analyses)
+        store_resolution(self.graph, self.store)
         RewindStore(self.store.storage).check_none()
         self._begin_resets()
         refused = refused_copies(refusals, self.registry.gateways)

@@ -19,6 +19,7 @@ from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import is_pending, open_confirmations
 from framework.ingest.copy_state import new_copy
 from framework.ingest.declared import refreshed
+from framework.ingest.gateway_status import NEW_SLOT, IngestedState
 from framework.ingest.holds import held_flows
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.state import (
@@ -28,7 +29,7 @@ from framework.ingest.state import (
     SnapshotGeneration,
     TableState,
 )
-from framework.ingest.status import NEW_SLOT, IngestedState, _Answer, read_status
+from framework.ingest.status import _Answer, read_status
 from framework.ingest.tables.payloads import generation_sql
 from framework.record.drafts import flow_progress
 from framework.record.events import Origin, summarize_error

@@ -19,7 +19,8 @@ from framework.recovery.doctor.amounts import NONE, Amount, Cost, unknown
 from framework.recovery.doctor.diagnoses import DIAGNOSES, UNKNOWN, WITHOUT_FAULT, diagnosis_of, sqlstate_of
 from framework.recovery.doctor.diagnosis import Diagnosis, Way
 from framework.recovery.doctor.failures import parse_error
-from framework.recovery.doctor.ways import _WAYS, WayOut, ways_out
+from framework.recovery.doctor.way_out import WayOut
+from framework.recovery.doctor.ways import _WAYS, ways_out
 from framework.run.update.fault_classification import _CAN_HEAL
 
 # The rows of the table in docs/doctor.md, by what is seen: a condition, or the text of a cause without one.

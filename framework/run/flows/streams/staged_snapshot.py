@@ -42,9 +42,10 @@ from framework.engine.streams.stream_source import stream_of
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
-from framework.run.flows.expectations import QualityCounts, counted
+from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import observing
+from framework.run.flows.quality_counts import QualityCounts
 from framework.run.flows.reads import FlowQuery
 from framework.run.flows.streaming_query import Progress
 from framework.run.flows.streams.staged_leftovers import StagedLeftovers

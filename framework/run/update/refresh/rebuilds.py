@@ -39,6 +39,7 @@ from uuid import uuid4
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.types import StructType
 
+from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.delta.auxiliary_table import create_auxiliary_table
 from framework.cdc.model.columns import quote
 from framework.checkpoints.generations import GenerationState, GenerationStore
@@ -272,9 +273,10 @@ class Rebuilds:
         if dataset.cdc is None or schema is None or self.store.exists(auxiliary):
             return
         stored = {field.name: field for field in StructType.fromJson(json.loads(schema)).fields}
-        wanted = dataset.cdc.auxiliary_schema.fields
+        target = CdcTarget.of(dataset.cdc)
+        wanted = target.auxiliary_schema.fields
         if any(field.name not in stored or stored[field.name].dataType != field.dataType for field in wanted):
-            create_auxiliary_table(session_for(self.store.spark, {}), auxiliary, dataset.cdc)
+            create_auxiliary_table(session_for(self.store.spark, {}), auxiliary, target)
 
     def _published(self, dataset: GraphDataset, mark: Rebuild) -> Rebuild:
         if mark.backup is not None:
