@@ -13,11 +13,12 @@ from framework.checkpoints.backups import Backup, BackupComparison, BackupStore
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import QualifiedName
+from framework.foundation.processes import user_name
 from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import TableAddress
 from framework.record.drafts import user_action
 from framework.recovery.request import ComparisonRequest
-from framework.run.update.checkpoint_actions import changing, user_name
+from framework.run.update.checkpoint_actions import changing
 from framework.run.update.lock import update_lock
 
 if TYPE_CHECKING:

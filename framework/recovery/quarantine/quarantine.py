@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import string_literal
 from framework.foundation.nearest import meant_names, qualified_hint
+from framework.foundation.processes import user_name
 from framework.graph.graph import DataflowGraph
 from framework.record.drafts import user_action
 from framework.recovery.quarantine.replay import Replay, replay_rows
@@ -23,7 +24,7 @@ from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.states import RowState, RowStates
 from framework.run.quarantine.table import QuarantineTable
 from framework.run.tables.table_store import TableStore
-from framework.run.update.checkpoint_actions import changing, user_name
+from framework.run.update.checkpoint_actions import changing
 from framework.run.update.fault_classification import flow_fault, unreadable_quarantine
 
 if TYPE_CHECKING:

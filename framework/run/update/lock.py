@@ -9,7 +9,7 @@ import pathlib
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import IO
 
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
@@ -18,26 +18,13 @@ from framework.foundation.processes import start_of_process
 from framework.foundation.resource_faults import file_fault
 from framework.foundation.storage import LocalStorage, Storage
 from framework.run.update.lease import Lease, LeaseTerms
+from framework.run.update.lock_holder import LEASE_FOLDER, LOCK_FILE, LockHolder, is_locked, parse_holder
 from framework.session.jvm_process import current_jvm
 from framework.session.server.client import held_by_server
 
-LOCK_FILE = "update.lock"
-LEASE_FOLDER = "update.lease"
 _JVM_END_SECONDS, _POLL_SECONDS = 30.0, 0.05
 _LOOK_SECONDS, _LOOK_POLL_SECONDS = 1.0, 0.01
 _FREE_WITH_PROCESS = "The lock is released when its process ends."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockHolder:
-    """The holder of a pipeline's lock: host, process, update and start time; its JVM, and when that was started."""
-
-    host: str
-    pid: int
-    update_id: str
-    since: str
-    jvm: int = 0
-    jvm_started: str = ""
 
 
 @contextmanager
@@ -101,14 +88,9 @@ def check_unlocked(storage: Storage) -> None:
     """
     if not isinstance(storage, LocalStorage):
         return
-    path = pathlib.Path(storage.path(LOCK_FILE))
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise _already_running(storage.read_text(LOCK_FILE) or "", str(path), _FREE_WITH_PROCESS) from None
-    except OSError:
-        return  # no lock file yet, or not readable, which the update itself reports
+    path = storage.path(LOCK_FILE)
+    if is_locked(path):
+        raise _already_running(storage.read_text(LOCK_FILE) or "", path, _FREE_WITH_PROCESS)
 
 
 @contextmanager
@@ -163,7 +145,7 @@ def _wait_for_jvm_of(killed_json: str, holder: LockHolder, path: str, clock: Clo
     Raises:
         OperationError: UPDATE_ALREADY_RUNNING, if it does not end.
     """
-    killed = _parse_holder(killed_json)
+    killed = parse_holder(killed_json)
     if killed is None or killed.host != holder.host or not killed.jvm_started or killed.jvm == holder.jvm:
         return
     deadline = clock.monotonic() + _JVM_END_SECONDS
@@ -190,18 +172,10 @@ def _rewrite(path: pathlib.Path, text: str) -> None:
 
 
 def _already_running(holder_json: str, path: str, remedy: str) -> OperationError:
-    holder = _parse_holder(holder_json)
+    holder = parse_holder(holder_json)
     if holder is None:
         who = "another process has just started"
     else:
         who = f"update {holder.update_id}, process {holder.pid} on {holder.host}, since {holder.since}"
     update = "" if holder is None else holder.update_id
     return OperationError("UPDATE_ALREADY_RUNNING", holder=who, path=path, advice=remedy, update=update)
-
-
-def _parse_holder(text: str) -> LockHolder | None:
-    """Parse the holder of the lock; None if a new holder has not written it yet."""
-    try:
-        return LockHolder(**json.loads(text))
-    except (ValueError, TypeError):
-        return None
