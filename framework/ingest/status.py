@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.errors import SluiceError, SourceError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import staged_position
 from framework.ingest.connections import gateway_dialect, gateway_log, open_gateway, source_name, table_names
 from framework.ingest.progress import Sizes, SnapshotProgress, snapshot_progress

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from framework.foundation.wording import seconds_text
-from framework.ingest.preflight import Preflight
 from framework.ingest.status import NEW_SLOT, SLOT_REPLACED, GatewayStatus, IngestedState, TableStatus
-from framework.sources.databases.findings import Finding, Severity
+from framework.ingest.tables.preflight import Preflight
+from framework.sources.databases.findings import PreflightFinding, Severity
 from framework.views.table import Cell, Column, Table, Tone
 
 _STATUS = (
@@ -90,7 +90,7 @@ def status_json(gateways: Sequence[GatewayStatus]) -> list[dict[str, Any]]:
     ]
 
 
-def preflight_table(findings: Sequence[Finding]) -> Table:
+def preflight_table(findings: Sequence[PreflightFinding]) -> Table:
     """Return one row for each finding."""
     return Table.of(
         (Column(name="severity", wraps=False), Column(name="table", wraps=False), Column(name="finding"),

@@ -9,7 +9,7 @@ import pytest
 
 from framework import pipelines as dp
 from framework.foundation.errors import UserError
-from framework.foundation.hadoop_storage import HadoopStorage
+from framework.foundation.files.hadoop_storage import HadoopStorage
 from framework.record.reader import read_events
 from framework.run.update.identity import UpdateIdentity
 from framework.run.update.lock_holder import lock_holder

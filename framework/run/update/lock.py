@@ -14,13 +14,13 @@ from typing import IO
 
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage import LocalStorage, Storage
 from framework.foundation.processes import start_of_process
 from framework.foundation.resource_faults import file_fault
-from framework.foundation.storage import LocalStorage, Storage
 from framework.run.update.lease import Lease, LeaseTerms
 from framework.run.update.lock_holder import LEASE_FOLDER, LOCK_FILE, LockHolder, is_locked, parse_holder
 from framework.session.jvm_process import current_jvm
-from framework.session.server.client import held_by_server
+from framework.session.keeper_client.client import held_by_server
 
 _JVM_END_SECONDS, _POLL_SECONDS = 30.0, 0.05
 _LOOK_SECONDS, _LOOK_POLL_SECONDS = 1.0, 0.01

@@ -7,8 +7,8 @@ import json
 import pathlib
 from dataclasses import dataclass
 
-from framework.foundation.local_storage import LocalStorage
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.local_storage import LocalStorage
+from framework.foundation.files.storage_port import Storage
 from framework.run.update.lease import Lease, LeaseTerms
 
 LOCK_FILE = "update.lock"

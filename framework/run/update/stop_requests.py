@@ -19,7 +19,7 @@ from threading import Thread
 from typing import Any
 
 from framework.foundation.errors import OperationError
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.record.drafts import user_action
 from framework.record.events import EventDraft
 from framework.record.log import EVENTS_FOLDER, EventLog, logged_updates

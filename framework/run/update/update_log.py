@@ -11,7 +11,7 @@ from dataclasses import replace
 from framework.declare.registry import Registry
 from framework.foundation.clock import Clock
 from framework.foundation.errors import UserError
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.record.events import Event, Origin
 from framework.record.hooks import EventHook, HookRunner
 from framework.record.log import EventLog, claim_log

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from framework.foundation.errors import OperationError
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.record import drafts
 from framework.record.events import Origin
 from framework.record.log import EventLog
