@@ -37,8 +37,8 @@ from framework.run.flows.stop_signal import StopSignal
 from framework.run.pipeline_session import PipelineSession
 from framework.run.tables.left_tables import LeftTable, LeftTables
 from framework.run.tables.table_store import TableStore
+from framework.run.update.control.identity import UpdateIdentity
 from framework.run.update.definitions import Definitions, request_of
-from framework.run.update.identity import UpdateIdentity
 from framework.run.update.lock import check_unlocked
 from framework.run.update.prune import prune_tables
 from framework.run.update.results import UpdateResult

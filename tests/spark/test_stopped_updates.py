@@ -11,10 +11,10 @@ from framework import pipelines as dp
 from framework.foundation.errors import UserError
 from framework.foundation.files.hadoop_storage import HadoopStorage
 from framework.record.reader import read_events
-from framework.run.update.identity import UpdateIdentity
-from framework.run.update.lock_holder import lock_holder
+from framework.run.update.control.identity import UpdateIdentity
+from framework.run.update.control.lock_holder import lock_holder
+from framework.run.update.control.stop_requests import StopRequest, StopRequests
 from framework.run.update.results import FlowState, UpdateState
-from framework.run.update.stop_requests import StopRequest, StopRequests
 from tests.support.engine_world import EngineWorld, states
 from tests.support.running_updates import until
 

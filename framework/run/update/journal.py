@@ -30,7 +30,7 @@ from framework.record.progress import flow_metrics, stream_details
 from framework.run.flows.expectations import QualityCounts
 from framework.run.flows.metrics import FlowOutcome
 from framework.run.tables.table_store import TableStore
-from framework.run.update.identity import UpdateIdentity
+from framework.run.update.control.identity import UpdateIdentity
 from framework.run.update.results import FlowResult, FlowState, UpdateState
 from framework.sources.port import Lag
 

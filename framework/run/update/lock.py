@@ -17,8 +17,8 @@ from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import LocalStorage, Storage
 from framework.foundation.processes import start_of_process
 from framework.foundation.resource_faults import file_fault
+from framework.run.update.control.lock_holder import LEASE_FOLDER, LOCK_FILE, LockHolder, is_locked, parse_holder
 from framework.run.update.lease import Lease, LeaseTerms
-from framework.run.update.lock_holder import LEASE_FOLDER, LOCK_FILE, LockHolder, is_locked, parse_holder
 from framework.session.jvm_process import current_jvm
 from framework.session.keeper_client.client import held_by_server
 

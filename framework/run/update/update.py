@@ -40,10 +40,12 @@ from framework.run.update.checkpoint_actions import begin_reset
 from framework.run.update.continuous.growth import MOST_RESTARTS, Growth, has_new_columns, with_graph
 from framework.run.update.continuous.supervisor import FlowStatus, Supervisor
 from framework.run.update.continuous.unread import unread_datasets
+from framework.run.update.control.identity import UpdateIdentity
+from framework.run.update.control.stop_requests import StopRequests, stopped_on_request
+from framework.run.update.control.update_log import claim_id, update_log
 from framework.run.update.executor import Executor
 from framework.run.update.fault_classification import flow_fault, is_spark_lost
 from framework.run.update.flow_attempts import FlowAttempts
-from framework.run.update.identity import UpdateIdentity
 from framework.run.update.ingestion_reports import ingestion_reports
 from framework.run.update.journal import Journal
 from framework.run.update.lock import update_lock
@@ -55,8 +57,6 @@ from framework.run.update.rewinds import Rewinds
 from framework.run.update.schedule import NOT_SET_UP
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.start_waits import reported_waits
-from framework.run.update.stop_requests import StopRequests, stopped_on_request
-from framework.run.update.update_log import claim_id, update_log
 from framework.session.query_log import quiet_query_log
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from pyspark import SparkContext
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import LocalStorage
 from framework.foundation.processes import start_of_process
+from framework.run.update.control.lock_holder import LOCK_FILE, lock_holder
 from framework.run.update.lease import Lease, LeaseTerms
 from framework.run.update.lock import check_unlocked, update_lock
-from framework.run.update.lock_holder import LOCK_FILE, lock_holder
 from framework.testing.manual_clock import ManualClock
 
 HOLDER = """

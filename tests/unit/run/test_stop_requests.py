@@ -16,7 +16,7 @@ from framework.record.events import Origin
 from framework.record.log import EventLog
 from framework.record.reader import read_events
 from framework.run.flows.stop_signal import StopSignal
-from framework.run.update.stop_requests import StopRequest, StopRequests, stopped_on_request
+from framework.run.update.control.stop_requests import StopRequest, StopRequests, stopped_on_request
 
 FIRST, SECOND = "7b1c0f3e-5a1f-4c5e-9d43-0d6f2a1b8c9e", "8c2d1a4f-6b2a-4d6f-8e54-1e7a3b2c9d0f"
 

@@ -15,8 +15,8 @@ from framework.record import drafts
 from framework.record.events import Origin
 from framework.record.log import EventLog
 from framework.record.reader import read_events
-from framework.run.update.identity import UpdateCause, UpdateIdentity
-from framework.run.update.update_log import claim_id
+from framework.run.update.control.identity import UpdateCause, UpdateIdentity
+from framework.run.update.control.update_log import claim_id
 
 UPDATE = "7b1c0f3e-5a1f-4c5e-9d43-0d6f2a1b8c9e"
 

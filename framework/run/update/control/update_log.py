@@ -15,7 +15,7 @@ from framework.foundation.files.storage_port import Storage
 from framework.record.events import Event, Origin
 from framework.record.hooks import EventHook, HookRunner
 from framework.record.log import EventLog, claim_log
-from framework.run.update.identity import UpdateIdentity
+from framework.run.update.control.identity import UpdateIdentity
 
 Observer = Callable[[Event], None]
 
