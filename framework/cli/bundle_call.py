@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 import click
 
-from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings, output_option
 from framework.cli.command import RESULTS
 from framework.cli.output import Output, say
 from framework.cli.verbosity import verbose_option
 from framework.foundation.errors import OperationError, UserError
+from framework.operations.bundle_surroundings import BundleSurroundings
 
 if TYPE_CHECKING:
     from framework.cli.bundle_output import Validation

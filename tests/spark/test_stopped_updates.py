@@ -116,7 +116,7 @@ def test_a_triggered_update_in_the_background_is_stopped_by_a_file_and_the_next_
 
 def test_a_continuous_update_over_hadoop_is_stopped_by_a_file_of_its_storage(world: EngineWorld) -> None:
     """Rows that arrived before are in the table once, and the next update goes on from the checkpoint."""
-    shop, storage = Shop(world), HadoopStorage(f"file://{world.root}/elsewhere", world.spark)
+    shop, storage = Shop(world), HadoopStorage(f"file:{world.root}/elsewhere", world.spark)
     shop.release.set()
     pipeline = world.pipeline(shop)
     pipeline._storage = storage

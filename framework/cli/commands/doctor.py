@@ -15,7 +15,7 @@ from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
     from framework.cli.output import Output
-    from framework.cli.pipeline_port import PipelinePort
+    from framework.operations.pipeline_port import PipelinePort
     from framework.recovery.doctor.finding import Examination, Finding
     from framework.recovery.doctor.repair import Repair
 

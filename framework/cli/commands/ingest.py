@@ -13,10 +13,10 @@ from framework.cli.verbosity import verbose_option
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
-    from framework.cli.pipeline_port import PipelinePort
     from framework.declare.specs import IngestedGateway, IngestedTable
     from framework.ingest.operations import GatewayTables, Operations
     from framework.ingest.status import GatewayStatus
+    from framework.operations.pipeline_port import PipelinePort
 
 _WATCH_SECONDS = 2.0
 _NEXT_START = "Takes effect when its flows start again, at the latest with the next update."

@@ -14,8 +14,8 @@ from framework.cli.output import say
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
-    from framework.cli.pipeline_port import PipelinePort
     from framework.foundation.names import QualifiedName
+    from framework.operations.pipeline_port import PipelinePort
 
 _COLUMNS = ("table", "path")
 

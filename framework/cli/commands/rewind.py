@@ -14,7 +14,7 @@ from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
     from framework.cli.output import Output
-    from framework.cli.pipeline_port import RewindPort
+    from framework.operations.pipeline_port import RewindPort
     from framework.recovery.rewind.plan import RewindPlan
 
 

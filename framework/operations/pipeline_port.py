@@ -1,4 +1,4 @@
-"""Interface of a pipeline for the commands, so that they can be tested without a real one."""
+"""Interface of a pipeline for operations, so that they and the commands can be tested without a real one."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from framework.recovery.rewind.abandonment import Abandonment
     from framework.recovery.rewind.plan import RewindPlan
     from framework.run.tables.left_tables import LeftTable
+    from framework.run.update.control.identity import UpdateIdentity
     from framework.run.update.results import UpdateResult
 
 Observer = Callable[[Event], None]
 
 
 class Rows(Protocol):
-    """The part of a DataFrame that the commands use."""
+    """The part of a DataFrame that operations and commands use."""
 
     @property
     def columns(self) -> list[str]:
@@ -60,7 +61,7 @@ class FirstRows(Rows, Protocol):
 
 
 class QuarantinePort(Protocol):
-    """The part of a quarantine that the command line calls."""
+    """The part of a quarantine that operations and commands call."""
 
     def list(self) -> tuple[QuarantinedRows, ...]:
         """Return the numbers of rows."""
@@ -80,7 +81,7 @@ class QuarantinePort(Protocol):
 
 
 class DoctorPort(Protocol):
-    """The part of `framework.recovery.doctor.doctor.Doctor` that the command line calls."""
+    """The part of `framework.recovery.doctor.doctor.Doctor` that operations and commands call."""
 
     def examine(self, flows: Sequence[str] = ()) -> Examination:
         """Return what is wrong with flows, and the ways out."""
@@ -92,7 +93,7 @@ class DoctorPort(Protocol):
 
 
 class RewindPort(Protocol):
-    """The part of `framework.recovery.rewind.rewinder.Rewinder` that the command line calls."""
+    """The part of `framework.recovery.rewind.rewinder.Rewinder` that operations and commands call."""
 
     def plan(self, to: str, datasets: Sequence[str] = ()) -> RewindPlan:
         """Return what a rewind would do."""
@@ -116,7 +117,7 @@ class RewindPort(Protocol):
 
 
 class PipelinePort(Protocol):
-    """The part of `framework.pipeline.Pipeline` that the command line calls."""
+    """The part of `framework.pipeline.Pipeline` that operations and commands call."""
 
     @property
     def name(self) -> str:
@@ -164,7 +165,13 @@ class PipelinePort(Protocol):
         """Plan the update that `run` would do."""
         ...
 
-    def run(self, *, observers: Sequence[Observer] = (), **request: Unpack[RequestOptions]) -> UpdateResult:
+    def run(
+        self,
+        *,
+        observers: Sequence[Observer] = (),
+        identity: UpdateIdentity | None = None,
+        **request: Unpack[RequestOptions],
+    ) -> UpdateResult:
         """Run an update."""
         ...
 
