@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.command import ORDER, RESULTS, styled
 from framework.cli.output import Output, say
 from framework.cli.verbosity import is_verbose, verbose_option
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.wording import seconds_text
-from framework.operations.bundle_surroundings import BundleSurroundings
 from framework.operations.pipeline_port import PipelineOpener, PipelinePort, open_pipeline
 from framework.plan.request import RequestOptions
 

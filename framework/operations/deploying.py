@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.deploy.bundle.documents.findings import BundleFinding, Severity, of_error
 from framework.foundation.errors import OperationError, UserError
-from framework.operations.bundle_surroundings import BundleSurroundings
+from framework.operations.bundle_port import BundlePort
 
 if TYPE_CHECKING:
     from framework.deploy.api.workspace import Workspace
@@ -52,7 +52,7 @@ class LoadedTarget:
     workspace: Workspace
     user: str
     bundle: Bundle
-    surroundings: BundleSurroundings
+    surroundings: BundlePort
 
     def check(self) -> None:
         """Refuse a bundle with errors among its findings.
@@ -90,7 +90,7 @@ class BundleTarget:
     target: str | None
     profile: str | None
     variables: tuple[tuple[str, str], ...]
-    surroundings: BundleSurroundings
+    surroundings: BundlePort
 
     def workspace(self) -> Workspace:
         """Return the workspace of the profile or the environment.

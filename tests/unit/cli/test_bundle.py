@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.deploy.bundle.documents.artifacts import Artifact
 from framework.deploy.bundle.documents.bundle import Bundle
-from framework.operations.bundle_surroundings import BundleSurroundings
 from framework.testing.workspace import Fault, StandInWorkspace, serve_workspace
 from framework.testing.workspace.exchange import Request
 from framework.testing.workspace.stand_in import TOKEN

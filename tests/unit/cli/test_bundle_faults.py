@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
-from framework.operations.bundle_surroundings import BundleSurroundings
 from framework.testing.workspace import StandInWorkspace, serve_workspace
 from tests.support.bundle_cases import USER, BundleCase, load_case, read_bundle_cases
 

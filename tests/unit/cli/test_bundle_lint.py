@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 from databricks.sdk.core import Config
 
+from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.foundation.errors import UserError
-from framework.operations.bundle_surroundings import BundleSurroundings
 from framework.testing.workspace import Fault, StandInWorkspace, serve_workspace
 
 Sluice = Callable[..., Result]

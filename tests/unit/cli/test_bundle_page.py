@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.deploy.bundle.documents.bundle import Bundle
-from framework.operations.bundle_surroundings import BundleSurroundings
 from framework.testing.workspace import SourceTable, StandInWorkspace, serve_workspace
 from tests.support.ingestion_bundle import HOUR
 from tests.support.sources import ROOT

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 from databricks.sdk.core import Config
 
+from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.declare.modules.loader import library_files
 from framework.declare.pipeline_spec import PipelineSpec, find_spec, load_spec
 from framework.foundation.errors import UserError
-from framework.operations.bundle_surroundings import BundleSurroundings
 
 Sluice = Callable[..., Result]
 BUNDLE = """\

@@ -15,10 +15,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.deploy.bundle.loading import load_bundle
-from framework.operations.bundle_surroundings import BundleSurroundings
 from framework.testing.workspace import SourceTable, StandInWorkspace, serve_workspace
 from framework.testing.workspace.stand_in import USER
 from tests.support.foreign_cli import TERRAFORM, ForeignCli

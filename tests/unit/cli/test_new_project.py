@@ -11,12 +11,12 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.declare.pipeline_spec import load_spec
 from framework.deploy.bundle.loading import load_bundle
 from framework.deploy.bundle.pipeline_modules import module_files, native_faults
-from framework.operations.bundle_surroundings import BundleSurroundings
 from framework.testing.databricks import as_on_databricks
 from framework.testing.workspace import StandInWorkspace, serve_workspace
 
