@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,14 @@ from framework.record.reader import read_events
 from framework.run.update.control.identity import UpdateCause, UpdateIdentity
 from framework.run.update.control.update_log import claim_id
 
+CLAIM = """
+import sys
+from framework.foundation.files.local_storage import LocalStorage
+from framework.run.update.control.identity import UpdateIdentity
+from framework.run.update.control.update_log import claim_id
+
+claim_id(LocalStorage(sys.argv[1]), UpdateIdentity.of(update_id=sys.argv[2]))
+"""
 UPDATE = "7b1c0f3e-5a1f-4c5e-9d43-0d6f2a1b8c9e"
 
 
@@ -76,6 +88,19 @@ def test_an_id_is_claimed_once_and_two_updates_never_write_to_one_log(kind: type
         log.record(drafts.update_progress(state="RUNNING"))
     assert [event.sequence for event in read_events(storage)] == [1]
     claim_id(storage, UpdateIdentity.of(request_id=UPDATE, attempt=2))
+
+
+def test_an_update_that_is_killed_after_its_claim_has_used_its_id(tmp_path: Path) -> None:
+    """It has no event; its id is refused, and the next attempt, with another id, has the log to itself."""
+    environment = {**os.environ, "SLUICE_FAILPOINT": "updates.after_claim"}
+    killed = subprocess.run([sys.executable, "-c", CLAIM, str(tmp_path), UPDATE], env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    storage = LocalStorage(str(tmp_path))
+    assert read_events(storage) == []
+    with pytest.raises(UserError) as caught:
+        claim_id(storage, UpdateIdentity.of(update_id=UPDATE))
+    assert caught.value.condition == "UPDATE_ID_USED"
+    claim_id(storage, UpdateIdentity.of(update_id=UPDATE.replace("7", "6"), request_id=UPDATE, attempt=2))
 
 
 def test_an_id_is_used_while_any_file_of_its_log_exists(tmp_path: Path) -> None:

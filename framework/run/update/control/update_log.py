@@ -11,6 +11,7 @@ from dataclasses import replace
 from framework.declare.registry import Registry
 from framework.foundation.clock import Clock
 from framework.foundation.errors import UserError
+from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
 from framework.record.events import Event, Origin
 from framework.record.hooks import EventHook, HookRunner
@@ -29,8 +30,11 @@ def claim_id(storage: Storage, identity: UpdateIdentity) -> None:
     Raises:
         UserError: UPDATE_ID_USED.
     """
-    if identity.is_chosen and not claim_log(storage, identity.update_id):
+    if not identity.is_chosen:
+        return
+    if not claim_log(storage, identity.update_id):
         raise UserError("UPDATE_ID_USED", update=identity.update_id, request=identity.request_id)
+    failpoint("updates.after_claim")
 
 
 @contextmanager
