@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 from framework.checkpoints.rewinds import StoredRewind
-from framework.cli.pipeline_port import Observer, QuarantinePort
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.specs import (
     DatasetKind,
@@ -22,6 +21,7 @@ from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
+from framework.operations.pipeline_port import Observer, QuarantinePort
 from framework.plan.steps import Plan, RunFlow, SkipStep
 from framework.record import drafts
 from framework.record.events import Origin
@@ -35,6 +35,7 @@ from framework.recovery.rewind.plan import Abandonment, RewindPlan
 from framework.recovery.rewind.point_in_time import PointInTime
 from framework.run.flows.quality_counts import ExpectationCount
 from framework.run.tables.left_tables import LeftTable
+from framework.run.update.control.identity import UpdateIdentity
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.testing.manual_clock import ManualClock
 
@@ -247,9 +248,11 @@ class FakePipeline:
         self._call("plan", request)
         return PLAN
 
-    def run(self, *, observers: Sequence[Observer] = (), **request: Any) -> UpdateResult:
+    def run(
+        self, *, observers: Sequence[Observer] = (), identity: UpdateIdentity | None = None, **request: Any
+    ) -> UpdateResult:
         """Record the events of an update, with the times of a manual clock."""
-        self._call("run", request)
+        self._call("run", request if identity is None else request | {"identity": identity})
         clock = ManualClock()
         origin = Origin(pipeline_id="shop", pipeline_name="shop", update_id=self.result.update_id)
         with EventLog(self.storage, origin, clock) as log:

@@ -12,6 +12,15 @@ RESOLVED_AGAIN = GROWN | {COLUMNS_CHANGED}
 FILES_GONE = "FILES_GONE_BEFORE_COMMIT"
 
 CONDITIONS: dict[str, Condition] = {
+    "UPDATE_ID_USED": Condition(
+        "An update of this storage has had the id {update} before: events of two updates would be in one log.",
+        "Start it with a new id. A retry is a further attempt of the same request: give it the request id {request} "
+        "and the next number of the attempt.",
+    ),
+    "UPDATE_IDENTITY_INVALID": Condition(
+        "The {what} {value!r} of the update is invalid. {expected}",
+        "Correct it, or leave it out: the update then makes its own.",
+    ),
     "TABLE_NOT_OWNED": Condition(
         "The table of {dataset} at {path} belongs to {owner}.",
         "Move or rename that table, or set a different name or `path` for the dataset.{advice}",

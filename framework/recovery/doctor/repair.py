@@ -10,6 +10,7 @@ from typing import Any, Protocol, assert_never
 from framework.foundation.errors import UserError
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
+from framework.foundation.processes import user_name
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.state import GatewayStore
 from framework.plan.request import RequestOptions
@@ -30,7 +31,7 @@ from framework.recovery.doctor.actions import (
 )
 from framework.recovery.doctor.finding import Finding, Position, Repair
 from framework.recovery.doctor.way_out import WayOut
-from framework.run.update.checkpoint_actions import roll_back_checkpoint, user_name
+from framework.run.update.checkpoint_actions import roll_back_checkpoint
 from framework.run.update.results import UpdateResult
 
 ACTION = "DOCTOR"

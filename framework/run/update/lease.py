@@ -78,9 +78,9 @@ class Lease:
         self._holder = holder
         for _ in range(_TRIES):
             newest = self._newest_number()
-            present = self._read(newest)
-            if present is not None and not present.get("released") and not self._is_expired(newest):
-                return present.get("holder") or {}
+            present = self.present_holder()
+            if present is not None:
+                return present
             self._number = newest + 1
             if self._storage.create_text(self._file(self._number), self._content()) and self._is_ours():
                 failpoint("lease.before_cleaning")
@@ -88,6 +88,17 @@ class Lease:
                 self._renewer.start()
                 return None
         return (self._read(self._newest_number()) or {}).get("holder") or {}
+
+    def present_holder(self) -> Mapping[str, Any] | None:
+        """Return who has the lease, without taking it; None if it is released or expired, or was never taken.
+
+        The clock of the file system says whether it has expired, for which a file is written and deleted.
+        """
+        newest = self._newest_number()
+        present = self._read(newest)
+        if present is None or present.get("released") or self._is_expired(newest):
+            return None
+        return present.get("holder") or {}
 
     def release(self) -> bool:
         """Release the lease; False if it had been lost, or if that is unknown."""

@@ -20,8 +20,9 @@ from pyspark import SparkContext
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import LocalStorage
 from framework.foundation.processes import start_of_process
+from framework.run.update.control.lock_holder import LOCK_FILE, lock_holder
 from framework.run.update.lease import Lease, LeaseTerms
-from framework.run.update.lock import LOCK_FILE, check_unlocked, update_lock
+from framework.run.update.lock import check_unlocked, update_lock
 from framework.testing.manual_clock import ManualClock
 
 HOLDER = """
@@ -337,3 +338,13 @@ def test_an_update_does_not_wait_for_another_process_with_the_number_of_that_jvm
     killed_holder(storage, jvm=os.getpid(), jvm_started="1")
     with update_lock(storage, "u-2", clock=ManualClock()):
         assert "u-2" in (storage.read_text(LOCK_FILE) or "")
+
+
+def test_others_see_the_holder_of_the_lock_while_it_is_held(storage: LocalStorage) -> None:
+    """Nobody before and after; the update, its process and its host in between."""
+    assert lock_holder(storage) is None
+    with update_lock(storage, "u-1", clock=ManualClock()):
+        holder = lock_holder(storage)
+        assert holder is not None
+        assert (holder.update_id, holder.pid, holder.host) == ("u-1", os.getpid(), socket.gethostname())
+    assert lock_holder(storage) is None
