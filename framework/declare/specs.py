@@ -243,10 +243,10 @@ class IngestedTable:
         snapshot_flow: the flow that reads the table once.
         cdc_flow: the flow that applies the table's changes.
         keys: the columns that identify a row; () for a table that can't be copied now.
-        relation: what identifies the table in its database, whatever its name; 0 if it can't be copied now.
-        membership: what identifies its membership of the publication; 0 if it is no member.
-        partitions: its partitions, as text of the dialect; empty if it has none.
-        named_partitions: its partitions when rows of them came or went, up to which an error names these; else empty.
+        identity: what identifies the table in its database, whatever its name; empty if it can't be copied now.
+        continuity: what tells it, and its part of the log, from those of the same name, as text of the dialect.
+        is_logged: whether the log has its changes now.
+        named_continuity: its continuity when rows came or went, up to which an error names these; else empty.
         is_refreshed: whether its policy makes the next update read all its rows again.
         definition: how rows are made now; None for a table that can't be copied now, and in a stored state.
         copy_name: the name of the copy, if another copy of the same table has that of the source as its `key`; else
@@ -259,10 +259,10 @@ class IngestedTable:
     snapshot_flow: QualifiedName
     cdc_flow: QualifiedName
     keys: tuple[str, ...]
-    relation: int = field(default=0, compare=False)
-    membership: int = field(default=0, compare=False)
-    partitions: str = field(default="", compare=False)
-    named_partitions: str = field(default="", compare=False)
+    identity: str = field(default="", compare=False)
+    continuity: str = field(default="", compare=False)
+    is_logged: bool = field(default=False, compare=False)
+    named_continuity: str = field(default="", compare=False)
     is_refreshed: bool = field(default=False, compare=False)
     definition: CopyDefinition | None = None
     copy_name: str = ""

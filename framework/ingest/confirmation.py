@@ -38,6 +38,7 @@ class Confirmation:
         gateway: the gateway.
         table: the table.
         generation: the generation of the snapshot.
+        identity: what identifies the source table, see `TableState`.
         where: the condition in Spark SQL that selects at least the rows of the snapshot; None for all rows.
         checkpoint: number of the checkpoint generation of the snapshot flow.
         is_read: whether the snapshot is read to its end.
@@ -48,6 +49,7 @@ class Confirmation:
     gateway: IngestedGateway
     table: IngestedTable
     generation: SnapshotGeneration
+    identity: str
     where: str | None
     checkpoint: int
     is_read: bool
@@ -70,7 +72,7 @@ class Confirmation:
         name = source_name(self.table)
         with open_gateway(self.gateway) as source:
             found = source.read_table(name)
-            refuse_other_table(name, self.generation.relation, found.relation)
+            refuse_other_table(name, self.identity, found.identity)
             return source.missing_keys(found, self.table.keys, keys, self.text_columns)
 
 
@@ -183,6 +185,7 @@ def open_confirmations(gateways: Sequence[IngestedGateway], storage: Storage) ->
                 gateway=gateway,
                 table=each.table,
                 generation=wanted,
+                identity=each.identity,
                 where=None if where is None else condition_in_spark(where, definition),
                 checkpoint=begun.number,
                 is_read=_is_read(each.table, begun.number, storage),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from framework.sources.databases.tables import ColumnIdentity
 
 _SLOT_IN_USE = "DATABASE_SLOT_IN_USE"
-"""Of a table: its partitions can't be compared before the other reader of the log has ended."""
+"""Of a table: what only the log shows can't be compared before the other reader of the log has ended."""
 
 
 PARTITIONS_CHANGED = "INGESTION_PARTITIONS_CHANGED"
@@ -51,9 +51,9 @@ class Copy:
         read_columns: the columns that are read: those of the copy, and with a row filter all.
         schema: DDL of `read_columns`.
         configuration: how it is copied.
-        relation: what identifies the table in its database.
-        membership: what identifies its membership of the publication; 0 if it is no member.
-        partitions: its partitions, as text of the dialect; empty if it has none.
+        identity: what identifies the table in its database.
+        continuity: what tells it, and its part of the log, from those of the same name, as text of the dialect.
+        is_logged: whether the log has its changes now.
         definition: how its rows are made.
         children: the tables that inherit from it, whose rows it does not have.
         copy_name: as that of an `IngestedTable`.
@@ -68,9 +68,9 @@ class Copy:
     configuration: TableConfiguration
     definition: CopyDefinition = field(repr=False)
     # Not in the text of its queries: an update that finds another one has refused it, or reads it again.
-    relation: int = field(default=0, repr=False)
-    membership: int = field(default=0, repr=False)
-    partitions: str = field(default="", repr=False)
+    identity: str = field(default="", repr=False)
+    continuity: str = field(default="", repr=False)
+    is_logged: bool = field(default=False, repr=False)
     children: tuple[str, ...] = field(default=(), repr=False)
     copy_name: str = field(default="", repr=False)
 
@@ -93,15 +93,15 @@ class FailedCopy:
         table: the name of the source table.
         target: the name of the copy.
         error: the error.
-        named_partitions: the partitions with which the error compared those of before, as text of the dialect; empty
-            for another error.
+        named_continuity: the continuity with which the error compared that of before, if it names the rows that came or
+            went; empty for another error.
         copy_name: as that of an `IngestedTable`.
     """
 
     table: TableName
     target: QualifiedName
     error: SluiceError
-    named_partitions: str = ""
+    named_continuity: str = ""
     copy_name: str = ""
 
 
@@ -198,17 +198,17 @@ class CopyFinder:
         """Return the copy of one table. Only a fault of the connection is raised, since it is not one of the table."""
         name, source = found
         target = self._target(each, name)
-        partitions = ""
+        continuity = ""
         try:
             if isinstance(source, SourceError):
                 raise source
-            # Before they are compared: the error then names what came or went up to these.
-            partitions = logged.partitions(source)
+            # Before they are compared: the error then names what came or went up to this one.
+            continuity = logged.continuity(source)
             copy = replace(
                 self._described(dialect, source, target, each.configuration),
-                relation=source.relation,
-                membership=logged.membership(source.name),
-                partitions=partitions,
+                identity=source.identity,
+                continuity=continuity,
+                is_logged=logged.has_table(source.name),
                 copy_name=copy_name,
             )
             logged.refuse(source, self.known(source.name, target, copy.key) if logged.has_log else None)
@@ -219,7 +219,7 @@ class CopyFinder:
             located = error.at(self.spec.location)
             return FailedCopy(
                 table=name, target=target, error=located,
-                named_partitions=partitions if error.condition == PARTITIONS_CHANGED else "", copy_name=copy_name,
+                named_continuity=continuity if error.condition == PARTITIONS_CHANGED else "", copy_name=copy_name,
             )  # fmt: skip
         else:
             return copy

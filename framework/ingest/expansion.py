@@ -225,11 +225,11 @@ class _Expansion:
                     snapshot_flow=snapshot_flow_name(each.target),
                     cdc_flow=change_flow_name(each.target),
                     keys=each.keys if isinstance(each, Copy) else (),
-                    relation=each.relation if isinstance(each, Copy) else 0,
-                    membership=each.membership if isinstance(each, Copy) else 0,
-                    partitions=each.partitions if isinstance(each, Copy) else "",
+                    identity=each.identity if isinstance(each, Copy) else "",
+                    continuity=each.continuity if isinstance(each, Copy) else "",
+                    is_logged=isinstance(each, Copy) and each.is_logged,
                     is_refreshed=each.target in self.registry.refreshed,
-                    named_partitions=each.named_partitions if isinstance(each, FailedCopy) else "",
+                    named_continuity=each.named_continuity if isinstance(each, FailedCopy) else "",
                     definition=each.definition if isinstance(each, Copy) else None,
                     copy_name=each.copy_name,
                 )
@@ -325,7 +325,7 @@ class _Expansion:
             "columns": ",".join(map(quote_identifier, copy.read_columns)),
             "textColumns": ",".join(map(quote_identifier, copy.text_columns)),
             "generation": state.number,
-            "relation": state.relation,
+            "identity": state.identity,
             "reader": recorded_reader(self.storage, self.spec.name),
         }
         where = snapshot_filter(state, self.storage)

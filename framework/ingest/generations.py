@@ -15,7 +15,7 @@ the first chunk is read, because `settled_position` waits for all transactions t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -27,10 +27,10 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import has_changes, has_rows, is_rebuild_open
-from framework.ingest.connections import gateway_log, open_gateway, source_name, table_names
 from framework.ingest.copy_state import CopyState, new_copy
 from framework.ingest.declared import forget_moved, record_undeclared, refreshed, staged_for_copies
 from framework.ingest.drift import is_replaceable
+from framework.ingest.log_positions import LogPositions, Waiting
 from framework.ingest.refresh_policy import ask_under_policy
 from framework.ingest.state import (
     GatewayState,
@@ -43,7 +43,6 @@ from framework.ingest.state import (
 )
 from framework.ingest.status import position_gap
 
-Waiting = Callable[[IngestedGateway], AbstractContextManager[None]]
 _MISSED = "begins, because an earlier update did not have its table, or staged its changes for another copy"
 
 
@@ -113,7 +112,7 @@ class _Beginning:
         is_refreshed: Callable[[QualifiedName], bool], waiting: Waiting,
     ) -> None:  # fmt: skip
         self._is_refreshed = is_refreshed
-        self._waiting = waiting
+        self._log = LogPositions(gateway=gateway, waiting=waiting)
         self._gateway = gateway
         self._store = store
         self._storage = storage
@@ -169,7 +168,7 @@ class _Beginning:
             return state
         tables = (
             replace(each, is_missed=True)
-            if not each.relation and each.table.membership and not has_rows(self._storage, each.table.target)
+            if not each.identity and each.table.is_logged and not has_rows(self._storage, each.table.target)
             else each
             for each in state.tables
         )
@@ -184,14 +183,15 @@ class _Beginning:
         if number <= state.slot_generation:
             return state
         try:
-            self._replace_slot()
+            logged = self._log.begin_again(self._reader)
         except SluiceError as error:
             gap = position_gap(self._storage, state)
             self._refusals.append(Refusal(target=self._gateway.changes, error=error, gap=gap))
             return state
         for table in state.tables:
-            if table.is_declared and table.table.relation:
-                state = self._begun(state, table, Request(generation=table.number + 1), number, lsn=0)
+            if table.is_declared and table.table.identity:
+                anew = replace(table, table=logged.get(table.table.key, table.table))
+                state = self._begun(state, anew, Request(generation=table.number + 1), number, lsn=0)
             elif table.is_declared:
                 state = self._missed_with_fault(state, table)
         changes = self._gateway.changes
@@ -205,16 +205,10 @@ class _Beginning:
         """
 
         def whole(before: Request) -> Request:
-            return replace(before.with_snapshot, generation=table.number + 1, where=None, partitions="")
+            return replace(before.with_snapshot, generation=table.number + 1, where=None, accepted="")
 
         self._store.change_request(whole, self._gateway.name, table.table.key)
         return self._replaced(state, replace(table, is_missed=True))
-
-    def _replace_slot(self) -> None:
-        gateway, log = self._gateway, gateway_log(self._gateway)
-        with open_gateway(gateway, read_only=False) as source, self._waiting(gateway):
-            source.drop_position(log, reader=self._reader)
-            source.ensure_position(log, table_names(gateway), reader=self._reader)
 
     def _with_generation(
         self, state: GatewayState, table: TableState, request: Request, *, is_refresh: bool = False
@@ -236,15 +230,10 @@ class _Beginning:
         """
         if self._found is None:
             try:
-                self._found = self._settled_position()
+                self._found = self._log.settled()
             except SluiceError as error:
                 self._found = error
         return self._found
-
-    def _settled_position(self) -> int:
-        gateway = self._gateway
-        with open_gateway(gateway) as source, self._waiting(gateway):
-            return source.settled_position(gateway_log(gateway)).order
 
     def _with_refresh(self, state: GatewayState, table: IngestedTable) -> GatewayState:
         """Return the state with a generation for the full refresh of a copy that has rows of another definition.
@@ -302,13 +291,11 @@ class _Beginning:
             lsn=lsn,
             checkpoint=checkpoint,
             where=where,
-            relation=table.table.relation,
             is_rebuild=is_rebuild,
             skips_earlier=table.is_missed,
         )
-        # The plan of the snapshot records the membership of the publication that it begins with.
         known = replace(table, generations=(*table.generations, begun), is_missed=False)
-        state = self._replaced(state, replace(known, membership=0, partitions=table.table.partitions))
+        state = self._replaced(state, known.identified())
         rebuild = checkpoint if is_rebuild else 0
         if is_outdated and now is not None:
             return state.with_copy(new_copy(target, now, rebuild=rebuild))
@@ -364,30 +351,23 @@ class _Beginning:
     def _published(self, state: GatewayState, requests: Mapping[str, Request]) -> GatewayState:
         """Publish the tables that have no snapshot: the snapshot flow of any other table publishes it.
 
-        Without a slot the flow of changes publishes all tables. A crash after it: the next update sees the membership.
+        Without a log the flow of changes publishes all tables. A crash after it: the next update sees the table in it.
         """
         tables = [
             each
             for each in state.tables
-            if each.is_declared and each.table.relation and not each.membership
+            if each.is_declared and each.table.identity and not each.table.is_logged
             and requests.get(each.table.key, Request()).mode in (Mode.SKIPPED, Mode.CANCELLED)
         ]  # fmt: skip
         for each in tables:
             try:
-                state = self._replaced(state, replace(each, membership=self._publish(each.table)))
+                published = replace(each, table=self._log.publish(each.table, self._reader))
+                # Another table of the name is taken by its snapshot only.
+                if published.table.is_logged and each.identity in ("", published.table.identity):
+                    state = self._replaced(state, published.identified())
             except SluiceError as error:
                 self._refusals.append(Refusal(target=each.table.target, error=error))
         return state
-
-    def _publish(self, table: IngestedTable) -> int:
-        """Add a table to the publication; return what identifies its membership, 0 if there is no slot."""
-        gateway, log, name = self._gateway, gateway_log(self._gateway), source_name(table)
-        with open_gateway(gateway, read_only=False) as source:
-            if not source.logged_tables(log).has_log:
-                return 0
-            with self._waiting(gateway):
-                source.ensure_position(log, (name,), reader=self._reader)
-            return source.logged_tables(log).membership(name)
 
     def _filter(self, state: TableState, request: Request) -> str | None:
         """Return the condition of the new snapshot; None if it replaces one that is not complete.
@@ -424,7 +404,7 @@ def _open_request(table: TableState, request: Request) -> Request | None:
     A table that was missed is read again as a whole. A request waits while its table has a fault: the snapshot could
     not read it, and the definition that its rows will have is not known.
     """
-    if not table.is_declared or not table.table.relation:
+    if not table.is_declared or not table.table.identity:
         return None
     if _is_read_again(table):
         return Request(generation=table.number + 1)
@@ -433,4 +413,4 @@ def _open_request(table: TableState, request: Request) -> Request | None:
 
 def _is_read_again(table: TableState) -> bool:
     """Return whether a missed table begins a generation now: it can be copied."""
-    return table.is_declared and table.is_missed and bool(table.table.relation)
+    return table.is_declared and table.is_missed and bool(table.table.identity)

@@ -121,7 +121,7 @@ class Operations:
         named = "" if where is None else check_partial_resync(self.storage, gateway, table, where)
         store = GatewayStore(self.storage)
         while True:
-            follow = partial(_asked, begun=number, where=where, partitions=named)
+            follow = partial(_asked, begun=number, where=where, accepted=named)
             request = store.change_request(follow, gateway.name, table.key)
             # An update may have begun the request of before; if it does so now, it asks for this one again.
             number = self._begun(gateway, table)
@@ -166,12 +166,12 @@ class Operations:
             raise UserError("INGESTION_SNAPSHOT_COMPLETE", table=table.source)
 
 
-def _asked(before: Request, *, begun: int, where: str | None, partitions: str) -> Request:
+def _asked(before: Request, *, begun: int, where: str | None, accepted: str) -> Request:
     """Return the request for rows that follows another one, when the snapshot of a number has begun last."""
     is_pending = where is not None and before.generation > begun
     wanted = _either(before.where, where) if where is not None and is_pending else where
-    partitions = partitions or (before.partitions if is_pending else "")
-    return Request(mode=before.with_snapshot.mode, generation=begun + 1, where=wanted, partitions=partitions)
+    accepted = accepted or (before.accepted if is_pending else "")
+    return Request(mode=before.with_snapshot.mode, generation=begun + 1, where=wanted, accepted=accepted)
 
 
 def _either(first: str | None, second: str) -> str | None:

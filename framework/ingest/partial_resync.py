@@ -14,8 +14,8 @@ from framework.ingest.status import NEW_SLOT, gap_of_table, way_out_of
 def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: IngestedTable, where: str) -> str:
     """Refuse a condition that the database rejects, or one for a table with rows that nobody knows; no row is read.
 
-    A condition can select rows that came or went with partitions, if an error named these: later ones the operator does
-    not know.
+    A condition can select rows that came or went without an entry in the log, if an error named them: later ones the
+    operator does not know.
 
     Args:
         storage: the storage of the pipeline.
@@ -24,8 +24,8 @@ def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: Inge
         where: one condition in the SQL of the database.
 
     Returns:
-        The partitions up to which the error of the last update names those that came or went, as text of the dialect.
-        Empty for a table without such a gap.
+        The continuity of the table up to which the error of the last update names the rows that came or went. Empty for
+        a table without such a gap.
 
     Raises:
         UserError: INGESTION_RESYNC_NEEDS_ALL_ROWS for a table with any other gap; INGESTION_RESYNC_OF_FILTERED_ROWS.
@@ -33,7 +33,7 @@ def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: Inge
     """
     gap, state = gap_of_table(storage, gateway.name, table.key), GatewayStore(storage).read(gateway.name)
     known = None if state is None else state.table(table.key)
-    named = known.named_partitions if known is not None and gap == PARTITIONS_CHANGED else ""
+    named = known.named_continuity if known is not None and gap == PARTITIONS_CHANGED else ""
     name = gateway.name_of(table)
     command = NEW_SLOT if way_out_of(gap, name, "") == NEW_SLOT else f"sluice ingest resync {name}"
     if gap is not None and not named:

@@ -44,7 +44,6 @@ class SnapshotGeneration:
         lsn: the position of the generation's first change in the log of the slot.
         checkpoint: number of the checkpoint generation of the snapshot flow.
         where: a condition at the source that selects the rows of the snapshot; None for all rows.
-        relation: the source table, see `TableState`.
         is_rebuild: whether it begins with an empty copy, because older rows have another definition. The rebuild of the
             copy then begins its checkpoint.
         skips_earlier: whether changes of earlier generations that are not applied yet never are, because some were
@@ -56,7 +55,6 @@ class SnapshotGeneration:
     lsn: int
     checkpoint: int
     where: str | None = None
-    relation: int = field(default=0, repr=False)
     is_rebuild: bool = False
     skips_earlier: bool = False
 
@@ -72,11 +70,10 @@ class TableState:
         is_missed: whether changes may be staged in another form than that of its copy, because an update did not have
             it among its tables, or its copy is another one; until a new generation begins.
         staged: how its changes are staged; None before an update could copy it.
-        first_relation: what identifies the source table of the first snapshot in its database, whatever its name; 0
-            before an update could copy it.
-        membership: what identifies the membership of the table in the publication, when it was last seen; 0 before.
-        partitions: its partitions when they were last seen, as text of the dialect; empty if it has none.
-        named_partitions: those up to which the error of the last update names the rows that came or went; else empty.
+        identity: what identifies the source table of the newest generation in its database: another one of the same
+            name is not continued. Empty before an update could copy it.
+        continuity: what the last update that could copy it found, as text of the dialect; empty before.
+        named_continuity: that up to which the error of the last update names the rows that came or went; else empty.
     """
 
     table: IngestedTable
@@ -84,26 +81,14 @@ class TableState:
     is_declared: bool = True
     is_missed: bool = False
     staged: StagedForm | None = None
-    first_relation: int = field(default=0, repr=False)
-    membership: int = field(default=0, repr=False)
-    partitions: str = field(default="", repr=False)
-    named_partitions: str = field(default="", repr=False)
-
-    @property
-    def relation(self) -> int:
-        """The source table of the newest generation: another one of the same name is not continued."""
-        return self.generations[-1].relation if self.generations else self.first_relation
+    identity: str = field(default="", repr=False)
+    continuity: str = field(default="", repr=False)
+    named_continuity: str = field(default="", repr=False)
 
     def identified(self) -> TableState:
         """Return the state with the table that was found at the source, if it could be copied."""
         found = self.table
-        if not found.relation:
-            return self
-        known = replace(self, membership=found.membership, partitions=found.partitions)
-        if not self.generations:
-            return replace(known, first_relation=found.relation)
-        newest = replace(self.generations[-1], relation=found.relation)
-        return replace(known, generations=(*self.generations[:-1], newest))
+        return replace(self, identity=found.identity, continuity=found.continuity) if found.identity else self
 
     @property
     def current(self) -> SnapshotGeneration | None:
@@ -136,7 +121,7 @@ class GatewayState:
         changes_checkpoint: number of the first checkpoint generation of the change flow that reads this slot.
         tables: the tables, those that are no longer declared too.
         copies: how the rows of copies were made, those that are no longer declared too.
-        storage: the storage whose updates read the slot, with its identity; empty if an earlier release wrote it.
+        storage: the storage whose updates read the slot, with its identity; empty without one.
         is_declared: whether the last update had an ingestion of this name.
         reader: the storage in the comment of the publication: its root, and the id that it had at first.
     """
@@ -188,19 +173,19 @@ class Request:
         mode: what to run.
         generation: the generation of the snapshot that is wanted; for a gateway, of the slot.
         where: a condition at the source that selects the rows to read again; None for all.
-        partitions: the partitions, as text of the dialect, up to which the operator knows of rows that came or went
-            with them, so that `where` selects these; empty without such rows.
+        accepted: the continuity of the table up to which the operator knows of rows that came or went without an entry
+            in the log, so that `where` selects these; empty without such rows.
     """
 
     mode: Mode = Mode.ACTIVE
     generation: int = 0
     where: str | None = None
-    partitions: str = ""
+    accepted: str = ""
 
     @property
     def ends_gaps(self) -> bool:
         """Whether the snapshot reads every row that lost changes may be about."""
-        return self.where is None or bool(self.partitions)
+        return self.where is None or bool(self.accepted)
 
     @property
     def with_snapshot(self) -> Request:
@@ -343,7 +328,7 @@ def _table_request(text: str) -> tuple[str | None, Request]:
     value = _versioned(text)
     request = Request(
         mode=Mode(value["mode"]), generation=int(value["generation"]), where=value["where"],
-        partitions=value.get("partitions", ""),  # an earlier release did not record it
+        accepted=value["accepted"],
     )  # fmt: skip
     return value["source"], request
 
@@ -377,14 +362,13 @@ def _table_json(state: TableState) -> dict[str, Any]:
         "declared": state.is_declared,
         "missed": state.is_missed,
         "staged": None if state.staged is None else asdict(state.staged),
-        "relation": state.first_relation,
-        "membership": state.membership,
-        "partitions": state.partitions,
-        "named_partitions": state.named_partitions,
+        "identity": state.identity,
+        "continuity": state.continuity,
+        "named_continuity": state.named_continuity,
         "generations": [
             {
                 "number": each.number, "slot_generation": each.slot_generation, "lsn": each.lsn,
-                "checkpoint": each.checkpoint, "where": each.where, "relation": each.relation,
+                "checkpoint": each.checkpoint, "where": each.where,
                 "rebuild": each.is_rebuild, "skips_earlier": each.skips_earlier,
             }
             for each in state.generations
@@ -406,10 +390,10 @@ def _gateway_state(text: str) -> GatewayState:
         slot_generation=int(value["slot_generation"]),
         changes_checkpoint=int(value["changes_checkpoint"]),
         tables=tables,
-        copies=tuple(map(copy_of_json, value.get("copies", ()))),
-        storage=str(value.get("storage", "")),
-        is_declared=bool(value.get("is_declared", True)),
-        reader=str(value.get("reader", "")),
+        copies=tuple(map(copy_of_json, value["copies"])),
+        storage=str(value["storage"]),
+        is_declared=bool(value["is_declared"]),
+        reader=str(value["reader"]),
     )
 
 
@@ -423,7 +407,7 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
             snapshot_flow=name_of_json(value["flows"][0]),
             cdc_flow=name_of_json(value["flows"][1]),
             keys=tuple(value["keys"]),
-            copy_name=str(value.get("copy_name", "")),  # an earlier release had one copy of each table
+            copy_name=str(value["copy_name"]),
         ),
         generations=tuple(
             SnapshotGeneration(
@@ -432,17 +416,15 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
                 lsn=int(each["lsn"]),
                 checkpoint=int(each["checkpoint"]),
                 where=each["where"],
-                relation=int(each.get("relation", 0)),  # an earlier release did not record it
-                is_rebuild=bool(each.get("rebuild")),
-                skips_earlier=bool(each.get("skips_earlier")),
+                is_rebuild=bool(each["rebuild"]),
+                skips_earlier=bool(each["skips_earlier"]),
             )
             for each in value["generations"]
         ),
         is_declared=bool(value["declared"]),
-        is_missed=bool(value.get("missed", not value["declared"])),
-        staged=staged_of_json(value.get("staged")),  # an earlier release did not record it
-        first_relation=int(value.get("relation", 0)),
-        membership=int(value.get("membership", 0)),
-        partitions=str(value.get("partitions", "")),
-        named_partitions=str(value.get("named_partitions", "")),
+        is_missed=bool(value["missed"]),
+        staged=staged_of_json(value["staged"]),
+        identity=str(value["identity"]),
+        continuity=str(value["continuity"]),
+        named_continuity=str(value["named_continuity"]),
     )

@@ -363,7 +363,7 @@ def _ask(state: GatewayState, storage: Storage, failures: Mapping[str, str] = Ma
 
 
 def _table_gaps(source: SourceSession, state: GatewayState) -> dict[str, str]:
-    """Return the condition of each table that is another one than before, or was out of the publication."""
+    """Return the condition of each table that is another one than before, or whose log had a pause."""
     gateway = state.gateway
     logged = source.logged_tables(gateway_log(gateway))
     found = source.read_tables(table_names(gateway)) if logged.has_log else {}
@@ -373,10 +373,9 @@ def _table_gaps(source: SourceSession, state: GatewayState) -> dict[str, str]:
         table = found.get(name)
         if table is None or isinstance(table, SourceError):
             continue
-        if each.relation and table.relation != each.relation:
-            gaps[each.table.key] = "INGESTION_TABLE_REPLACED"
-        elif each.membership and logged.membership(name) != each.membership:
-            gaps[each.table.key] = "INGESTION_TABLE_UNPUBLISHED"
+        fault = logged.fault(table, each.continuity)
+        if fault is not None:
+            gaps[each.table.key] = fault.condition
     return gaps
 
 

@@ -159,6 +159,11 @@ CONDITIONS: dict[str, Condition] = {
         "The setting wal_level is {level}, so that the log does not contain the changes of rows.",
         "Run as a superuser and restart the server: `{statement}`. On Amazon RDS set rds.logical_replication = 1.",
     ),
+    "DATABASE_CONTINUITY_INVALID": Condition(
+        "What is recorded of a table of the database can't be read: {problem}.",
+        "Another release of Sluice wrote it: use that one for this storage, or read the table again: `sluice ingest "
+        "resync <table>`.",
+    ),
     "DATABASE_SLOTS_EXHAUSTED": Condition(
         "All {most} replication slots are in use.",
         "Drop a slot that is not needed (SELECT * FROM pg_replication_slots), or run as a superuser and restart the "

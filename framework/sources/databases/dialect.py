@@ -152,11 +152,11 @@ class Dialect(Protocol):
         """
         ...
 
-    def partition_options(self, partitions: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
-        """Return the options of the stream of changes that say which partitions tables had, as lists of names.
+    def continuity_options(self, known: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
+        """Return options of its own for the stream of changes, as lists of names: what is known of the tables.
 
         Args:
-            partitions: as `LoggedTables.partitions` returned them.
+            known: as `LoggedTables.continuity` returned them.
         """
         ...
 

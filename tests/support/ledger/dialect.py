@@ -42,9 +42,9 @@ class LedgerDialect:
         json.loads(stored)
         return None
 
-    def partition_options(self, partitions: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
-        """Return that no table has partitions."""
-        del partitions
+    def continuity_options(self, known: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
+        """Return that the triggers name the tables."""
+        del known
         return {}
 
     def snapshot(self, options: Options) -> LedgerSnapshot:

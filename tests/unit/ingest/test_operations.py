@@ -289,7 +289,7 @@ def test_only_lost_changes_need_a_new_slot(
 
 
 @pytest.mark.parametrize(
-    ("gap", "partitions"),
+    ("gap", "named"),
     [
         ("INGESTION_TABLE_UNPUBLISHED", None),
         ("INGESTION_TABLE_REPLACED", None),
@@ -300,16 +300,16 @@ def test_only_lost_changes_need_a_new_slot(
     ],
 )
 def test_a_condition_does_not_end_a_gap(
-    storage: LocalStorage, swap: pytest.MonkeyPatch, gap: str, partitions: str | None
+    storage: LocalStorage, swap: pytest.MonkeyPatch, gap: str, named: str | None
 ) -> None:
     """Nothing is recorded; only the rows of partitions that the error has named can be selected."""
     orders, store = BANK.tables[0], GatewayStore(storage)
     flow = BANK.changes if "." in gap else orders.cdc_flow
     swap.setattr("framework.ingest.status._last_failures", lambda *_: {str(flow): gap})
     operations = Operations(storage=storage)
-    if partitions:
-        store.write(refreshed(store.read("bank"), gateway(replace(orders, named_partitions=partitions))))
-    if partitions is None:
+    if named:
+        store.write(refreshed(store.read("bank"), gateway(replace(orders, named_continuity=named))))
+    if named is None:
         with pytest.raises(SluiceError) as caught:
             operations.resync(BANK, orders, "id > 5")
         assert caught.value.condition == "INGESTION_RESYNC_NEEDS_ALL_ROWS"
@@ -318,14 +318,14 @@ def test_a_condition_does_not_end_a_gap(
         operations.resync(BANK, orders, None)
         return
     operations.resync(BANK, orders, "id > 5")
-    wanted = Request(generation=1, where="id > 5", partitions=partitions)
+    wanted = Request(generation=1, where="id > 5", accepted=named)
     assert store.request("bank", "public.orders") == wanted
     # Another condition: the partitions are still those of the error, also if it is not the last failure any more.
     swap.setattr("framework.ingest.status._last_failures", lambda *_: {})
-    assert operations.resync(BANK, orders, "id = 3").partitions == partitions
+    assert operations.resync(BANK, orders, "id = 3").accepted == named
     # An update without that error records none; nor does it matter for a request of all rows.
     after = refreshed(store.read("bank"), BANK)
-    assert [each.named_partitions for each in after.tables] == ["", "", ""]
+    assert [each.named_continuity for each in after.tables] == ["", "", ""]
 
 
 def test_a_condition_is_refused_for_a_copy_with_a_row_filter(storage: LocalStorage) -> None:

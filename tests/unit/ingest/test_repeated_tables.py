@@ -68,10 +68,10 @@ def test_two_copies_differ_in_their_type_and_name_only() -> None:
 
 def pair(history: CopyDefinition) -> IngestedGateway:
     """The gateway with the rows and a history of the first table."""
-    rows = replace(BANK.tables[0], definition=BEFORE, relation=7, membership=9)
+    rows = replace(BANK.tables[0], definition=BEFORE, identity="7")
     other = IngestedTable(
         source_schema=rows.source_schema, source_table=rows.source_table, target=target("history"),
-        snapshot_flow=target("s"), cdc_flow=target("c"), keys=rows.keys, relation=7, definition=history,
+        snapshot_flow=target("s"), cdc_flow=target("c"), keys=rows.keys, identity="7", definition=history,
         copy_name="main.shop.history",
     )  # fmt: skip
     return replace(BANK, tables=(rows, other))

@@ -52,11 +52,13 @@ class PostgresDialect:
 
         return other_slot_gap(StoredPosition.from_json(stored), log.slot, log.publication)
 
-    def partition_options(self, partitions: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
+    def continuity_options(self, known: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
         """Return the options `partitions`, `emptyPartitions` and `partitionsSince`, with oids."""
+        from framework.sources.databases.postgres.tables.continuity import Continuity
         from framework.sources.databases.postgres.tables.partitions import Partitions
 
-        compared = {(name.schema, name.table): Partitions.from_json(text) for name, text in partitions.items()}
+        texts = {(name.schema, name.table): Continuity.of(text).partitions for name, text in known.items()}
+        compared = {name: Partitions.from_json(text) for name, text in texts.items() if text}
         return {
             "partitions": [(*name, oid) for name, found in compared.items() for oid in found.files],
             "emptyPartitions": [(*name, oid) for name, found in compared.items() for oid in found.empty],
