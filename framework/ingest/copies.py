@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.declare.copy_definition import CopiedColumn, CopyDefinition
-from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.ingest.connections import named_connection
@@ -21,7 +20,7 @@ from framework.ingest.copied_columns import check_columns, copied_columns, key_c
 from framework.ingest.names import publication_name, slot_name
 from framework.ingest.objects import SCHEMA_MISSING, object_tables, target_of
 from framework.ingest.repeated_tables import alike_tables, copy_names
-from framework.sources.databases.dialects import dialect_of
+from framework.sources.databases.dialects import dialect_of, is_log_in_use, is_retryable
 from framework.sources.databases.source_session import KnownTable, LogName
 from framework.sources.databases.tables import SourceTable, TableName
 
@@ -30,10 +29,6 @@ if TYPE_CHECKING:
     from framework.sources.databases.dialect import Dialect, SparkColumn
     from framework.sources.databases.source_session import LoggedTables, SourceSession
     from framework.sources.databases.tables import ColumnIdentity
-
-_SLOT_IN_USE = "DATABASE_SLOT_IN_USE"
-"""Of a table: what only the log shows can't be compared before the other reader of the log has ended."""
-
 
 PARTITIONS_CHANGED = "INGESTION_PARTITIONS_CHANGED"
 """The only gap of which the rows are known: those of the partitions that the error names."""
@@ -214,7 +209,8 @@ class CopyFinder:
             logged.refuse(source, self.known(source.name, target, copy.key) if logged.has_log else None)
             self.refuse_drift(copy)
         except SluiceError as error:
-            if error.condition in RETRYABLE and error.condition != _SLOT_IN_USE:
+            # What only the log shows of a table can't be compared before the other reader of the log has ended.
+            if is_retryable(error.condition) and not is_log_in_use(error.condition):
                 raise
             located = error.at(self.spec.location)
             return FailedCopy(

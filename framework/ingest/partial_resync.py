@@ -7,8 +7,9 @@ from framework.foundation.errors import UserError
 from framework.foundation.storage_port import Storage
 from framework.ingest.connections import open_gateway, source_name
 from framework.ingest.copies import PARTITIONS_CHANGED
+from framework.ingest.gaps import NEW_SLOT, way_out_of
 from framework.ingest.state import GatewayStore
-from framework.ingest.status import NEW_SLOT, gap_of_table, way_out_of
+from framework.ingest.status import gap_of_table
 
 
 def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: IngestedTable, where: str) -> str:

@@ -18,14 +18,16 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import staged_position
 from framework.ingest.connections import gateway_dialect, gateway_log, open_gateway, source_name, table_names
+from framework.ingest.gaps import gap_of, is_lost, is_table_gap, way_out_of
 from framework.ingest.progress import Sizes, SnapshotProgress, snapshot_progress
 from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, TableState
 from framework.ingest.waits import waits_of
 from framework.record.events import Event, EventType
 from framework.record.reader import newest_events
+from framework.sources.databases.dialects import is_log_in_use
 from framework.sources.databases.position import Position, position_of
 from framework.sources.databases.source_session import LogName
-from framework.sources.databases.tables import TableName, quote_identifier
+from framework.sources.databases.tables import TableName
 
 if TYPE_CHECKING:
     from framework.sources.databases.source_session import LogStatus, SourceSession
@@ -33,26 +35,8 @@ if TYPE_CHECKING:
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
 _ENDED_WELL = frozenset({"COMPLETED", "IDLE"})
 _ROWS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
-_GAP = "DATABASE_POSITION_LOST."
-_PUBLICATION, _PARTITION_ROOT, _OTHER_SLOT, SLOT_REPLACED = (
-    f"{_GAP}{reason}" for reason in ("PUBLICATION", "PARTITION_ROOT", "OTHER_SLOT", "SLOT_REPLACED")
-)
-_SLOT_IN_USE = "DATABASE_SLOT_IN_USE"
 _LOCK_SECONDS = 2.0
 _OTHER_STORAGE = "INGESTION_OF_OTHER_STORAGE"
-_TABLE_GAPS = frozenset(
-    {
-        "INGESTION_TABLE_REPLACED",
-        "INGESTION_TABLE_UNPUBLISHED",
-        "INGESTION_PARTITIONS_CHANGED",
-        "DATABASE_PARTITION_TRUNCATED",
-        "SNAPSHOT_TABLE_REPLACED",
-    }
-)
-
-
-NEW_SLOT = "sluice ingest resync --all --new-slot"
-"""The command that ends a gap of a whole gateway."""
 
 
 class IngestedState(StrEnum):
@@ -117,6 +101,7 @@ class GatewayStatus:
         keeps_position: whether the database keeps a position for each reader, as a slot.
         position: the position up to which changes are staged; None before the first.
         gap: the condition of a gap; None without one.
+        is_lost: whether changes are missing because of the gap.
         way_out: the command, or the statement at the source, that ends the gap; None without one.
         refused: the condition with which the last update did not get the new slot that is asked for; None without one.
         error: why the source gave no answer; None if it did.
@@ -130,6 +115,7 @@ class GatewayStatus:
     slot_status: LogStatus | None
     position: Position | None
     gap: str | None
+    is_lost: bool = True
     way_out: str | None
     refused: str | None
     error: str | None
@@ -182,7 +168,7 @@ def gap_of_table(storage: Storage, gateway: str, key: str) -> str | None:
     failures, answer = _last_failures(storage, _open_flows([state], storage)), _ask(state, storage)
     is_read = staged_position(state, storage) is not None or snapshot_progress(table.table, storage, None).chunks > 0
     error = _error_of(table, answer, failures, is_read=is_read)
-    return _gateway_gap(state, answer, failures) or (error if error in _TABLE_GAPS else None)
+    return _gateway_gap(state, answer, failures) or (error if is_table_gap(error) else None)
 
 
 def position_gap(storage: Storage, state: GatewayState) -> str | None:
@@ -198,16 +184,18 @@ def position_gap(storage: Storage, state: GatewayState) -> str | None:
 def lost_operations(storage: Storage, state: GatewayState) -> SourceError | None:
     """Return the fault of a log that lacks operations, as the last update found; None without one.
 
-    The publication may send all of them again, and nothing else shows the loss.
+    The log may have all of them again, and nothing else shows the loss.
 
     Args:
         storage: the pipeline's storage.
         state: the gateway.
     """
     changes = str(state.gateway.changes)
-    if _stored_offset(state, storage) is None or _last_failures(storage, {changes}).get(changes) != _PUBLICATION:
+    if _stored_offset(state, storage) is None:
         return None
-    return SourceError(_PUBLICATION, slot=state.gateway.slot, publication=state.gateway.publication, lsn="unknown")
+    failure = _last_failures(storage, {changes}).get(changes, "")
+    gap = gateway_dialect(state.gateway).remembered_gap(failure, gateway_log(state.gateway)) if failure else None
+    return None if gap is None else gap.error()
 
 
 def read_from_other_slot(storage: Storage, state: GatewayState, slot: str, publication: str) -> SourceError | None:
@@ -230,25 +218,16 @@ def read_from_other_slot(storage: Storage, state: GatewayState, slot: str, publi
     return None
 
 
-def way_out_of(gap: str | None, source: str, publication: str) -> str | None:
-    """Return the command, or the statement at the source, that ends a gap of a table; None if only the code can."""
-    if gap == _PARTITION_ROOT:
-        return f"ALTER PUBLICATION {quote_identifier(publication)} SET (publish_via_partition_root = true)"
-    if gap in (_OTHER_SLOT, SLOT_REPLACED):  # a slot of another database or program is not dropped for a new one
-        return None
-    return NEW_SLOT if _gap_of(gap) else f"sluice ingest resync {source}"
-
-
 def _gateway_gap(state: GatewayState, answer: _Answer, failures: Mapping[str, str]) -> str | None:
     if failures.get(str(state.gateway.changes)) == _OTHER_STORAGE:  # which reads the slot rightly
         return None
-    return answer.gap or _gap_of(failures.get(str(state.gateway.changes)))
+    return answer.gap or gap_of(failures.get(str(state.gateway.changes)))
 
 
 def _refusal_of(gap: str | None, request: Request, state: GatewayState, failures: Mapping[str, str]) -> str | None:
     """Return the condition with which the last update did not get a new slot that still is asked for; else None."""
     failure = failures.get(str(state.gateway.changes))
-    is_refused = gap is not None and request.generation > state.slot_generation and _gap_of(failure) is None
+    is_refused = gap is not None and request.generation > state.slot_generation and gap_of(failure) is None
     return failure if is_refused else None
 
 
@@ -311,7 +290,7 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
         )
     return GatewayStatus(
         name=gateway.name, is_paused=is_paused, slot=gateway.slot, slot_status=answer.slot,
-        position=position, gap=gap, way_out=way_out, refused=refused, error=answer.error,
+        position=position, gap=gap, is_lost=is_lost(gap), way_out=way_out, refused=refused, error=answer.error,
         waits=answer.waits, keeps_position=answer.keeps_position, tables=tuple(tables),
     )  # fmt: skip
 
@@ -329,8 +308,8 @@ def _state_of(
     by_priority = (
         (gap is not None, IngestedState.GAP),
         (is_paused or request.mode is Mode.PAUSED, IngestedState.PAUSED),
-        (error in _TABLE_GAPS and not (is_asked and request.ends_gaps), IngestedState.GAP),
-        (error is not None and error not in _TABLE_GAPS, IngestedState.FAILED),
+        (is_table_gap(error) and not (is_asked and request.ends_gaps), IngestedState.GAP),
+        (error is not None and not is_table_gap(error), IngestedState.FAILED),
         (is_asked, IngestedState.RESYNC),
         (progress.completed or request.mode is Mode.SKIPPED, IngestedState.FOLLOWING),
         (request.mode is Mode.CANCELLED, IngestedState.CANCELLED),
@@ -345,7 +324,7 @@ def _ask(state: GatewayState, storage: Storage, failures: Mapping[str, str] = Ma
     try:
         # The size of a locked table waits, too.
         with open_gateway(gateway, lock_seconds=_LOCK_SECONDS) as source:
-            waits = waits_of(source, gateway, is_refused=failures.get(str(gateway.changes)) == _SLOT_IN_USE)
+            waits = waits_of(source, gateway, is_refused=is_log_in_use(failures.get(str(gateway.changes))))
             offset = _stored_offset(state, storage)
             gap = None if offset is None else source.find_gap(offset, gateway_log(gateway))
             return _Answer(
@@ -434,7 +413,3 @@ def _condition(event: Event) -> str:
     exceptions: Sequence[object] = () if event.error is None else event.error.exceptions
     found = (_CONDITION.search(getattr(each, "message", "")) for each in exceptions)
     return next((match[1] for match in found if match), "UNKNOWN")
-
-
-def _gap_of(condition: str | None) -> str | None:
-    return condition if condition is not None and condition.startswith(_GAP) else None

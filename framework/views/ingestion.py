@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from framework.foundation.wording import seconds_text
+from framework.ingest.gaps import NEW_SLOT
 from framework.ingest.preflight import Preflight
-from framework.ingest.status import NEW_SLOT, SLOT_REPLACED, GatewayStatus, IngestedState, TableStatus
+from framework.ingest.status import GatewayStatus, IngestedState, TableStatus
 from framework.sources.databases.findings import Finding, Severity
 from framework.views.table import Cell, Column, Table, Tone
 
@@ -156,7 +157,7 @@ def _way_out(gateway: GatewayStatus) -> str:
     if gateway.way_out == NEW_SLOT:
         return f"`{NEW_SLOT}` reads all tables again"
     ended = "see the error of its last update" if gateway.way_out is None else f"`{gateway.way_out}` ends it"
-    return ended if gateway.gap == SLOT_REPLACED else f"nothing is lost, {ended}"
+    return ended if gateway.is_lost else f"nothing is lost, {ended}"
 
 
 def _percent(table: TableStatus) -> str:

@@ -45,8 +45,6 @@ SESSION_DIAGNOSES = (
             Fault(condition="EVENT_LOG_NOT_WRITABLE"),
             *(Fault(condition=each) for each in (*_MEMORY, *sorted(RESOURCE_CONDITIONS))),
             Fault(condition="CANNOT_WRITE_STATE_STORE", sqlstate="58030"),
-            Fault(condition="DATABASE_SLOTS_EXHAUSTED"),
-            Fault(condition="DATABASE_SENDERS_EXHAUSTED"),
         ),
         patterns=(
             r"No space left on device", r"OutOfMemory", r"Java heap space", r"ExecutorLost", r"FetchFailed",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework.sources.databases.connections import Connection
+    from framework.sources.databases.facts import DialectFacts
     from framework.sources.databases.options import Options
     from framework.sources.databases.position import Position
     from framework.sources.databases.source_session import Gap, LogName, SourceSession
@@ -108,6 +109,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def facts(self) -> DialectFacts:
+        """What it supplies as data."""
+        ...
+
+    @property
     def abilities(self) -> Abilities:
         """What it can do."""
         ...
@@ -149,6 +155,15 @@ class Dialect(Protocol):
 
         Raises:
             SourceError: DATABASE_POSITION_INVALID.
+        """
+        ...
+
+    def remembered_gap(self, condition: str, log: LogName) -> Gap | None:
+        """Return the gap that an update found, if nothing at the source shows it any more; else None.
+
+        Args:
+            condition: with which the changes failed in the last update.
+            log: their log.
         """
         ...
 

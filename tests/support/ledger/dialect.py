@@ -11,6 +11,7 @@ from framework.sources.databases.dialect import Abilities, Dialect
 from framework.sources.databases.options import Options
 from framework.sources.databases.source_session import Gap, LogName
 from framework.sources.databases.tables import SourceTable, TableName
+from tests.support.ledger.facts import FACTS
 from tests.support.ledger.log import LedgerChanges
 from tests.support.ledger.snapshot import LedgerColumn, LedgerSnapshot, columns_of
 from tests.support.ledger.source import LedgerSource
@@ -20,6 +21,7 @@ class LedgerDialect:
     """SQLite files with a table of changes."""
 
     name = "Ledger"
+    facts = FACTS
     abilities = Abilities()
     snapshot_options: tuple[str, ...] = ()
     changes_options: tuple[str, ...] = ()
@@ -40,6 +42,11 @@ class LedgerDialect:
         """Return that a ledger has one log only."""
         del log
         json.loads(stored)
+        return None
+
+    def remembered_gap(self, condition: str, log: LogName) -> Gap | None:
+        """Return that the ledger shows each gap for as long as it lasts."""
+        del condition, log
         return None
 
     def continuity_options(self, known: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:

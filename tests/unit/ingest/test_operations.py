@@ -19,6 +19,7 @@ from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import is_pending, open_confirmations
 from framework.ingest.copy_state import new_copy
 from framework.ingest.declared import refreshed
+from framework.ingest.gaps import NEW_SLOT
 from framework.ingest.holds import held_flows
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.payloads import generation_sql
@@ -29,7 +30,7 @@ from framework.ingest.state import (
     SnapshotGeneration,
     TableState,
 )
-from framework.ingest.status import NEW_SLOT, IngestedState, _Answer, read_status
+from framework.ingest.status import IngestedState, _Answer, read_status
 from framework.record.drafts import flow_progress
 from framework.record.events import Origin, summarize_error
 from framework.record.log import EventLog

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from framework.sources.databases.dialect import Abilities
+from framework.sources.databases.postgres.facts import FACTS
 
 if TYPE_CHECKING:
     from framework.sources.databases.connections import Connection
@@ -23,10 +24,14 @@ if TYPE_CHECKING:
     from framework.sources.databases.tables import SourceTable, TableName
 
 
+_PUBLICATION = "DATABASE_POSITION_LOST.PUBLICATION"
+
+
 class PostgresDialect:
     """PostgreSQL 13 and newer, by ADBC and logical replication."""
 
     name = "PostgreSQL"
+    facts = FACTS
     abilities = Abilities(keeps_position=True, logs_truncates=True, compares_tables=True)
     snapshot_options: tuple[str, ...] = ()
     changes_options: tuple[str, ...] = ("partitions", "emptyPartitions", "partitionsSince")
@@ -51,6 +56,14 @@ class PostgresDialect:
         from framework.sources.databases.postgres.log.position_check import StoredPosition, other_slot_gap
 
         return other_slot_gap(StoredPosition.from_json(stored), log.slot, log.publication)
+
+    def remembered_gap(self, condition: str, log: LogName) -> Gap | None:
+        """Return the gap of a publication that lacked operations: it may send all of them again."""
+        from framework.sources.databases.source_session import Gap
+
+        if condition != _PUBLICATION:
+            return None
+        return Gap(condition=condition, fields={"slot": log.slot, "publication": log.publication, "lsn": "unknown"})
 
     def continuity_options(self, known: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
         """Return the options `partitions`, `emptyPartitions` and `partitionsSince`, with oids."""

@@ -218,5 +218,6 @@ def _publication_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
 
 
 def _gap(stored: StoredPosition, reason: str, **fields: object) -> Gap:
-    common = {"slot": stored.slot, "lsn": format_lsn(stored.lsn)}
+    lsn = format_lsn(stored.lsn)
+    common = {"slot": stored.slot, "lsn": lsn, "reader": f"slot {stored.slot}", "position": lsn}
     return Gap(condition=f"DATABASE_POSITION_LOST.{reason}", fields={**common, **fields})
