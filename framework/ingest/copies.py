@@ -225,11 +225,11 @@ class CopyFinder:
     ) -> Copy:
         types = dialect.spark_columns(source, configuration.text_columns)
         check_columns(source.name, configuration, [column.name for column in types])
-        keys = key_columns(source, configuration.primary_keys)
+        keys = key_columns(dialect, source, configuration.primary_keys)
         columns = copied_columns(source.name, configuration, keys, types)
         refuse_flag(source.name, configuration.soft_deletes, columns)
         read = types if configuration.row_filter else [column for column in types if column.name in columns]
-        refuse_cased(source.name, [column.name for column in read])
+        refuse_cased(dialect, source.name, [column.name for column in read])
         schema = ", ".join(f"`{column.name.replace('`', '``')}` {column.spark_type}" for column in read)
         if configuration.row_filter:
             self.refuse_filter(source.name, schema, configuration.row_filter)

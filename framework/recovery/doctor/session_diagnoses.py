@@ -26,7 +26,10 @@ SESSION_DIAGNOSES = (
     Diagnosis(
         name="STORED_FILE_DAMAGED",
         meaning="A file that Sluice keeps in the storage can't be read. Only what needs it fails, and all else runs.",
-        faults=(Fault(condition="STORED_FILE_DAMAGED"), Fault(condition="QUARANTINE_UNREADABLE")),
+        faults=tuple(
+            Fault(condition=each)
+            for each in ("STORED_FILE_DAMAGED", "QUARANTINE_UNREADABLE", "DATABASE_CONTINUITY_INVALID")
+        ),
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
     ),
     Diagnosis(

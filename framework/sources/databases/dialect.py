@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from framework.sources.databases.connections import Connection
     from framework.sources.databases.facts import DialectFacts
+    from framework.sources.databases.mendings import Mending
     from framework.sources.databases.options import Options
     from framework.sources.databases.position import Position
     from framework.sources.databases.source_session import Gap, LogName, SourceSession
@@ -147,6 +148,23 @@ class Dialect(Protocol):
 
         Raises:
             UserError: DATABASE_TEXT_COLUMN_UNKNOWN.
+        """
+        ...
+
+    def unstable_columns(self, table: SourceTable) -> tuple[str, ...]:
+        """Return the columns whose text may change without an entry in the log, such as the present name of an object.
+
+        They can't be a part of a key: the row of an earlier text would stay in the copy for ever.
+        """
+        ...
+
+    def mending(self, mending: Mending, table: TableName, columns: Sequence[str] = ()) -> str:
+        """Return the statement that changes a table so that it can be copied.
+
+        Args:
+            mending: the change.
+            table: the table.
+            columns: the columns that it is about.
         """
         ...
 

@@ -38,15 +38,6 @@ def quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-NAMED_OBJECT_TYPES = frozenset(
-    {
-        "regclass", "regcollation", "regconfig", "regdictionary", "regnamespace", "regoper", "regoperator", "regproc",
-        "regprocedure", "regrole", "regtype",
-    }
-)  # fmt: skip
-"""Types of PostgreSQL whose text is the name that an object has now, or the number of one that is gone."""
-
-
 class KeyKind(StrEnum):
     """What identifies the rows of a source table."""
 

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.dialect import Abilities, Dialect
+from framework.sources.databases.mendings import Mending
 from framework.sources.databases.options import Options
 from framework.sources.databases.source_session import Gap, LogName
 from framework.sources.databases.tables import SourceTable, TableName
@@ -37,6 +38,15 @@ class LedgerDialect:
         """Return the columns."""
         del text_columns
         return columns_of(table)
+
+    def unstable_columns(self, table: SourceTable) -> tuple[str, ...]:
+        """Return that each text is stored."""
+        del table
+        return ()
+
+    def mending(self, mending: Mending, table: TableName, columns: Sequence[str] = ()) -> str:
+        """Return that SQLite alters no key: the table is made again."""
+        return f"make {table} again: {mending} ({', '.join(columns)})"
 
     def other_log(self, stored: str, log: LogName) -> Gap | None:
         """Return that a ledger has one log only."""

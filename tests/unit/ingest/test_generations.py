@@ -127,8 +127,11 @@ def test_a_new_slot_begins_a_generation_of_every_table(storage: LocalStorage, sw
     swap.setattr("framework.ingest.log_positions.open_gateway", source.open)
     Operations(storage=storage).replace_slot(BANK)
     wanted = SnapshotGeneration(number=1, slot_generation=1, lsn=0, checkpoint=2)
-    assert begun(storage, "public.orders", found(7)) == (wanted,)
-    assert begun(storage, "public.customers", found(7)) == ()
+    assert begin_generations([found(7, 70)], storage, ManualClock()) == ()
+    # As the new log has it, not as it was found before.
+    assert orders(storage).continuity == continuity("7", 90)
+    assert begun(storage, "public.orders", found(7, 90)) == (wanted,)
+    assert begun(storage, "public.customers", found(7, 90)) == ()
     assert is_pending(storage, "bank", CUSTOMERS.source)
     copied = replace(BANK, tables=tuple(replace(each, identity="7") for each in BANK.tables))
     assert begun(storage, "public.customers", copied) == (replace(wanted, lsn=42, skips_earlier=True),)

@@ -14,6 +14,7 @@ from framework.sources.databases.postgres.facts import FACTS
 if TYPE_CHECKING:
     from framework.sources.databases.connections import Connection
     from framework.sources.databases.dialect import Dialect
+    from framework.sources.databases.mendings import Mending
     from framework.sources.databases.options import Options
     from framework.sources.databases.postgres.chunks.snapshot_source import SnapshotRequest
     from framework.sources.databases.postgres.log.changes_source import ChangesRequest
@@ -50,6 +51,18 @@ class PostgresDialect:
 
         check_text_columns(table, text_columns)
         return column_types(table, text_columns)
+
+    def unstable_columns(self, table: SourceTable) -> tuple[str, ...]:
+        """Return the columns with names of objects."""
+        from framework.sources.databases.postgres.tables.mendings import unstable_columns
+
+        return unstable_columns(table)
+
+    def mending(self, mending: Mending, table: TableName, columns: Sequence[str] = ()) -> str:
+        """Return the statement of a change."""
+        from framework.sources.databases.postgres.tables.mendings import mending_sql
+
+        return mending_sql(mending, table, columns)
 
     def other_log(self, stored: str, log: LogName) -> Gap | None:
         """Return the gap of an offset of another slot or publication."""
