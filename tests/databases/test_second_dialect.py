@@ -125,7 +125,7 @@ def test_the_whole_path_of_an_ingestion_needs_neither_slot_nor_acknowledgement(
     assert (status.gap, {each.lag_bytes for each in status.tables}) == (None, {0})
     assert status_head(status).startswith("shop: slot sluice_shop, staged up to change ")
     with pytest.raises(SluiceError, match="RECONCILE_DATABASE_NOT_COMPARED"):
-        pipeline.reconcile("postgres:bank/main.orders", "copies.orders")
+        pipeline.reconcile("database:bank/main.orders", "copies.orders")
 
     _assert_a_gap_of_its_own(pipeline, ledger)
     _assert_a_pause_of_the_log(pipeline, ledger)

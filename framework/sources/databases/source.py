@@ -64,6 +64,4 @@ class ChangesSource(UnseenSource):
 
     def owns(self, offset: str) -> bool:
         """Own positions in a log."""
-        found = set(offset_object(offset))
-        # Those of PostgreSQL are older than the port.
-        return {"slot", "lsn"} <= found or {"order", "text", "source"} <= found
+        return {"order", "text", "source"} <= set(offset_object(offset))

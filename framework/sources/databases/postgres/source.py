@@ -9,7 +9,6 @@ from typing import Self
 from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.findings import Finding
-from framework.sources.databases.lsn import format_lsn
 from framework.sources.databases.position import Position
 from framework.sources.databases.postgres import open_transactions, preflight, session
 from framework.sources.databases.postgres.chunks.boundaries import BoundaryWalker
@@ -17,6 +16,7 @@ from framework.sources.databases.postgres.log import position
 from framework.sources.databases.postgres.log.position_check import StoredPosition, check_position, other_slot_gap
 from framework.sources.databases.postgres.log.slot_status import read_log_end, read_slot_status
 from framework.sources.databases.postgres.logged_tables import PostgresTables
+from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.postgres.open_transactions import OpenTransaction, SlotReader, TableLock
 from framework.sources.databases.postgres.tables import catalog, membership
 from framework.sources.databases.postgres.tables.inheritance import read_children
