@@ -218,7 +218,7 @@ class IngestionSpec:
     """Tables of one database that the pipeline copies and keeps equal to their source.
 
     Args:
-        name: of the gateway: its slot, its publication and its staging table have names made of it.
+        name: of the gateway: what it keeps at the source and its staging table have names made of it.
         connection: name of the connection.
         objects: what is copied.
         options: options of both sources, such as `chunkBytes`.
@@ -280,24 +280,24 @@ class IngestedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestedGateway:
-    """The tables that are copied from one database through one replication slot, as declared.
+    """The tables that are copied from one database through one reader of its log, as declared.
 
     Args:
         name: name of the gateway.
         connection: name of the connection.
         folder: the folder of `connections.yml`.
-        slot: name of the replication slot.
-        publication: name of the publication.
+        position_name: the name of the position that the database keeps for it, as `LogName`.
+        table_list: the name of the list of its tables there.
         changes: the table of staged changes, and the name of the flow into it.
         tables: the copied tables.
-        other_storage: another storage whose updates read the slot, as text; empty without one.
+        other_storage: another storage whose updates read the log, as text; empty without one.
     """
 
     name: str
     connection: str
     folder: str
-    slot: str
-    publication: str
+    position_name: str
+    table_list: str
     changes: QualifiedName
     tables: tuple[IngestedTable, ...]
     other_storage: str = ""

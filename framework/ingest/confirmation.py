@@ -113,7 +113,7 @@ def pending_request(storage: Storage, gateway: str, source: str) -> Request | No
     if state is None or known is None:
         return None
     of_slot, of_table = store.request(gateway), store.request(gateway, source)
-    if of_slot.generation > state.slot_generation:  # reads all rows of each table
+    if of_slot.generation > state.log_generation:  # reads all rows of each table
         return of_slot
     return of_table if of_table.generation > known.number else None
 
@@ -189,7 +189,7 @@ def open_confirmations(gateways: Sequence[IngestedGateway], storage: Storage) ->
                 where=None if where is None else condition_in_spark(where, definition),
                 checkpoint=begun.number,
                 is_read=_is_read(each.table, begun.number, storage),
-                is_staged=reached is not None and reached >= (wanted.slot_generation, wanted.lsn),
+                is_staged=reached is not None and reached >= (wanted.log_generation, wanted.position),
                 text_columns=frozenset(each.name for each in _columns(definition) if "STRING" in each.type),
             )
 
@@ -205,7 +205,7 @@ def staged_position(state: GatewayState, storage: Storage) -> tuple[int, int] | 
         return None
     progress = read_progress(storage, generations.path(changes, changes, current.number))
     with suppress(SourceError):
-        return next(((state.slot_generation, position_of(each).order) for each in progress.sources), None)
+        return next(((state.log_generation, position_of(each).order) for each in progress.sources), None)
     return None
 
 

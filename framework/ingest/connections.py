@@ -36,7 +36,7 @@ def gateway_dialect(gateway: IngestedGateway) -> Dialect:
 
 def gateway_log(gateway: IngestedGateway) -> LogName:
     """Return what a gateway is called in the log of its database."""
-    return LogName(slot=gateway.slot, publication=gateway.publication)
+    return LogName(position=gateway.position_name, tables=gateway.table_list)
 
 
 def open_gateway(

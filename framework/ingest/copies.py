@@ -17,11 +17,11 @@ from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.ingest.connections import named_connection
 from framework.ingest.copied_columns import check_columns, copied_columns, key_columns, refuse_cased, refuse_flag
-from framework.ingest.names import publication_name, slot_name
+from framework.ingest.names import log_name
 from framework.ingest.objects import SCHEMA_MISSING, object_tables, target_of
 from framework.ingest.repeated_tables import alike_tables, copy_names
 from framework.sources.databases.dialects import dialect_of, is_log_in_use, is_retryable
-from framework.sources.databases.source_session import KnownTable, LogName
+from framework.sources.databases.source_session import KnownTable
 from framework.sources.databases.tables import SourceTable, TableName
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class CopyFinder:
             UserError: the connection or any table of the ingestion is missing.
             SourceError: the database can't be read; DATABASE_SCHEMA_MISSING of a schema that no update had.
         """
-        log = LogName(slot=slot_name(self.spec), publication=publication_name(self.spec))
+        log = log_name(self.spec)
         try:
             connection = named_connection(self.spec.connection, str(folder))
             dialect = dialect_of(connection)

@@ -30,7 +30,7 @@ from framework.ingest.confirmation import (
 from framework.ingest.copies import Copy, CopyFinder, FailedCopy
 from framework.ingest.datasets import IngestionDatasets, known_tables_of
 from framework.ingest.known_tables import first_position, known_table, recorded_reader
-from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
+from framework.ingest.names import change_flow_name, changes_name, log_name, snapshot_flow_name
 from framework.ingest.objects import SCHEMA_MISSING, target_of
 from framework.ingest.outdated_copies import OutdatedCopies
 from framework.ingest.payloads import free_name, generation_sql, payload_options, quoted_column
@@ -38,7 +38,7 @@ from framework.ingest.relations import log_relations
 from framework.ingest.repeated_tables import recorded_names
 from framework.ingest.row_filters import fault_of_filter
 from framework.ingest.state import GatewayState, GatewayStore, TableState
-from framework.ingest.status import lost_operations, read_from_other_slot
+from framework.ingest.status import lost_operations, read_from_other_log
 from framework.sources.databases.format_names import CHANGES_FORMAT, SNAPSHOT_FORMAT
 from framework.sources.databases.source_session import KnownTable
 from framework.sources.databases.tables import REPLACED, UNREADABLE, TableName, quote_identifier
@@ -184,8 +184,8 @@ class _Expansion:
     def _of_other_storage(self, other: str) -> SluiceError:
         """Return the fault of a storage that would read what another one has to read."""
         return OperationError(
-            "INGESTION_OF_OTHER_STORAGE", location=self.spec.location, name=self.spec.name, slot=slot_name(self.spec),
-            other=other,
+            "INGESTION_OF_OTHER_STORAGE", location=self.spec.location, name=self.spec.name,
+            slot=log_name(self.spec).position, other=other,
         )  # fmt: skip
 
     def _of_other_slot(self, state: GatewayState | None) -> SluiceError | None:
@@ -196,7 +196,7 @@ class _Expansion:
         changes = changes_name(self.spec, self.registry)
         if state is None or self._is_new_slot_asked(state) or self.is_refreshed(changes):
             return None
-        gap = read_from_other_slot(self.storage, state, slot_name(self.spec), publication_name(self.spec))
+        gap = read_from_other_log(self.storage, state, log_name(self.spec))
         return None if gap is None else gap.at(self.spec.location)
 
     def _refuse_all(self, found: Sequence[Copy | FailedCopy], error: SluiceError) -> tuple[FailedCopy, ...]:
@@ -207,15 +207,15 @@ class _Expansion:
         )
 
     def _is_new_slot_asked(self, state: GatewayState) -> bool:
-        return GatewayStore(self.storage).request(self.spec.name).generation > state.slot_generation
+        return GatewayStore(self.storage).request(self.spec.name).generation > state.log_generation
 
     def _gateway(self, found: Sequence[Copy | FailedCopy]) -> IngestedGateway:
         return IngestedGateway(
             name=self.spec.name,
             connection=self.spec.connection,
             folder=str(self.folder),
-            slot=slot_name(self.spec),
-            publication=publication_name(self.spec),
+            position_name=log_name(self.spec).position,
+            table_list=log_name(self.spec).tables,
             changes=changes_name(self.spec, self.registry),
             tables=tuple(
                 IngestedTable(
@@ -262,7 +262,7 @@ class _Expansion:
             begun: dict[str, str | int] = {}
             if state is not None:
                 begun = {
-                    "generation": state.slot_generation,
+                    "generation": state.log_generation,
                     "advanceTo": state.position,
                     **log_relations(state, copies),
                     "notAfter": first_position(self.storage, state),
@@ -305,7 +305,8 @@ class _Expansion:
             name=change_flow_name(copy.target), target=copy.target, location=self.spec.location, cdc=following
         )
         query = GeneratedQuery(
-            text=repr((copy, state.generations, slot_name(self.spec))), reads=(changes_name(self.spec, self.registry),)
+            text=repr((copy, state.generations, log_name(self.spec).position)),
+            reads=(changes_name(self.spec, self.registry),),
         )
         self._add_flow(changes, lambda: self._changed(copy, operation, order), query)
 
@@ -386,7 +387,7 @@ class _Expansion:
             (operation == REPLACED, F.lit(replaced)),
         ]
         if copy.configuration.scd_type != 1:
-            truncated = SourceError("INGESTION_HISTORY_TRUNCATED", table=copy.table, slot=slot_name(self.spec))
+            truncated = SourceError("INGESTION_HISTORY_TRUNCATED", table=copy.table, slot=log_name(self.spec).position)
             refused.append((operation == "TRUNCATE", F.lit(_raised(truncated))))
         state = GatewayStore(self.storage).read(self.spec.name)
         known = None if state is None else state.copy(copy.target)
@@ -405,7 +406,7 @@ class _Expansion:
     def _options(self, foreign: frozenset[str]) -> dict[str, str]:
         """Return the options of one of the sources: the common ones, and those of the user that it has."""
         own = {name: value for name, value in self.spec.options if name not in foreign}
-        common = {"connection": self.spec.connection, "slot": slot_name(self.spec)}
+        common = {"connection": self.spec.connection, "slot": log_name(self.spec).position}
         return {**common, **own, "connectionsFolder": str(self.folder)}
 
 

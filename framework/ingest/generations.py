@@ -180,7 +180,7 @@ class _Beginning:
     def _with_new_slot(self, state: GatewayState, request: Request) -> GatewayState:
         """Return the state with a new slot, if one is asked for: every table is read again from its position."""
         number = request.generation
-        if number <= state.slot_generation:
+        if number <= state.log_generation:
             return state
         try:
             logged = self._log.begin_again(self._reader)
@@ -191,12 +191,12 @@ class _Beginning:
         for table in state.tables:
             if table.is_declared and table.table.identity:
                 anew = replace(table, table=logged.get(table.table.key, table.table))
-                state = self._begun(state, anew, Request(generation=table.number + 1), number, lsn=0)
+                state = self._begun(state, anew, Request(generation=table.number + 1), number, position=0)
             elif table.is_declared:
                 state = self._missed_with_fault(state, table)
         changes = self._gateway.changes
         checkpoint = self._checkpoints.latest_number(changes, changes) + 1
-        return replace(state, slot_generation=number, changes_checkpoint=checkpoint)
+        return replace(state, log_generation=number, changes_checkpoint=checkpoint)
 
     def _missed_with_fault(self, state: GatewayState, table: TableState) -> GatewayState:
         """Return the state in which a table with a fault is read again as a whole, once it can be copied.
@@ -217,7 +217,7 @@ class _Beginning:
         if isinstance(position, SluiceError):
             self._refusals.append(Refusal(target=table.table.target, error=position))
             return state
-        return self._begun(state, table, request, state.slot_generation, lsn=position, is_refresh=is_refresh)
+        return self._begun(state, table, request, state.log_generation, position=position, is_refresh=is_refresh)
 
     def _replaced(self, state: GatewayState, table: TableState) -> GatewayState:
         key = table.table.key
@@ -254,7 +254,7 @@ class _Beginning:
             self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, table.key)
             passed = replace(known, is_missed=True)
             if not is_staged:  # each change is one of the new generation
-                return self._begun(state, passed, request, state.slot_generation, lsn=0)
+                return self._begun(state, passed, request, state.log_generation, position=0)
             return self._with_generation(state, passed, request)
         # The plan refuses the full refresh of a paused table.
         if not self._is_refreshed(table.target) or self._store.is_paused(self._gateway.name, table.key):
@@ -269,9 +269,9 @@ class _Beginning:
         state: GatewayState,
         table: TableState,
         request: Request,
-        slot_generation: int,
+        log_generation: int,
         *,
-        lsn: int,
+        position: int,
         is_refresh: bool = False,
     ) -> GatewayState:
         """Return the state with a new generation of a table.
@@ -287,8 +287,8 @@ class _Beginning:
         where = None if is_outdated or table.is_missed else self._filter(table, request)
         begun = SnapshotGeneration(
             number=request.generation,
-            slot_generation=slot_generation,
-            lsn=lsn,
+            log_generation=log_generation,
+            position=position,
             checkpoint=checkpoint,
             where=where,
             is_rebuild=is_rebuild,
@@ -336,7 +336,7 @@ class _Beginning:
 
         Not a table whose request is still open: its flows may meet another table until its new snapshot begins.
         """
-        if self._store.request(self._gateway.name).generation > state.slot_generation:
+        if self._store.request(self._gateway.name).generation > state.log_generation:
             return state
         numbers = {} if self._stored is None else {each.table.key: each.number for each in self._stored.tables}
         tables = (
@@ -380,7 +380,7 @@ class _Beginning:
 
     def _begin_checkpoints(self, state: GatewayState) -> None:
         changes = self._gateway.changes
-        self._begin(changes, changes, state.changes_checkpoint, f"new replication slot {state.slot_generation}")
+        self._begin(changes, changes, state.changes_checkpoint, f"new replication slot {state.log_generation}")
         for each in state.tables:
             if each.current is not None and each.is_declared and not each.current.is_rebuild:
                 why = _MISSED if each.current.skips_earlier else "was asked for"

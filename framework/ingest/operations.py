@@ -148,7 +148,7 @@ class Operations:
             raise UserError("INGESTION_NOT_STARTED", name=gateway.name)
         for source in store.table_requests(gateway.name):  # changes of a table without a snapshot are lost, too
             store.change_request(lambda before: before.with_snapshot, gateway.name, source)
-        number = state.slot_generation + 1
+        number = state.log_generation + 1
         store.change_request(lambda before: replace(before, generation=number), gateway.name)
 
     def _set_mode(self, gateway: IngestedGateway, table: IngestedTable | None, mode: Mode) -> None:

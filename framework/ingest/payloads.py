@@ -14,13 +14,14 @@ def generation_sql(generations: Sequence[SnapshotGeneration]) -> str:
     """Return the generation of a staged change, in SQL over its columns `generation` (of its slot) and `position`.
 
     Examples:
-        >>> generation_sql([SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2)])
+        >>> generation_sql([SnapshotGeneration(number=1, log_generation=0, position=42, checkpoint=2)])
         'CASE WHEN generation > 0 OR (generation = 0 AND position >= 42) THEN 1L ELSE 0L END'
     """
     if not generations:
         return "0L"
     cases = [
-        f"WHEN generation > {each.slot_generation} OR (generation = {each.slot_generation} AND position >= {each.lsn}) "
+        f"WHEN generation > {each.log_generation} "
+        f"OR (generation = {each.log_generation} AND position >= {each.position}) "
         f"THEN {each.number}L"
         for each in reversed(generations)
     ]

@@ -12,11 +12,10 @@ from framework.foundation.errors import SluiceError, UserError
 from framework.ingest.connections import named_connection
 from framework.ingest.copied_columns import refuse_cased
 from framework.ingest.expansion import connections_folder
-from framework.ingest.names import publication_name, slot_name
+from framework.ingest.names import log_name
 from framework.ingest.objects import declared_tables
 from framework.sources.databases.dialects import dialect_of
 from framework.sources.databases.findings import Finding, Severity
-from framework.sources.databases.source_session import LogName
 
 if TYPE_CHECKING:
     from framework.sources.databases.dialect import Dialect
@@ -55,7 +54,7 @@ def check_ingestions(ingestions: Sequence[IngestionSpec], folder: Path) -> tuple
 
 
 def _check(spec: IngestionSpec, folder: Path) -> Preflight:
-    log, folder = LogName(slot=slot_name(spec), publication=publication_name(spec)), connections_folder(spec, folder)
+    log, folder = log_name(spec), connections_folder(spec, folder)
     names: tuple[TableName, ...] = ()
     try:
         dialect = dialect_of(connection := named_connection(spec.connection, str(folder)))

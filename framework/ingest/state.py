@@ -40,8 +40,8 @@ class SnapshotGeneration:
 
     Args:
         number: from 1; the first snapshot of a table has the number 0 and no entry.
-        slot_generation: number of the replication slot of the changes.
-        lsn: the position of the generation's first change in the log of the slot.
+        log_generation: number of the log of the changes.
+        position: the position of the generation's first change in its log.
         checkpoint: number of the checkpoint generation of the snapshot flow.
         where: a condition at the source that selects the rows of the snapshot; None for all rows.
         is_rebuild: whether it begins with an empty copy, because older rows have another definition. The rebuild of the
@@ -51,8 +51,8 @@ class SnapshotGeneration:
     """
 
     number: int
-    slot_generation: int
-    lsn: int
+    log_generation: int
+    position: int
     checkpoint: int
     where: str | None = None
     is_rebuild: bool = False
@@ -117,17 +117,17 @@ class GatewayState:
 
     Args:
         gateway: the gateway, as last declared; its tables are in `tables`.
-        slot_generation: number of the replication slot; 0 for the first.
-        changes_checkpoint: number of the first checkpoint generation of the change flow that reads this slot.
+        log_generation: number of the log, which a new position begins; 0 for the first.
+        changes_checkpoint: number of the first checkpoint generation of the change flow that reads this log.
         tables: the tables, those that are no longer declared too.
         copies: how the rows of copies were made, those that are no longer declared too.
-        storage: the storage whose updates read the slot, with its identity; empty without one.
+        storage: the storage whose updates read the log, with its identity; empty without one.
         is_declared: whether the last update had an ingestion of this name.
-        reader: the storage in the comment of the publication: its root, and the id that it had at first.
+        reader: the storage that the database has as the reader of the log: its root, and the id that it had at first.
     """
 
     gateway: IngestedGateway
-    slot_generation: int = 0
+    log_generation: int = 0
     changes_checkpoint: int = 0
     tables: tuple[TableState, ...] = ()
     copies: tuple[CopyState, ...] = ()
@@ -149,9 +149,11 @@ class GatewayState:
 
     @property
     def position(self) -> int:
-        """The position that the change flow must pass so that all generations of this slot can be completed."""
+        """The position that the change flow must pass so that all generations of this log can be completed."""
         current = (each.current for each in self.tables if each.is_declared)
-        return max((each.lsn for each in current if each and each.slot_generation == self.slot_generation), default=0)
+        return max(
+            (each.position for each in current if each and each.log_generation == self.log_generation), default=0
+        )
 
 
 class Mode(StrEnum):
@@ -171,7 +173,7 @@ class Request:
 
     Args:
         mode: what to run.
-        generation: the generation of the snapshot that is wanted; for a gateway, of the slot.
+        generation: the generation of the snapshot that is wanted; for a gateway, of the log.
         where: a condition at the source that selects the rows to read again; None for all.
         accepted: the continuity of the table up to which the operator knows of rows that came or went without an entry
             in the log, so that `where` selects these; empty without such rows.
@@ -339,10 +341,10 @@ def _gateway_json(state: GatewayState) -> dict[str, Any]:
         "name": gateway.name,
         "connection": gateway.connection,
         "folder": gateway.folder,
-        "slot": gateway.slot,
-        "publication": gateway.publication,
+        "position_name": gateway.position_name,
+        "table_list": gateway.table_list,
         "changes": name_json(gateway.changes),
-        "slot_generation": state.slot_generation,
+        "log_generation": state.log_generation,
         "changes_checkpoint": state.changes_checkpoint,
         "tables": [_table_json(each) for each in state.tables],
         "copies": [each.to_json() for each in state.copies],
@@ -367,7 +369,7 @@ def _table_json(state: TableState) -> dict[str, Any]:
         "named_continuity": state.named_continuity,
         "generations": [
             {
-                "number": each.number, "slot_generation": each.slot_generation, "lsn": each.lsn,
+                "number": each.number, "log_generation": each.log_generation, "position": each.position,
                 "checkpoint": each.checkpoint, "where": each.where,
                 "rebuild": each.is_rebuild, "skips_earlier": each.skips_earlier,
             }
@@ -381,13 +383,13 @@ def _gateway_state(text: str) -> GatewayState:
     value = _versioned(text)
     tables = tuple(_table_state(each) for each in value["tables"])
     gateway = IngestedGateway(
-        name=value["name"], connection=value["connection"], folder=value["folder"], slot=value["slot"],
-        publication=value["publication"], changes=name_of_json(value["changes"]),
+        name=value["name"], connection=value["connection"], folder=value["folder"],
+        position_name=value["position_name"], table_list=value["table_list"], changes=name_of_json(value["changes"]),
         tables=tuple(each.table for each in tables if each.is_declared),
     )  # fmt: skip
     return GatewayState(
         gateway=gateway,
-        slot_generation=int(value["slot_generation"]),
+        log_generation=int(value["log_generation"]),
         changes_checkpoint=int(value["changes_checkpoint"]),
         tables=tables,
         copies=tuple(map(copy_of_json, value["copies"])),
@@ -412,8 +414,8 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
         generations=tuple(
             SnapshotGeneration(
                 number=int(each["number"]),
-                slot_generation=int(each["slot_generation"]),
-                lsn=int(each["lsn"]),
+                log_generation=int(each["log_generation"]),
+                position=int(each["position"]),
                 checkpoint=int(each["checkpoint"]),
                 where=each["where"],
                 is_rebuild=bool(each["rebuild"]),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_progress
+from framework.declare.specs import IngestedGateway
 from framework.foundation.errors import SluiceError, SourceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.storage_port import Storage
@@ -96,14 +97,14 @@ class GatewayStatus:
     Args:
         name: name of the gateway.
         is_paused: whether it is paused.
-        slot: name of the replication slot.
-        slot_status: what the server says of it; None if there is no slot, or no answer.
-        keeps_position: whether the database keeps a position for each reader, as a slot.
+        position_noun: what the database calls the position that it keeps for the gateway; empty if it keeps none.
+        position_name: its name there.
+        log_status: what the database says of it; None if there is none, or no answer.
         position: the position up to which changes are staged; None before the first.
         gap: the condition of a gap; None without one.
         is_lost: whether changes are missing because of the gap.
         way_out: the command, or the statement at the source, that ends the gap; None without one.
-        refused: the condition with which the last update did not get the new slot that is asked for; None without one.
+        refused: the condition with which the last update did not get the new position that is asked for; else None.
         error: why the source gave no answer; None if it did.
         waits: what it waits for at the source, each with the statement that ends it.
         tables: the tables.
@@ -111,8 +112,9 @@ class GatewayStatus:
 
     name: str
     is_paused: bool
-    slot: str
-    slot_status: LogStatus | None
+    position_noun: str
+    position_name: str
+    log_status: LogStatus | None
     position: Position | None
     gap: str | None
     is_lost: bool = True
@@ -120,7 +122,6 @@ class GatewayStatus:
     refused: str | None
     error: str | None
     waits: tuple[str, ...]
-    keeps_position: bool = True
     tables: tuple[TableStatus, ...]
 
 
@@ -129,14 +130,13 @@ class _Answer:
     """What the source says."""
 
     sizes: Sizes = field(default_factory=dict)
-    slot: LogStatus | None = None
+    log: LogStatus | None = None
     log_end: int | None = None
     gap: str | None = None
     table_gaps: Mapping[str, str] = field(default_factory=dict)
     children: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
     waits: tuple[str, ...] = ()
     error: str | None = None
-    keeps_position: bool = True
 
 
 def read_status(storage: Storage, now: datetime, gateway: str | None = None) -> tuple[GatewayStatus, ...]:
@@ -198,28 +198,26 @@ def lost_operations(storage: Storage, state: GatewayState) -> SourceError | None
     return None if gap is None else gap.error()
 
 
-def read_from_other_slot(storage: Storage, state: GatewayState, slot: str, publication: str) -> SourceError | None:
-    """Return the fault of staged changes that were read from another slot or publication; None without one.
+def read_from_other_log(storage: Storage, state: GatewayState, log: LogName) -> SourceError | None:
+    """Return the fault of staged changes that were read from another log; None without one.
 
-    Changes that are staged anew may be read from any slot.
+    Changes that are staged anew may be read from any log.
 
     Args:
         storage: the pipeline's storage.
         state: the gateway.
-        slot: the slot that the modules name.
-        publication: the publication that they name.
+        log: the log that the modules name.
     """
     is_rebuilt = GenerationStore(storage).building(state.gateway.changes, state.gateway.changes) is not None
     offset = None if is_rebuilt else _stored_offset(state, storage)
     with suppress(SourceError):  # of a damaged offset, with which the flow of the changes fails
-        log = LogName(slot=slot, publication=publication)
         gap = None if offset is None else gateway_dialect(state.gateway).other_log(offset, log)
         return None if gap is None else gap.error()
     return None
 
 
 def _gateway_gap(state: GatewayState, answer: _Answer, failures: Mapping[str, str]) -> str | None:
-    if failures.get(str(state.gateway.changes)) == _OTHER_STORAGE:  # which reads the slot rightly
+    if failures.get(str(state.gateway.changes)) == _OTHER_STORAGE:  # which reads the log rightly
         return None
     return answer.gap or gap_of(failures.get(str(state.gateway.changes)))
 
@@ -227,7 +225,7 @@ def _gateway_gap(state: GatewayState, answer: _Answer, failures: Mapping[str, st
 def _refusal_of(gap: str | None, request: Request, state: GatewayState, failures: Mapping[str, str]) -> str | None:
     """Return the condition with which the last update did not get a new slot that still is asked for; else None."""
     failure = failures.get(str(state.gateway.changes))
-    is_refused = gap is not None and request.generation > state.slot_generation and gap_of(failure) is None
+    is_refused = gap is not None and request.generation > state.log_generation and gap_of(failure) is None
     return failure if is_refused else None
 
 
@@ -262,7 +260,7 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
     lag_seconds = 0.0 if lag_bytes == 0 else _seconds_since_staged(state, storage, now)
     gap = _gateway_gap(state, answer, failures)
     refused = _refusal_of(gap, request, state, failures)
-    way_out = None if gap is None or refused else way_out_of(gap, "", gateway.publication)
+    way_out = None if gap is None or refused else way_out_of(gap, "", gateway.table_list)
     tables = []
     for each in (each for each in state.tables if each.is_declared):
         table, asked = each.table, requests.get(each.table.key, Request())
@@ -282,16 +280,15 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
                 lag_bytes=lag_bytes,
                 lag_seconds=lag_seconds,
                 error=refused or gap or error,
-                way_out=way_out
-                if gap or not is_gap
-                else way_out_of(error, gateway.name_of(table), gateway.publication),
+                way_out=way_out if gap or not is_gap else way_out_of(error, gateway.name_of(table), gateway.table_list),
                 children=answer.children.get(name, ()),
             )
         )
     return GatewayStatus(
-        name=gateway.name, is_paused=is_paused, slot=gateway.slot, slot_status=answer.slot,
+        name=gateway.name, is_paused=is_paused, position_noun=_position_noun(gateway),
+        position_name=gateway.position_name, log_status=answer.log,
         position=position, gap=gap, is_lost=is_lost(gap), way_out=way_out, refused=refused, error=answer.error,
-        waits=answer.waits, keeps_position=answer.keeps_position, tables=tuple(tables),
+        waits=answer.waits, tables=tuple(tables),
     )  # fmt: skip
 
 
@@ -329,16 +326,23 @@ def _ask(state: GatewayState, storage: Storage, failures: Mapping[str, str] = Ma
             gap = None if offset is None else source.find_gap(offset, gateway_log(gateway))
             return _Answer(
                 sizes=source.read_sizes(table_names(gateway)),
-                slot=source.log_status(gateway_log(gateway)),
+                log=source.log_status(gateway_log(gateway)),
                 log_end=source.log_end().order,
                 gap=None if gap is None else gap.condition,
                 table_gaps=_table_gaps(source, state),
                 children=source.read_children(table_names(gateway)),
                 waits=waits,
-                keeps_position=gateway_dialect(gateway).abilities.keeps_position,
             )
     except SluiceError as error:
         return _Answer(error=error.condition, waits=waits)
+
+
+def _position_noun(gateway: IngestedGateway) -> str:
+    """Return what the database calls the position that it keeps for a gateway; empty without one."""
+    try:
+        return gateway_dialect(gateway).facts.position_noun
+    except SluiceError:  # its connection is not defined any more
+        return "position"
 
 
 def _table_gaps(source: SourceSession, state: GatewayState) -> dict[str, str]:

@@ -110,7 +110,7 @@ class Copy:
     @property
     def log(self) -> LogName:
         """What the copy is called at the source."""
-        return LogName(slot=self.name, publication=self.name)
+        return LogName(position=self.name, tables=self.name)
 
     @property
     def table_name(self) -> TableName:

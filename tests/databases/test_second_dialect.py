@@ -123,7 +123,7 @@ def test_the_whole_path_of_an_ingestion_needs_neither_slot_nor_acknowledgement(
     (status,) = read_status(pipeline.storage, SystemClock().now())
     assert {each.state for each in status.tables} == {IngestedState.FOLLOWING}
     assert (status.gap, {each.lag_bytes for each in status.tables}) == (None, {0})
-    assert status_head(status).startswith("shop: slot sluice_shop, staged up to change ")
+    assert status_head(status).startswith("shop, staged up to change ")
     with pytest.raises(SluiceError, match="RECONCILE_DATABASE_NOT_COMPARED"):
         pipeline.reconcile("database:bank/main.orders", "copies.orders")
 

@@ -173,7 +173,7 @@ def resync(
     else:
         for each in found.tables:
             operating.operations.resync(found, each, None)
-    slot = f" from a new slot {found.slot}" if new_slot else ""
+    slot = f" from a new slot {found.position_name}" if new_slot else ""
     call.output.text(f"All {len(found.tables)} tables of {found.name} are read again{slot}. {_NEXT_UPDATE}")
 
 

@@ -62,8 +62,8 @@ def _left_slots(pipeline: PipelinePort, dropped: Collection[QualifiedName]) -> I
         if gateway.changes in dropped:
             yield (
                 f"The database of the connection {gateway.connection} keeps its log for the replication slot "
-                f"{gateway.slot}. If nothing else reads it, run there: "
-                f"SELECT pg_drop_replication_slot('{gateway.slot}'); DROP PUBLICATION {gateway.publication}"
+                f"{gateway.position_name}. If nothing else reads it, run there: "
+                f"SELECT pg_drop_replication_slot('{gateway.position_name}'); DROP PUBLICATION {gateway.table_list}"
             )
 
 

@@ -18,12 +18,12 @@ class LogName:
     """What a gateway is called at its source.
 
     Args:
-        slot: the name of its position, where the database keeps one.
-        publication: the name of its list of tables, where the log has one.
+        position: the name of its position, where the database keeps one (PostgreSQL: of the slot).
+        tables: the name of its list of tables, where the log has one (PostgreSQL: of the publication).
     """
 
-    slot: str
-    publication: str
+    position: str
+    tables: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,7 @@ class LedgerSnapshot:
             table, known, position = source.read_table(self.table), continuity(source.read_table(self.table), 0), 0
             refuse_other_table(self.table, self.identity, table.identity)
             if start is None and self.name is not None:
-                log = LogName(slot=self.name, publication=self.name)
+                log = LogName(position=self.name, tables=self.name)
                 position = source.ensure_position(log, [self.table]).order
                 known = source.logged_tables(log).continuity(table)
             basis = self._basis(source, table, known, position)

@@ -177,7 +177,7 @@ class LedgerSource:
 
     def find_gap(self, stored: str, log: LogName) -> Gap | None:
         """Return the gap between a stored position and the changes that are left."""
-        return gap_of(self.ledger, stored, log.slot)
+        return gap_of(self.ledger, stored, log.position)
 
     def log_end(self) -> Position:
         """Return the number of the last change."""

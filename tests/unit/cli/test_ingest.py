@@ -30,7 +30,13 @@ def recorded(pipeline: FakePipeline) -> GatewayStore:
         source_schema="public", source_table="orders", target=orders, snapshot_flow=snapshot, cdc_flow=cdc, keys=("id",)
     )
     gateway = IngestedGateway(
-        name="bank", connection="none", folder="/none", slot="s", publication="s", changes=changes, tables=(table,)
+        name="bank",
+        connection="none",
+        folder="/none",
+        position_name="s",
+        table_list="s",
+        changes=changes,
+        tables=(table,),
     )
     store = GatewayStore(pipeline.storage)
     store.write(refreshed(None, gateway))
@@ -102,7 +108,7 @@ def test_status_prints_the_tables(sluice: Sluice, pipeline: FakePipeline) -> Non
     result = sluice("ingest", "status")
     assert result.exit_code == 0
     head, *table = result.stdout.splitlines()
-    assert head == "bank: slot s, the source gave no answer (DATABASE_CONNECTION_UNKNOWN)"
+    assert head == "bank: position s, the source gave no answer (DATABASE_CONNECTION_UNKNOWN)"
     assert table[-1].split() == ["public.orders", "main.shop.orders", "WAITING", "0"]
     (gateway,) = json.loads(sluice("ingest", "status", "-o", "json").stdout)
     assert gateway["tables"] == [

@@ -32,7 +32,7 @@ OTHER_FORMS = {
     "keys": replace(PLAIN, keys=("code",)),
 }
 SAME_FORM = replace(PLAIN, row_filter="id > 1", selection="[['at'], [], ['at']]")
-GENERATION = SnapshotGeneration(number=3, slot_generation=0, lsn=42, checkpoint=2)
+GENERATION = SnapshotGeneration(number=3, log_generation=0, position=42, checkpoint=2)
 
 
 def orders(copy: str, definition: CopyDefinition | None) -> IngestedTable:

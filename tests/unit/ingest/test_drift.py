@@ -145,7 +145,7 @@ def test_another_definition_becomes_durable_with_its_snapshot_only(
     assert _copy(storage) == before
     begin_generations([_bank(FILTERED)], storage, ManualClock())
     copy = CopyState(target=ORDERS.target, definition=FILTERED, log_versions=(5,))
-    begun = SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2)
+    begun = SnapshotGeneration(number=1, log_generation=0, position=42, checkpoint=2)
     assert _copy(storage) == (copy, (begun,))
 
 
@@ -156,7 +156,7 @@ def test_a_full_refresh_of_a_held_copy_applies_no_change_of_before(storage: Loca
     for refreshed in ({ORDERS.target}, set()):
         begin_generations([_bank(made_again)], storage, ManualClock(), is_refreshed=refreshed.__contains__)
         copy = CopyState(target=ORDERS.target, definition=made_again, log_versions=(5,), rebuild=2)
-        begun = SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2, is_rebuild=True)
+        begun = SnapshotGeneration(number=1, log_generation=0, position=42, checkpoint=2, is_rebuild=True)
         assert _copy(storage) == (copy, (begun,))
         assert _is_awaited(storage)
 

@@ -64,7 +64,7 @@ def test_a_generation_begins_once_with_its_checkpoint(storage: LocalStorage) -> 
     """
     Operations(storage=storage).resync(BANK, ORDERS, "id > 1")
     assert begun(storage, "public.orders") == ()
-    wanted = (SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2, where="id > 1"),)
+    wanted = (SnapshotGeneration(number=1, log_generation=0, position=42, checkpoint=2, where="id > 1"),)
     assert begun(storage, "public.orders", found(7)) == wanted
     current = GenerationStore(storage).current(ORDERS.target, ORDERS.snapshot_flow)
     assert current is not None
@@ -126,7 +126,7 @@ def test_a_new_slot_begins_a_generation_of_every_table(storage: LocalStorage, sw
     source = FakeSource()
     swap.setattr("framework.ingest.log_positions.open_gateway", source.open)
     Operations(storage=storage).replace_slot(BANK)
-    wanted = SnapshotGeneration(number=1, slot_generation=1, lsn=0, checkpoint=2)
+    wanted = SnapshotGeneration(number=1, log_generation=1, position=0, checkpoint=2)
     assert begin_generations([found(7, 70)], storage, ManualClock()) == ()
     # As the new log has it, not as it was found before.
     assert orders(storage).continuity == continuity("7", 90)
@@ -134,7 +134,7 @@ def test_a_new_slot_begins_a_generation_of_every_table(storage: LocalStorage, sw
     assert begun(storage, "public.customers", found(7, 90)) == ()
     assert is_pending(storage, "bank", CUSTOMERS.source)
     copied = replace(BANK, tables=tuple(replace(each, identity="7") for each in BANK.tables))
-    assert begun(storage, "public.customers", copied) == (replace(wanted, lsn=42, skips_earlier=True),)
+    assert begun(storage, "public.customers", copied) == (replace(wanted, position=42, skips_earlier=True),)
     assert source.calls == ["drop", "create"]
     current = GenerationStore(storage).current(BANK.changes, BANK.changes)
     assert current is not None
@@ -171,7 +171,7 @@ def test_another_table_of_a_name_is_only_taken_by_another_snapshot(
         assert len(begin_generations([found(8, 80)], storage, ManualClock())) == 1
     assert (orders(storage).identity, orders(storage).continuity) == ("7", continuity("7", 70))
     assert begin_generations([found(8, 80)], storage, ManualClock()) == ()
-    wanted = SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2, where=None)
+    wanted = SnapshotGeneration(number=1, log_generation=0, position=42, checkpoint=2, where=None)
     assert orders(storage).generations == (wanted,)
     assert (orders(storage).identity, orders(storage).continuity) == ("8", continuity("8", 80))
 

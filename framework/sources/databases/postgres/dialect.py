@@ -68,7 +68,7 @@ class PostgresDialect:
         """Return the gap of an offset of another slot or publication."""
         from framework.sources.databases.postgres.log.position_check import StoredPosition, other_slot_gap
 
-        return other_slot_gap(StoredPosition.from_json(stored), log.slot, log.publication)
+        return other_slot_gap(StoredPosition.from_json(stored), log.position, log.tables)
 
     def remembered_gap(self, condition: str, log: LogName) -> Gap | None:
         """Return the gap of a publication that lacked operations: it may send all of them again."""
@@ -76,7 +76,7 @@ class PostgresDialect:
 
         if condition != _PUBLICATION:
             return None
-        return Gap(condition=condition, fields={"slot": log.slot, "publication": log.publication, "lsn": "unknown"})
+        return Gap(condition=condition, fields={"slot": log.position, "publication": log.tables, "lsn": "unknown"})
 
     def continuity_options(self, known: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
         """Return the options `partitions`, `emptyPartitions` and `partitionsSince`, with oids."""

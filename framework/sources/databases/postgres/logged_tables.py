@@ -64,15 +64,13 @@ class PostgresTables:
         """Refuse a table whose changes are not in the log, or that would break its writers when it is published."""
         if known is not None:
             self._check_continuity(source, known)
-        refuse_filtered(self.published, self.log.publication, [source.name])
+        refuse_filtered(self.published, self.log.tables, [source.name])
         is_member = self.has_table(source.name)
         if is_member and not source.is_unidentified and source.name not in self.unlogged:
             return
         role = self.session.rows("SELECT current_user::text")[0][0]
         # The table is added to it; one that the role may not add would stop the changes of all tables.
-        publication = Publication(
-            name=self.log.publication, missing=(), is_via_root=True, is_owned=self.published.is_owned
-        )
+        publication = Publication(name=self.log.tables, missing=(), is_via_root=True, is_owned=self.published.is_owned)
         for finding in check_table(self.session, source.name, role=role, publication=publication).findings:
             # A table that is published already is read with the rights that it needs now, if it is read.
             if finding.severity is Severity.ERROR and (not is_member or finding.condition in _OF_IDENTITY):
@@ -91,7 +89,7 @@ class PostgresTables:
         return self._unpublished(source) if before.member and self._member(source.name) != before.member else None
 
     def _unpublished(self, source: SourceTable) -> UserError:
-        return UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, publication=self.log.publication)
+        return UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, publication=self.log.tables)
 
     def _check_continuity(self, source: SourceTable, known: KnownTable) -> None:
         """Refuse a table that is another one than before, or that changed without an entry in the log."""
@@ -110,7 +108,7 @@ class PostgresTables:
 
     def _check_partitions(self, source: SourceTable, known: KnownTable, partitions: str) -> None:
         read = StoredPosition.from_json(known.position).seen if known.position else SeenPartitions()
-        session, slot, publication = self.session, self.log.slot, self.log.publication
+        session, slot, publication = self.session, self.log.position, self.log.tables
         log = Log(seen=read, unread=cache(lambda table: unread_log(session, slot, publication, table)))
         change = lost_changes(session, source.name, int(source.identity), Partitions.from_json(partitions), log)
         if change is not None:
