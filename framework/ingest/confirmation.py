@@ -112,9 +112,9 @@ def pending_request(storage: Storage, gateway: str, source: str) -> Request | No
     known = None if state is None else state.table(source)
     if state is None or known is None:
         return None
-    of_slot, of_table = store.request(gateway), store.request(gateway, source)
-    if of_slot.generation > state.log_generation:  # reads all rows of each table
-        return of_slot
+    of_gateway, of_table = store.request(gateway), store.request(gateway, source)
+    if of_gateway.generation > state.log_generation:  # reads all rows of each table
+        return of_gateway
     return of_table if of_table.generation > known.number else None
 
 
@@ -195,7 +195,7 @@ def open_confirmations(gateways: Sequence[IngestedGateway], storage: Storage) ->
 
 
 def staged_position(state: GatewayState, storage: Storage) -> tuple[int, int] | None:
-    """Return the generation of the slot, and the position in its log up to which changes are staged; None before.
+    """Return the generation of the log, and the position in it up to which changes are staged; None before.
 
     None also for a damaged offset, with which the flow of the changes fails.
     """

@@ -1,7 +1,7 @@
 """Expands ingestions to datasets and flows: one stream of changes for a database, two flows for each of its tables.
 
 The tables are those that the database has now, so a table that is added to a source schema joins at the next update:
-its snapshot flow adds it to the publication, and waits until all older transactions have ended, before it reads it.
+its snapshot flow has the log take it in, and waits until all older transactions have ended, before it reads it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def expand_ingestions(
         storage: has the checkpoints of the flows.
         folder: the folder of the spec, with `connections.yml`.
         is_refreshed: whether the update clears a dataset and recomputes it.
-        other_reader: returns the storage that reads a slot if it is another one than that of the pipeline.
+        other_reader: returns the storage that reads a log if it is another one than that of the pipeline.
 
     Raises:
         UserError: the connection or any table of an ingestion is missing.
@@ -137,12 +137,12 @@ class _Expansion:
         )
         found = finder.find(self.folder)
         other = "" if state is None else self.other_reader(state.storage)
-        refusal = self._of_other_storage(other) if other else self._of_other_slot(state)
+        refusal = self._of_other_storage(other) if other else self._of_other_log(state)
         if refusal is not None:
             found = self._refuse_all(found, refusal)
         self.registry.gateways.append(replace(self._gateway(found), other_storage=other))
         copies = [copy for copy in found if isinstance(copy, Copy)]
-        gap = None if state is None or self._is_new_slot_asked(state) else lost_operations(self.storage, state)
+        gap = None if state is None or self._is_new_log_asked(state) else lost_operations(self.storage, state)
         if refusal is None and gap is not None:
             self._datasets.refuse_changes(gap.at(self.spec.location))
         # The changes of tables that are held are staged, also if all are.
@@ -188,13 +188,13 @@ class _Expansion:
             slot=log_name(self.spec).position, other=other,
         )  # fmt: skip
 
-    def _of_other_slot(self, state: GatewayState | None) -> SluiceError | None:
-        """Return the fault of changes that were read from a slot of another name; None if a new slot is asked for.
+    def _of_other_log(self, state: GatewayState | None) -> SluiceError | None:
+        """Return the fault of changes that were read from a log of another name; None if a new one is asked for.
 
-        A snapshot would publish its table for the other slot, whose changes nothing reads.
+        A snapshot would add its table to the other log, whose changes nothing reads.
         """
         changes = changes_name(self.spec, self.registry)
-        if state is None or self._is_new_slot_asked(state) or self.is_refreshed(changes):
+        if state is None or self._is_new_log_asked(state) or self.is_refreshed(changes):
             return None
         gap = read_from_other_log(self.storage, state, log_name(self.spec))
         return None if gap is None else gap.at(self.spec.location)
@@ -206,7 +206,7 @@ class _Expansion:
             FailedCopy(table=each.table, target=each.target, error=error, copy_name=each.copy_name) for each in found
         )
 
-    def _is_new_slot_asked(self, state: GatewayState) -> bool:
+    def _is_new_log_asked(self, state: GatewayState) -> bool:
         return GatewayStore(self.storage).request(self.spec.name).generation > state.log_generation
 
     def _gateway(self, found: Sequence[Copy | FailedCopy]) -> IngestedGateway:
@@ -270,7 +270,7 @@ class _Expansion:
                 }
             return spark.readStream.format(CHANGES_FORMAT).options(**options, **begun).load()
 
-        # Slot and position of a generation are not part of the text: they change no column, and no source.
+        # Log and position of a generation are not part of the text: they change no column, and no source.
         query = GeneratedQuery(text=repr(sorted(options.items())))
 
         self._datasets.add_changes()

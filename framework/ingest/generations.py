@@ -1,9 +1,9 @@
-"""Begins new generations of snapshots and slots, before any flow of an update runs.
+"""Begins new generations of snapshots and of logs, before any flow of an update runs.
 
 The order of the durable effects, and why a crash after each is safe:
 
-1. The position of the new generation is read at the source (and with a new slot, the old one is dropped and the new one
-   created). A crash: the request is still open. The next update does this step again; nothing has used the position.
+1. The position of the new generation is read at the source (and with a new log, the old position is dropped and the
+   new one created). A crash: the request is still open. The next update does this again; nothing has used the position.
 2. `gateway.json` records the position, together with the numbers of the checkpoint generations that belong to it.
 3. These checkpoint generations begin. A crash between: the next update begins those that are missing.
 
@@ -53,7 +53,7 @@ class Refusal:
     Args:
         target: the copy that it concerns; the table of changes for a whole gateway.
         error: why.
-        gap: the condition with which the slot before can't be read on; None if it can be, or for a copy.
+        gap: the condition with which the log before can't be read on; None if it can be, or for a copy.
     """
 
     target: QualifiedName
@@ -80,7 +80,7 @@ def begin_generations(
         storage: the pipeline's storage.
         clock: says when checkpoints begin.
         is_refreshed: whether the update clears a copy and reads it again.
-        reader: the storage with its identity, which reads the slots from now on.
+        reader: the storage with its identity, which reads the logs from now on.
         unread: the names of declared ingestions whose databases can't be read now; their states stay as they are.
         waiting: entered while a position of a gateway is waited for.
 
@@ -128,7 +128,7 @@ class _Beginning:
         state = replace(state, storage=reader, reader=_reader_of(state, reader))
         self._reader = state.reader
         self._ask_again(state)  # an update may have been killed before it did so
-        state = self._with_new_slot(state, self._store.request(self._gateway.name))
+        state = self._with_new_log(state, self._store.request(self._gateway.name))
         self._ask_for_missed(state)
         ask_under_policy(self._gateway, state, self._store)
         requests = self._store.table_requests(self._gateway.name)
@@ -177,8 +177,8 @@ class _Beginning:
     def _next_checkpoint(self, table: IngestedTable) -> int:
         return self._checkpoints.latest_number(table.target, table.snapshot_flow) + 1
 
-    def _with_new_slot(self, state: GatewayState, request: Request) -> GatewayState:
-        """Return the state with a new slot, if one is asked for: every table is read again from its position."""
+    def _with_new_log(self, state: GatewayState, request: Request) -> GatewayState:
+        """Return the state with a new log, if one is asked for: every table is read again from its position."""
         number = request.generation
         if number <= state.log_generation:
             return state
@@ -201,7 +201,7 @@ class _Beginning:
     def _missed_with_fault(self, state: GatewayState, table: TableState) -> GatewayState:
         """Return the state in which a table with a fault is read again as a whole, once it can be copied.
 
-        A crash after the request: the one for the slot is still open, and the next update asks for this one again.
+        A crash after the request: the one for the log is still open, and the next update asks for this one again.
         """
 
         def whole(before: Request) -> Request:
@@ -380,7 +380,7 @@ class _Beginning:
 
     def _begin_checkpoints(self, state: GatewayState) -> None:
         changes = self._gateway.changes
-        self._begin(changes, changes, state.changes_checkpoint, f"new replication slot {state.log_generation}")
+        self._begin(changes, changes, state.changes_checkpoint, f"new log {state.log_generation}")
         for each in state.tables:
             if each.current is not None and each.is_declared and not each.current.is_rebuild:
                 why = _MISSED if each.current.skips_earlier else "was asked for"

@@ -70,7 +70,7 @@ def recorded_copy(
 
 
 def recorded_reader(storage: Storage, gateway: str) -> str:
-    """Return the storage that reads the slot of an ingestion, see `ensure_position`; empty before the first update."""
+    """Return the storage that reads the log of an ingestion, see `ensure_position`; empty before the first update."""
     state = GatewayStore(storage).read(gateway)
     return "" if state is None else state.reader
 
@@ -78,7 +78,7 @@ def recorded_reader(storage: Storage, gateway: str) -> str:
 def first_position(storage: Storage, state: GatewayState) -> int:
     """Return the position at which the log must begin: that of the first snapshot, if it began before the log was read.
 
-    The snapshots of another ingestion, whose copy is in this one now, have positions of another slot.
+    The snapshots of another ingestion, whose copy is in this one now, have positions of another log.
     """
     changes = state.gateway.changes
     is_rebuilt = GenerationStore(storage).manifest(changes, changes).in_state(GenerationState.BUILDING) is not None

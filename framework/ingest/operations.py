@@ -137,7 +137,7 @@ class Operations:
         return known.number
 
     def replace_slot(self, gateway: IngestedGateway) -> None:
-        """Create a new replication slot, and read all tables of the gateway again, also those without a snapshot.
+        """Begin the log at a new position, and read all tables of the gateway again, also those without a snapshot.
 
         Raises:
             UserError: INGESTION_NOT_STARTED.

@@ -11,7 +11,7 @@ _MOST_CHARACTERS = 2**31 - 1
 
 
 def generation_sql(generations: Sequence[SnapshotGeneration]) -> str:
-    """Return the generation of a staged change, in SQL over its columns `generation` (of its slot) and `position`.
+    """Return the generation of a staged change, in SQL over its columns `generation` (of its log) and `position`.
 
     Examples:
         >>> generation_sql([SnapshotGeneration(number=1, log_generation=0, position=42, checkpoint=2)])
@@ -32,7 +32,7 @@ def payload_options(columns: tuple[str, ...]) -> dict[str, str]:
     """Return the options of `from_json` for payloads with these columns.
 
     A value that its column can't hold fails: a null would be a loss that nobody sees. Spark takes a column of the name
-    of corrupt records for its own, and sets it to null. Its limit for a text is below that of PostgreSQL.
+    of corrupt records for its own, and sets it to null. Its limit for a text is below that of databases.
     """
     return {
         "mode": "FAILFAST",

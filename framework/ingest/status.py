@@ -223,7 +223,7 @@ def _gateway_gap(state: GatewayState, answer: _Answer, failures: Mapping[str, st
 
 
 def _refusal_of(gap: str | None, request: Request, state: GatewayState, failures: Mapping[str, str]) -> str | None:
-    """Return the condition with which the last update did not get a new slot that still is asked for; else None."""
+    """Return the condition with which the last update did not get a new log that still is asked for; else None."""
     failure = failures.get(str(state.gateway.changes))
     is_refused = gap is not None and request.generation > state.log_generation and gap_of(failure) is None
     return failure if is_refused else None
@@ -363,7 +363,7 @@ def _table_gaps(source: SourceSession, state: GatewayState) -> dict[str, str]:
 
 
 def _stored_offset(state: GatewayState, storage: Storage) -> str | None:
-    """Return the stored position in the current slot's log; None before the first."""
+    """Return the stored position in the current log; None before the first."""
     generations, changes = GenerationStore(storage), state.gateway.changes
     current = generations.current(changes, changes)
     if current is None or current.number < state.changes_checkpoint:

@@ -50,7 +50,7 @@ class LedgerTables:
         if fault is not None:
             raise fault
         if known.is_begun and not self.has_table(source.name):
-            raise UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, publication="triggers")
+            raise UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, members="the tables with triggers")
 
     def fault(self, source: SourceTable, continuity: str) -> UserError | None:
         """Return the fault of a table whose page or triggers are others."""
@@ -58,7 +58,7 @@ class LedgerTables:
         if page and page != source.identity:
             return UserError("INGESTION_TABLE_REPLACED", table=source.name)
         if member not in ("", "0", str(self.members.get(source.name, 0))):
-            return UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, publication="triggers")
+            return UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, members="the tables with triggers")
         return None
 
 

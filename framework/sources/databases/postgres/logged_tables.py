@@ -89,7 +89,7 @@ class PostgresTables:
         return self._unpublished(source) if before.member and self._member(source.name) != before.member else None
 
     def _unpublished(self, source: SourceTable) -> UserError:
-        return UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, publication=self.log.tables)
+        return UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, members=f"the publication {self.log.tables}")
 
     def _check_continuity(self, source: SourceTable, known: KnownTable) -> None:
         """Refuse a table that is another one than before, or that changed without an entry in the log."""
