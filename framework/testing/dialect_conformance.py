@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from framework.foundation.conditions import is_known
 from framework.foundation.errors import SluiceError, SourceError
+from framework.recovery.doctor.diagnoses import DIAGNOSES, UNKNOWN, diagnosis_of
 from framework.sources.databases.chunks import SnapshotOffset
 from framework.sources.databases.dialects import dialect_of, open_source
 from framework.sources.databases.formats import changes_request, snapshot_request
@@ -194,6 +196,17 @@ class DialectConformance:
             sizes = source.read_sizes([copy.table_name])
         assert (table.name, table.key, [each.name for each in table.columns]) == (copy.table_name, ("id",), ["id", "n"])
         assert set(sizes) == {copy.table_name}
+
+    def test_what_it_supplies_as_data_names_what_exists(self, copy: Copy) -> None:
+        """Each condition has its texts, and each diagnosis that it adds to is one of every source."""
+        facts = dialect_of(Options("conformance", copy.engine.options).connection()).facts
+        named = {each for diagnosis in facts.diagnoses for each in diagnosis.conditions}
+        named |= {each for listed in facts.explained.values() for each in listed}
+        named |= {*facts.gap_ends, *facts.table_gaps, *facts.retryable, *filter(None, [facts.log_in_use])}
+        assert [each for each in sorted(named) if not is_known(each)] == []
+        assert {*facts.explained} <= {each.name for each in DIAGNOSES}
+        assert [each for each in sorted(named) if diagnosis_of(each) is UNKNOWN] == []
+        assert all(diagnosis.remedies for diagnosis in facts.diagnoses)
 
     def test_a_walk_reads_each_row_once(self, copy: Copy) -> None:
         """In several chunks, whatever happens to rows meanwhile; what is beyond the last bound is in the last chunk."""

@@ -71,6 +71,11 @@ def register_conditions(conditions: Mapping[str, Condition]) -> None:
         _REGISTERED[name] = condition
 
 
+def is_known(condition: str) -> bool:
+    """Whether a condition is in the catalogue, or was added by a dialect."""
+    return condition in CONDITIONS or condition in _REGISTERED
+
+
 def describe(condition: str, fields: Mapping[str, object]) -> tuple[str, str]:
     """The filled-in texts of a condition, without the secrets that this process knows, and without control characters.
 
