@@ -21,7 +21,7 @@ from bench.measure import Measure, scratch_folder
 from bench.piled_up import Processes, measure_pile
 from bench.results import render_line, save_measures
 from framework.pipeline import Pipeline
-from framework.run.update.units import FlowHealth
+from framework.run.update.continuous.units import FlowHealth
 from framework.running_update import RunningUpdate
 from framework.session.spark_session import start_session, stop_session
 

@@ -11,7 +11,7 @@ from statistics import median
 
 from bench.measure import Measure
 from framework.deploy.api.workspace import Workspace
-from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
+from framework.deploy.bundle.documents.bundle import Bundle, FrozenSpec, Resource
 from framework.deploy.deployer import Deployer
 from framework.testing.workspace import serve_workspace
 

@@ -20,7 +20,7 @@ from bench.continuous import Feed, World, fed, idle_measures, session, spread, u
 from bench.measure import Measure
 from bench.piled_up import Processes
 from framework.demo.postgres_server import PostgresServer
-from framework.run.update.units import FlowHealth
+from framework.run.update.continuous.units import FlowHealth
 from framework.running_update import RunningUpdate
 
 TRIGGERED_GOAL, CONTINUOUS_GOAL, MEMORY_GOAL = 1.5, 1.5, 1_024.0

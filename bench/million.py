@@ -15,11 +15,11 @@ from pathlib import Path
 from bench.cloud_files import pipeline_of, write_small
 from bench.measure import Measure, pair_ratio, run_process, scratch_folder, seconds_of
 from bench.results import render_line, save_measures
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.session.spark_session import start_session, stop_session
-from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.given_options import parse_options
-from framework.sources.cloud_files.listing import FoundFile, NothingKnown, list_new
+from framework.sources.cloud_files.files.file_log import FileLog
+from framework.sources.cloud_files.files.listing import FoundFile, NothingKnown, list_new
+from framework.sources.cloud_files.settings.given_options import parse_options
 
 KNOWN = 1_000_000
 _FEW, _MANY_REAL, _NEW = 2_000, 100_000, 10

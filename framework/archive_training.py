@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from framework import pipelines as dp
 from framework.foundation.clock import Clock, SystemClock
-from framework.foundation.private_files import PRIVATE_UMASK, make_private_folder
+from framework.foundation.files.private_files import PRIVATE_UMASK, make_private_folder
 from framework.pipeline import Pipeline
 from framework.session.class_archive import publish, release_claim
 from framework.session.launching import launch_directly, usual_archive

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
-from framework.declare.loader import Module, check_libraries
+from framework.declare.modules.loader import Module, check_libraries
 from framework.declare.pipeline_spec import PipelineSpec, default_storage, load_spec
 from framework.declare.specs import DatasetSpec, IngestedGateway, IngestionSpec
 from framework.declare.workspace.surroundings import updating
@@ -15,8 +15,8 @@ from framework.diagrams.notebook import graph_html
 from framework.diagrams.preview import Preview
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage import Storage, is_local, open_storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import Storage, is_local, open_storage
 from framework.graph.graph import DataflowGraph
 from framework.plan.planner import foretold
 from framework.plan.request import RequestOptions, UpdateRequest
@@ -32,7 +32,7 @@ from framework.recovery.reconcile import reconcile
 from framework.recovery.request import ComparisonOptions, ComparisonRequest
 from framework.recovery.rewind.rewinder import Rewinder
 from framework.recovery.sides import Sides
-from framework.run.flows.state_reader import StateReader
+from framework.run.flows.state.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.pipeline_session import PipelineSession
 from framework.run.tables.left_tables import LeftTable, LeftTables

@@ -6,7 +6,7 @@ Declaring does nothing but record: query functions are called when the pipeline 
 
 from __future__ import annotations
 
-from framework.declare.face import (
+from framework.declare.interface.exports import (
     append_flow,
     apply_changes,
     apply_changes_from_snapshot,

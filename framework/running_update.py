@@ -10,9 +10,9 @@ from framework.foundation.clock import SystemClock
 from framework.foundation.display import at_prompt
 from framework.record.events import Event
 from framework.run.flows.stop_signal import StopSignal
+from framework.run.update.continuous.supervisor import FlowStatus
+from framework.run.update.continuous.units import FlowHealth
 from framework.run.update.results import UpdateResult, UpdateState
-from framework.run.update.supervisor import FlowStatus
-from framework.run.update.units import FlowHealth
 from framework.run.update.update import Update
 from framework.views.flow_board import FlowBoard, FlowBoardTracker, FlowProgress
 

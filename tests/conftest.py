@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.foundation import known_secrets
+from framework.foundation.files.storage import Storage, open_storage
 from framework.foundation.jvm_cache import java_class
-from framework.foundation.storage import Storage, open_storage
+from framework.foundation.secrets import known_secrets
 from tests.support import conditions  # noqa: F401 - tests raise conditions of dialects that they do not read with
 from tests.support.settings import COMPILED, INTERPRETED, MANY_JOBS, SELDOM_COMPILED, SHORT_LIVED
 from tests.support.worker_session import worker_session

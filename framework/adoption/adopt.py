@@ -13,11 +13,18 @@ from typing import Any
 import yaml
 
 from framework.adoption.bundles import BUNDLE, specs_of_bundle
-from framework.adoption.factories import without_factories
-from framework.adoption.groups import declared_twice, groups_of
 from framework.adoption.local_file import RUNTIME, local_file, without_known
 from framework.adoption.needs import Need, each_once
-from framework.adoption.project import Module, namespace_of, pipeline_needs, read_module, root_of_imports, sources
+from framework.adoption.project import (
+    Module,
+    imported_files,
+    namespace_of,
+    pipeline_needs,
+    read_module,
+    root_of_imports,
+    sources,
+)
+from framework.adoption.texts import PLACEHOLDER
 from framework.declare.pipeline_spec import SPEC_NAMES, load_spec
 from framework.declare.workspace.local_file import LOCAL_NAME, YAML
 from framework.foundation.errors import SluiceError, UserError
@@ -181,3 +188,68 @@ def _content(path: Path) -> dict[str, Any] | None:
         UserError: LOCAL_FILE_UNREADABLE, LOCAL_FILE_INVALID_YAML.
     """
     return read_yaml(path, YAML).plain() if path.is_file() else None
+
+
+def without_factories(modules: Iterable[Module], folder: Path) -> list[Module]:
+    """Return the modules that a spec names: those that declare something when they are loaded.
+
+    These are also those that call the factories of others. A factory that no module imports is kept.
+
+    Args:
+        modules: all modules below `folder`.
+        folder: their folder.
+    """
+    modules = [module for module in modules if module.path.name != "__init__.py"]
+    factories = {module.path.resolve() for module in modules if module.reading.is_factory}
+    imported = {module.path: factories & {*imported_files(module, folder)} for module in modules} if factories else {}
+    called = {path for paths in imported.values() for path in paths}
+    return [
+        module
+        for module in modules
+        if (
+            module.path.resolve() not in called
+            if module.reading.is_factory
+            else module.reading.declares or imported.get(module.path)
+        )
+    ]
+
+
+def groups_of(modules: Sequence[Module], folder: Path) -> Iterator[tuple[Path, Sequence[Module]]]:
+    """Yield the modules of each pipeline with the path that it is named after: a folder, or its only file.
+
+    One pipeline declares a dataset once. Modules that declare the same ones are of several pipelines, which are told
+    apart by their folders, or else by their files.
+
+    Args:
+        modules: modules that declare datasets, all below `folder`.
+        folder: their folder.
+    """
+    if not declared_twice(modules):
+        yield folder, modules
+        return
+    by_folder: dict[Path, list[Module]] = {}
+    own = list[Module]()
+    for module in modules:
+        parts = module.path.relative_to(folder).parts
+        if len(parts) == 1:
+            own.append(module)
+        else:
+            by_folder.setdefault(folder / parts[0], []).append(module)
+    if declared_twice(own):
+        yield from ((module.path, [module]) for module in own)
+    elif own:
+        yield folder, own
+    for below, found in by_folder.items():
+        yield from groups_of(found, below)
+
+
+def declared_twice(modules: Iterable[Module]) -> dict[str, list[Path]]:
+    """Return the datasets that more than one module declares, each with these modules' files."""
+    named = [
+        (name.lower(), module.path)
+        for module in modules
+        for name in sorted(module.reading.datasets)
+        if PLACEHOLDER not in name
+    ]
+    counted = Counter(name for name, _ in named)
+    return {name: [path for other, path in named if other == name] for name in sorted(counted) if counted[name] > 1}

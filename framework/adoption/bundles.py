@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from framework.deploy.bundle.bundle import Bundle
-from framework.deploy.bundle.context import WorkspaceFields
+from framework.deploy.bundle.documents.bundle import Bundle
+from framework.deploy.bundle.documents.context import WorkspaceFields
 from framework.deploy.bundle.loading import load_bundle
 from framework.deploy.bundle.local_spec import local_spec
 from framework.foundation.errors import SluiceError, UserError

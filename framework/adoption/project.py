@@ -15,8 +15,8 @@ from pathlib import Path
 from framework.adoption.code_reader import CodeReading, read_code
 from framework.adoption.needs import Need, NeedKind, each_once
 from framework.adoption.texts import PLACEHOLDER
-from framework.declare.loader import library_files
-from framework.declare.notebook_source import read_source
+from framework.declare.modules.loader import library_files
+from framework.declare.modules.notebook_source import read_source
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.workspace.secrets import secrets_in_settings
 from framework.foundation.errors import SluiceError, UserError

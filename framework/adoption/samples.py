@@ -12,9 +12,9 @@ from pathlib import Path
 from framework.adoption.project import SUFFIXES
 from framework.adoption.read_columns import Read, reads_of
 from framework.adoption.texts import PLACEHOLDER
-from framework.declare.imported_files import with_imported
-from framework.declare.loader import library_files
-from framework.declare.notebook_source import read_source
+from framework.declare.modules.imported_files import with_imported
+from framework.declare.modules.loader import library_files
+from framework.declare.modules.notebook_source import read_source
 from framework.declare.pipeline_spec import PipelineSpec, load_spec
 from framework.foundation.errors import UserError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from framework.declare.sql.tokens import Token, TokenKind, UnclosedTextError, closing, string_value, tokens
+from framework.declare.sql_tokens import Token, TokenKind, UnclosedTextError, closing, string_value, tokens
 
 _KEYWORDS = frozenset(
     """ALL AND ANTI ANY AS ASC BETWEEN BY CASE CAST CROSS CURRENT_DATE CURRENT_TIMESTAMP DELAY DESC DISTINCT ELSE END

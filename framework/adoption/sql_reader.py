@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from framework.adoption.needs import NeedKind
-from framework.declare.sql.tokens import Token, TokenKind, UnclosedTextError, string_value, tokens
+from framework.declare.sql_tokens import Token, TokenKind, UnclosedTextError, string_value, tokens
 
 _NO_SCHEMAS = frozenset({"avro", "binaryfile", "csv", "delta", "json", "live", "orc", "parquet", "text", "xml"})
 """First parts of names that are no schema: formats of files, and the datasets of the pipeline itself."""

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from framework.checkpoints.generations import folder_name
+from framework.foundation.files.storage_port import Storage, read_stored_json
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage, read_stored_json
 
 _ROOT = "backups"
 _FILE = "backup.json"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from framework.checkpoints.offsets import CheckpointProgress, is_json, offset_of_line, read_progress
 from framework.checkpoints.truncation import has_state_of
-from framework.foundation.storage_port import Storage, lines_of
+from framework.foundation.files.storage_port import Storage, lines_of
 
 FILE_DAMAGED = "CHECKPOINT_FILE_DAMAGED"
 """Spark has no condition for a log file that is cut off."""

@@ -13,8 +13,8 @@ from framework.checkpoints.manifest import BY_LOSS, Generation, GenerationState,
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.failpoints import failpoint
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 
 __all__ = ["Generation", "GenerationState", "GenerationStore", "Manifest"]
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.foundation.storage_port import Storage, lines_of
+from framework.foundation.files.storage_port import Storage, lines_of
 
 _ORDERED, _NUMBERED = "v1", "v2"
 NO_OFFSET = "-"

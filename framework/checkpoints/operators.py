@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 
 _STRUCT = '{"type":"struct","fields":['
 _NAMES = {

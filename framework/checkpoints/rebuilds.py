@@ -10,8 +10,8 @@ from typing import Any
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.foundation.errors import UserError
+from framework.foundation.files.storage_port import Storage, read_stored_json
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage, read_stored_json
 
 REBUILD_MARK = "rebuild "
 """The start of the fingerprint of a generation that belongs to a rebuild, also after it is published."""

@@ -15,8 +15,8 @@ from typing import Any
 from framework.checkpoints.generations import Generation, GenerationStore, folder_name
 from framework.foundation.clock import Clock
 from framework.foundation.failpoints import failpoint
+from framework.foundation.files.storage_port import Storage, read_stored_json
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage, read_stored_json
 
 _FRESH_SECONDS = 2.0
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage_port import Storage, present_path, read_stored_json
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage, present_path, read_stored_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from framework.checkpoints.generations import MayHave, checkpoint_path, last_wri
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.rebuilds import last_refresh
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 
 
 def last_kept(

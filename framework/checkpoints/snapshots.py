@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from framework.foundation.storage_port import Storage, read_stored_json
+from framework.foundation.files.storage_port import Storage, read_stored_json
 
 _FILE = "snapshots.json"
 

@@ -13,8 +13,8 @@ import json
 from dataclasses import asdict, dataclass, replace
 
 from framework.checkpoints.generations import flow_folder
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 
 _FILE = "table.json"
 

@@ -14,8 +14,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from framework.checkpoints.offsets import moved_offsets, read_offsets
-from framework.checkpoints.state_files import is_state_file_broken
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
+
+_LZ4 = "LZ4Block"
+_ENDS_LZ4 = 21
+"""The bytes of the last block: the mark, the codec's method, and three empty numbers."""
+
+_EMPTY_NUMBERS = "\0" * 12
+_BEGINS = (_LZ4, "(\ufffd/\ufffd", "\ufffdSNAPPY\0", "ZV")
+"""The first bytes of LZ4, Zstandard, Snappy and LZF as text, in which invalid bytes are replaced."""
+
+_BEGINS_ARCHIVE = "PK"
+_MOST_BYTES = 1 << 20
+
 
 _STATE_FILE = re.compile(r"(\d+)(?:_[^.]*)?\.(delta|changelog|snapshot|zip)")
 _BATCH_FILE = re.compile(r"(?:offsets|commits|state/\d+/_metadata/v2)/(\d+)")
@@ -145,3 +156,22 @@ def _sizes(storage: Storage, folder: str, below: str = "") -> Iterator[tuple[str
             yield from _sizes(storage, f"{folder}/{name}", f"{below}{name}/")
         else:
             yield f"{below}{name}", files[name]
+
+
+def is_state_file_broken(storage: Storage, path: str, size_bytes: int) -> bool:
+    """Whether Spark certainly can't read a file of a state; False for a large one, which is not read.
+
+    Args:
+        storage: has the file.
+        path: a file of changes, or a snapshot.
+        size_bytes: its size.
+    """
+    if not size_bytes or size_bytes > _MOST_BYTES:
+        return not size_bytes
+    text = storage.read_text(path) or ""
+    if path.endswith(".zip"):
+        return not text.startswith(_BEGINS_ARCHIVE)
+    if not text.startswith(_BEGINS):
+        return True
+    end = text[-_ENDS_LZ4:]
+    return text.startswith(_LZ4) and not (end.startswith(_LZ4) and end.endswith(_EMPTY_NUMBERS))

@@ -21,7 +21,7 @@ from framework.foundation.errors import OperationError, UserError
 if TYPE_CHECKING:
     from framework.cli.bundle_output import Validation
     from framework.deploy.api.workspace import Workspace
-    from framework.deploy.bundle.bundle import Bundle
+    from framework.deploy.bundle.documents.bundle import Bundle
     from framework.deploy.deployer import Deployer
     from framework.deploy.plan.policy import Policy
 
@@ -83,7 +83,7 @@ class BundleCall:
         Without a target, all targets are checked; in JSON, which has the configuration of one, the default target.
         """
         from framework.cli.bundle_output import Validation, findings_of
-        from framework.deploy.bundle.findings import of_error
+        from framework.deploy.bundle.documents.findings import of_error
 
         user, workspace = self._user_or_placeholder()
         bundles, findings = [], []

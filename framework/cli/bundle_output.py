@@ -8,9 +8,9 @@ from typing import Any
 
 from framework.cli.command import styled
 from framework.cli.output import Output, say
-from framework.deploy.bundle.bundle import Bundle
 from framework.deploy.bundle.configuration import hidden_configuration
-from framework.deploy.bundle.findings import Finding, Severity, of_error
+from framework.deploy.bundle.documents.bundle import Bundle
+from framework.deploy.bundle.documents.findings import BundleFinding, Severity, of_error
 from framework.deploy.bundle.pipeline_modules import native_faults
 from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange
 from framework.deploy.plan.diff import FieldChange
@@ -18,7 +18,7 @@ from framework.deploy.plan.policy import ExitCode, Verdict
 from framework.deploy.plan.reasons import table_text
 from framework.deploy.state.state import DeployState
 from framework.foundation.errors import UserError
-from framework.foundation.secrecy import hide_secrets
+from framework.foundation.secrets.secrecy import hide_secrets
 
 _COLUMNS = ("resource", "change", "verdict", "why")
 _ACCEPTED_COLUMNS = ("field", "accepted", "bundle")
@@ -122,14 +122,14 @@ def _change_json(change: PlannedChange) -> dict[str, Any]:
     }
 
 
-def print_findings(findings: Iterable[Finding]) -> None:
+def print_findings(findings: Iterable[BundleFinding]) -> None:
     """Print findings without duplicates."""
     for finding in dict.fromkeys(findings):
         text = styled(finding.render(), colour=_COLOURS[finding.severity])
         say(text)
 
 
-def refuse_errors(findings: Iterable[Finding], target: str) -> None:
+def refuse_errors(findings: Iterable[BundleFinding], target: str) -> None:
     """Refuse a bundle with errors among its findings.
 
     Raises:
@@ -145,7 +145,7 @@ class Validation:
     """The targets that could be loaded, and the findings in all targets."""
 
     bundles: tuple[Bundle, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[BundleFinding, ...]
 
     @property
     def is_sound(self) -> bool:
@@ -157,7 +157,7 @@ class Validation:
         return not self.findings if strict else self.is_sound
 
 
-def findings_of(bundle: Bundle) -> tuple[Finding, ...]:
+def findings_of(bundle: Bundle) -> tuple[BundleFinding, ...]:
     """Return the findings of a loaded target, and the faults of modules that can't run natively on Databricks."""
     native = (of_error(fault) for fault in native_faults(bundle))
     return (*bundle.findings, *native)
@@ -188,7 +188,7 @@ def print_validation(output: Output, validation: Validation) -> None:
     output.text(f"\nThe bundle is {word}: {loaded}, {_plural(len(rows), 'resource')}, {', '.join(counts)}.")
 
 
-def _count(findings: Sequence[Finding], severity: Severity) -> str:
+def _count(findings: Sequence[BundleFinding], severity: Severity) -> str:
     return _plural(sum(finding.severity is severity for finding in findings), severity.value)
 
 
@@ -196,7 +196,7 @@ def _plural(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
-def _finding_json(finding: Finding) -> dict[str, Any]:
+def _finding_json(finding: BundleFinding) -> dict[str, Any]:
     location = finding.location
     return {
         "condition": finding.condition,

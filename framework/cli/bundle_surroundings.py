@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from databricks.sdk.core import Config
 
     from framework.deploy.api.lookups import LookUp
-    from framework.deploy.bundle.bundle import Bundle
+    from framework.deploy.bundle.documents.bundle import Bundle
 
 
 # Retry timeout of reads from a workspace that does not respond; the SDK's default of five minutes looks like a hang.
@@ -57,7 +57,7 @@ def _configure(profile: str | None) -> Config:
 
 
 def _build(bundle: Bundle) -> None:
-    from framework.deploy.bundle.artifacts import build_artifacts
+    from framework.deploy.bundle.documents.artifacts import build_artifacts
 
     build_artifacts(bundle.artifacts, environment=dict(os.environ))
 

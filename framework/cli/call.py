@@ -119,7 +119,7 @@ def mention_session() -> None:
 
 def is_first_mention() -> bool:
     """Return whether the session was never mentioned to this user; remembers that it is now."""
-    from framework.foundation.private_files import make_private_folder
+    from framework.foundation.files.private_files import make_private_folder
     from framework.session.jars import cache_folder
 
     try:

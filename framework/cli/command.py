@@ -14,7 +14,7 @@ from framework.cli.output import say
 from framework.cli.signals import signal_exit_code
 from framework.cli.verbosity import is_verbose
 from framework.foundation.errors import InternalError, OperationError, SluiceError, UserError
-from framework.foundation.masked_stream import masked
+from framework.foundation.secrets.masked_stream import masked
 from framework.foundation.wording import exception_text, printable_lines
 
 RESULTS = "sluice.results"
@@ -76,7 +76,7 @@ def _outside(error: Exception) -> SluiceError | None:
     if type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
         from framework.foundation.java_causes import session_fault
         from framework.foundation.process_ends import end_of_java
-        from framework.graph.calls import first_words
+        from framework.graph.queries.calls import first_words
         from framework.run.update.fault_classification import is_spark_lost
 
         if is_spark_lost(error):

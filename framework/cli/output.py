@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import click
 
 from framework.diagrams.text import table_text
-from framework.foundation.known_secrets import hide_known, hide_known_values
+from framework.foundation.secrets.known_secrets import hide_known, hide_known_values
 from framework.foundation.wording import printable_lines
 from framework.views.rows import RowsView, value_cell
 from framework.views.table import Table

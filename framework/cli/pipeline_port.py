@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.plan.request import RequestOptions
 from framework.record.events import Event
 from framework.recovery.request import ComparisonOptions
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from framework.plan.steps import Plan
     from framework.recovery.comparison import Comparison
     from framework.recovery.doctor.finding import Examination, Finding
-    from framework.recovery.doctor.treatment import Treatment
+    from framework.recovery.doctor.repair import Repair
     from framework.recovery.lag import FlowLag
     from framework.recovery.quarantine.quarantine import QuarantinedRows
     from framework.recovery.quarantine.replay import Replay
@@ -86,9 +86,7 @@ class DoctorPort(Protocol):
         """Return what is wrong with flows, and the ways out."""
         ...
 
-    def treat(
-        self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()
-    ) -> Treatment:
+    def treat(self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()) -> Repair:
         """Do a way out of a finding."""
         ...
 

@@ -15,7 +15,7 @@ from framework.cli.signals import run_stoppable
 from framework.deploy.api.lookups import workspace_lookup
 from framework.deploy.api.pipeline_run import RemoteUpdate, run_remotely
 from framework.deploy.api.workspace import Workspace
-from framework.deploy.bundle.bundle import Bundle, Resource
+from framework.deploy.bundle.documents.bundle import Bundle, Resource
 from framework.deploy.state.state import read_state
 from framework.foundation.errors import OperationError, UserError
 from framework.plan.request import RequestOptions

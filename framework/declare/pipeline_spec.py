@@ -13,10 +13,10 @@ from framework.declare.specs import Pairs
 from framework.declare.workspace.local_file import KEYS as LOCAL_KEYS
 from framework.declare.workspace.local_file import NO_WORKSPACE, Workspace, read_local_file
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
-from framework.foundation.known_secrets import remember_settings
+from framework.foundation.files.storage import is_local
 from framework.foundation.names import is_one_name
 from framework.foundation.nearest import nearest_hint
-from framework.foundation.storage import is_local
+from framework.foundation.secrets.known_secrets import remember_settings
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 
 _OF_BUNDLE = (

@@ -8,8 +8,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from framework.declare.local_table import LocalTable
 from framework.declare.specs import DatasetSpec, ExpectationSpec, FlowSpec, IngestedGateway, IngestionSpec
-from framework.declare.workspace.local_table import LocalTable
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.locations import SourceLocation, caller_location
 from framework.foundation.names import QualifiedName

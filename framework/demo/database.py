@@ -24,8 +24,8 @@ from framework.checkpoints.offsets import read_progress
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.pipeline import Pipeline
 from framework.record.events import Event
 from framework.run.update.results import UpdateResult
@@ -47,7 +47,7 @@ _LAST_LINES = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class SourceComparison:
     """Rows and sum of a table at the source and in its copy."""
 
     table: str
@@ -79,7 +79,7 @@ class BankResult:
     chunks_at_kill: int
     rows_after_kill: int
     update: UpdateResult
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[SourceComparison, ...]
     spec: Path
 
 
@@ -229,12 +229,12 @@ def _rows_of(update: UpdateResult, flow: str) -> int:
     return sum(each.rows_upserted or each.rows_written or 0 for each in update.flows if each.flow.table == flow)
 
 
-def _compare(server: PostgresServer, pipeline: Pipeline, table: str, column: str) -> Comparison:
+def _compare(server: PostgresServer, pipeline: Pipeline, table: str, column: str) -> SourceComparison:
     query = f"SELECT count(*), coalesce(sum({column}), 0) FROM pgbench_{table}"
     source_rows, source_sum = server.run("psql", "-Atc", query).strip().split("|")
     row = pipeline.table(table).selectExpr("count(*)", f"coalesce(sum({column}), 0)").first()
     assert row is not None
-    return Comparison(
+    return SourceComparison(
         table=table,
         source_rows=int(source_rows),
         copied_rows=int(row[0]),

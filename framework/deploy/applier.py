@@ -12,8 +12,8 @@ from typing import Any
 from databricks.sdk.errors import NotFound, ResourceConflict
 
 from framework.deploy.api.workspace import ResponseLost, Workspace
-from framework.deploy.bundle.bundle import Bundle, FrozenSpec
-from framework.deploy.bundle.references import resolve_settings, unresolved
+from framework.deploy.bundle.checks.references import resolve_settings, unresolved
+from framework.deploy.bundle.documents.bundle import Bundle, FrozenSpec
 from framework.deploy.observe import observe_before_write
 from framework.deploy.plan.deploy_plan import PlannedChange, digest_of
 from framework.deploy.plan.diff import ChangeClass

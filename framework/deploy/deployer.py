@@ -10,7 +10,7 @@ from databricks.sdk.errors.base import DatabricksError
 
 from framework.deploy.api.workspace import Workspace
 from framework.deploy.applier import Applier, apply_in_order
-from framework.deploy.bundle.bundle import Bundle, Resource
+from framework.deploy.bundle.documents.bundle import Bundle, Resource
 from framework.deploy.bundle.packages import check_packages, with_packages
 from framework.deploy.gateways.cli_state import StateUnknown
 from framework.deploy.gateways.external_state import external_state, state_unknown

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from framework.deploy.api.workspace import Workspace
-from framework.deploy.bundle.bundle import Bundle, FrozenSpec
+from framework.deploy.bundle.documents.bundle import Bundle, FrozenSpec
 from framework.deploy.gateways.event_log import ingested_tables
 from framework.deploy.gateways.gateway_reader import GatewayReader
 from framework.deploy.plan.deploy_plan import PlannedChange

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 
-from framework.foundation.known_secrets import hide_known
+from framework.foundation.secrets.known_secrets import hide_known
 from framework.foundation.wording import printable_lines
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from framework.foundation.known_secrets import hide_known
+from framework.foundation.secrets.known_secrets import hide_known
 from framework.foundation.wording import printable_lines
 
 

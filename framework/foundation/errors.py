@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from framework.foundation.conditions import describe
-from framework.foundation.known_secrets import hide_known
 from framework.foundation.locations import SourceLocation, innermost_user_line
+from framework.foundation.secrets.known_secrets import hide_known
 from framework.foundation.wording import printable_lines
 
 # The last line of a traceback, and the lines of `SluiceError.render`. Spark appends its own text.

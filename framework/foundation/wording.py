@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from framework.foundation.known_secrets import hide_known
+from framework.foundation.secrets.known_secrets import hide_known
 
 _LONGEST_MESSAGE = 500
 _FILES_NAME = re.compile(r"`?__sluice_files_\d+`?")

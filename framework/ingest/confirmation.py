@@ -8,6 +8,7 @@ read from checkpoints, without Spark: the snapshot is read to its end, the stage
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,15 +18,31 @@ from framework.checkpoints.offsets import read_progress
 from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SourceError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.ingest.connections import open_gateway, source_name
 from framework.ingest.copy_state import CopyState
 from framework.ingest.names import change_flow_name, snapshot_flow_name
-from framework.ingest.spark_conditions import condition_in_spark
 from framework.ingest.state import GatewayState, GatewayStore, Request, SnapshotGeneration, TableState
 from framework.sources.databases.chunks import read_offset, refuse_other_table
 from framework.sources.databases.position import position_of
+
+_LITERAL = re.compile(r"'[^'\\$]*'|-?\d+(?:\.\d+)?")
+_COMPARISON = re.compile(
+    r"\b(?P<column>[A-Za-z_]\w*)\s*"
+    r"(?:(?:<>|!=|<=|>=|=|<|>)\s*(?:LITERAL)(?![\w.:])"
+    r"|(?:NOT\s+)?IN\s*\(\s*(?:LITERAL)(?:\s*,\s*(?:LITERAL))*\s*\)"
+    r"|(?:NOT\s+)?BETWEEN\s+(?:LITERAL)\s+AND\s+(?:LITERAL)(?![\w.:])"
+    r"|IS\s+(?:NOT\s+)?NULL\b)".replace("LITERAL", _LITERAL.pattern),
+    re.IGNORECASE,
+)
+_CHECKED = "\0"
+_CONNECTED = re.compile(rf"(?:[\s(){_CHECKED}]|\bAND\b|\bOR\b|\bNOT\b)*", re.IGNORECASE)
+_KINDS = (
+    (re.compile(r"smallint|integer|bigint"), re.compile(r"-?\d{1,18}")),
+    (re.compile(r"date"), re.compile(r"'\d{4}-\d\d-\d\d'")),
+)
+"""Types of columns, with the literals of which every comparison is the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,3 +244,31 @@ def _is_read(table: IngestedTable, number: int, storage: Storage) -> bool:
         offsets = [read_offset(offset) for offset in progress.sources]
         return progress.is_settled and bool(offsets) and all(each is not None and each.finished for each in offsets)
     return False
+
+
+def condition_in_spark(where: str, definition: CopyDefinition | None) -> str:
+    """Return a condition in Spark SQL for at least the rows of a copy that a condition of the database selects.
+
+    Both dialects give many texts another meaning: `"a" = 'x'`, `id / 10 = 2`, `flag = 'on'`, and any comparison of
+    decimals (Spark rounds what has more than 38 digits), of texts (the collation may find two of them equal) or of
+    times with a zone. So only comparisons of whole numbers and dates with literals of their type are taken. Any other
+    condition gives `true`.
+
+    Args:
+        where: a condition that the database accepts.
+        definition: how the rows of the copy are made; None if that is unknown.
+    """
+    columns = {} if definition is None else {column.name: column for column in definition.columns}
+
+    def checked(match: re.Match[str]) -> str:
+        column = columns.get(match["column"].lower())
+        return _CHECKED if column is not None and _is_alike(column, match) else match[0]
+
+    return where if _CONNECTED.fullmatch(_COMPARISON.sub(checked, where)) else "true"
+
+
+def _is_alike(column: CopiedColumn, comparison: re.Match[str]) -> bool:
+    literals = _LITERAL.findall(comparison[0], comparison.end("column") - comparison.start())
+    known = (literal for kind, literal in _KINDS if kind.fullmatch(column.source_type) and column.type != "STRING")
+    literal = next(known, None)
+    return literal is not None and all(map(literal.fullmatch, literals))

@@ -24,8 +24,8 @@ from framework.declare.copy_definition import CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.clock import Clock
 from framework.foundation.errors import SluiceError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import has_changes, has_rows, is_rebuild_open
 from framework.ingest.copy_state import CopyState, new_copy
 from framework.ingest.declared import forget_moved, record_undeclared, refreshed, staged_for_copies

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from framework.foundation.clock import Clock
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.ingest.state import GatewayStore, Mode
 
 _FRESH_SECONDS = 2.0

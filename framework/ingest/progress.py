@@ -11,7 +11,7 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_offsets, read_progress
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SluiceError
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.ingest.connections import open_gateway, table_names
 from framework.sources.databases.chunks import PlanBasis, SnapshotOffset, percent_done, read_offset, remaining_seconds
 from framework.sources.databases.tables import TableName

@@ -10,8 +10,8 @@ from framework.declare.copy_definition import CopyDefinition
 from framework.declare.specs import AutoFullRefreshPolicy, IngestedGateway
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.ingest.drift import drift_error, is_replaceable
 from framework.ingest.names import snapshot_flow_name
 from framework.ingest.state import GatewayState, GatewayStore, Mode, Request

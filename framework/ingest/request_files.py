@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 
 NONE = -1
 """The version of a file that does not exist."""

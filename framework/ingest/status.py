@@ -15,8 +15,8 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import IngestedGateway
 from framework.foundation.errors import SluiceError, SourceError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.ingest.confirmation import staged_position
 from framework.ingest.connections import gateway_dialect, gateway_log, open_gateway, source_name, table_names
 from framework.ingest.gaps import gap_of, is_lost, is_table_gap, way_out_of

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from framework.foundation.errors import SluiceError
-from framework.foundation.secrecy import hide_in_text, is_secret_name
+from framework.foundation.secrets.secrecy import hide_in_text, is_secret_name
 from framework.record.events import EventDraft, EventError, EventLevel, EventType
 
 _REDACTED = "[REDACTED]"

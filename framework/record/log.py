@@ -13,8 +13,8 @@ from typing import Any, Self, TypeVar
 
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
-from framework.foundation.known_secrets import hide_known, hide_known_values
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
+from framework.foundation.secrets.known_secrets import hide_known, hide_known_values
 from framework.record.drafts import hook_progress
 from framework.record.events import Event, EventDraft, EventError, EventLevel, EventType, Origin, summarize_error
 

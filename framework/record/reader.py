@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from operator import itemgetter
 
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
+from framework.foundation.files.storage_port import FileStatus, Storage
 from framework.foundation.nearest import is_named
-from framework.foundation.storage_port import FileStatus, Storage
 from framework.record.events import Event, EventLevel, EventType, parse_event
 from framework.record.log import EVENTS_FOLDER
 

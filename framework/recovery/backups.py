@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from framework.checkpoints.backups import Backup, BackupComparison, BackupStore
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.foundation.errors import OperationError, SluiceError, UserError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import TableAddress
 from framework.record.drafts import user_action
 from framework.recovery.request import ComparisonRequest

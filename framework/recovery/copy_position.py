@@ -9,7 +9,7 @@ from framework.checkpoints.manifest import GenerationState
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.errors import SourceError
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
-from framework.run.flows.state_reader import StateReader
+from framework.run.flows.state.state_reader import StateReader
 from framework.run.tables.table_store import TableStore
 from framework.sources.databases.position import position_of
 from framework.sources.databases.source import ChangesSource

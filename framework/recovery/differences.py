@@ -15,14 +15,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StructField, StructType
 
-from framework.cdc.model.equality import comparable
+from framework.cdc.model.columns import column
+from framework.cdc.model.equality import comparable, fingerprint
 from framework.recovery.alignment import Alignment, ColumnPair
 from framework.recovery.comparison import DifferenceKind, KeyDifference, Totals
-from framework.recovery.fingerprints import halves, row_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
+
+
+_MASK_BITS = 60
+_LOW_BITS = 0xFFFFFFFF
+
 
 BUCKETS = 1 << 14
 """The number of checksums of a table. Ten differences select at most ten buckets, 0.06 % of the rows."""
@@ -211,3 +217,37 @@ def _difference(row: Row, width: int, columns: Sequence[str]) -> KeyDifference:
         first_rows=row[_FIRST],
         second_rows=row[_SECOND],
     )
+
+
+def row_hash(fields: Sequence[StructField], seed: int) -> Column:
+    """Return a 64-bit hash of the values of columns; hashes of two seeds are independent.
+
+    Args:
+        fields: the columns, none of which contains a map or a variant.
+        seed: any number.
+    """
+    masks = [_null_mask(fields[start : start + _MASK_BITS]) for start in range(0, len(fields), _MASK_BITS)]
+    values = [part for field in fields for part in _parts(field)]
+    return F.xxhash64(F.lit(seed), *masks, *values)
+
+
+def halves(value: Column) -> tuple[Column, Column]:
+    """Return the lower and the upper 32 bits of a 64-bit hash as non-negative numbers, whose sums don't overflow."""
+    return value.bitwiseAND(F.lit(_LOW_BITS)), F.shiftrightunsigned(value, 32)
+
+
+def _parts(field: StructField) -> tuple[Column, ...]:
+    value = column(field.name)
+    if not isinstance(field.dataType, StructType | ArrayType):
+        return (value,)
+    # Spark's own hash skips NULL elements; the fingerprint does not, but has one seed only.
+    return fingerprint([field]), value
+
+
+def _null_mask(fields: Sequence[StructField]) -> Column:
+    none = F.lit(0).cast("bigint")
+    bits = [
+        F.when(column(field.name).isNull(), F.lit(1 << place).cast("bigint")).otherwise(none)
+        for place, field in enumerate(fields)
+    ]
+    return reduce(Column.bitwiseOR, bits, none)

@@ -16,17 +16,17 @@ from framework.checkpoints.generations import Generation, GenerationStore
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError, UserError
+from framework.foundation.files.storage import LocalStorage, Storage
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import meant_names, qualified_hint
-from framework.foundation.storage import LocalStorage, Storage
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.record.events import Event, EventType
 from framework.record.reader import read_events
 from framework.recovery.quarantine.waiting import WaitingRows
-from framework.run.flows.state_reader import StateReader
+from framework.run.flows.state.state_reader import StateReader
 from framework.run.tables.table_store import TableStore
+from framework.run.update.continuous.supervisor import ALIVE_SECONDS
 from framework.run.update.lock import check_unlocked
-from framework.run.update.supervisor import ALIVE_SECONDS
 from framework.sources.kinds import flow_lag
 from framework.sources.port import UNKNOWN_LAG, Lag
 

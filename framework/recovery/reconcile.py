@@ -18,7 +18,7 @@ from pyspark.errors import AnalysisException
 
 from framework.foundation.errors import UserError
 from framework.foundation.processes import start_of_process
-from framework.graph.calls import first_words
+from framework.graph.queries.calls import first_words
 from framework.recovery.alignment import align
 from framework.recovery.comparison import ComparedTable, Comparison
 from framework.recovery.copy_position import CopyPositions

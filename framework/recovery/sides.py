@@ -13,9 +13,9 @@ from framework.cdc.delta.table_version import read_version
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN, START_AT
 from framework.cdc.scd1.flagged_rows import is_flagged
 from framework.foundation.errors import UserError
+from framework.foundation.files.storage import is_local, open_storage
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import nearest_qualified
-from framework.foundation.storage import is_local, open_storage
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.recovery.references import FolderReference, TableReference
 from framework.run.tables.table_store import TableStore

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from framework.declare.imported_files import with_imported
-from framework.declare.loader import library_files
+from framework.declare.modules.imported_files import with_imported
+from framework.declare.modules.loader import library_files
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.spec_secrets import settings_of
 from framework.foundation.errors import UserError
-from framework.foundation.storage import is_local, open_storage
+from framework.foundation.files.storage import is_local, open_storage
 from framework.record.reader import longest_update_seconds
 from framework.run.flows.streaming_query import session_for
 from framework.session.connectors import formats_in

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from framework.foundation.clock import Clock
-from framework.foundation.private_files import PRIVATE_UMASK, exposure, make_private_folder
+from framework.foundation.files.private_files import PRIVATE_UMASK, exposure, make_private_folder
 from framework.session.jars import cache_folder
 from framework.session.java import Java
 from framework.session.jvm_options import OPTION_VARIABLES

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from framework.foundation.errors import OperationError
-from framework.foundation.private_files import PRIVATE_UMASK, exposure, make_private_folder
+from framework.foundation.files.private_files import PRIVATE_UMASK, exposure, make_private_folder
 from framework.foundation.resource_faults import resource_condition
 from framework.session.java import Java, JavaSource
 from framework.session.private_arguments import properties_file

@@ -19,7 +19,7 @@ from typing import Any
 import pyspark
 from py4j.protocol import Py4JError
 
-from framework.foundation.private_files import exposure, make_private_folder, write_private_file
+from framework.foundation.files.private_files import exposure, make_private_folder, write_private_file
 from framework.session.jars import cache_folder
 
 _PACKAGE = "sluice"

@@ -7,6 +7,7 @@ unnamed file, so that Spark's log is not displayed, but its last lines can be re
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import struct
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -28,13 +30,20 @@ from pyspark.java_gateway import launch_gateway
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 from framework.foundation.resource_faults import free_space, resource_condition
+from framework.foundation.secrets.masked_stream import masked
+from framework.foundation.wording import printable_lines
 from framework.session.java import Java
 from framework.session.jvm_options import GatewayCommand, user_options
-from framework.session.jvm_output import shown_output
 from framework.session.private_arguments import option_file, properties_file
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
+
+
+_CHUNK = 1 << 16
+_LAST_WORDS_SECONDS = 2.0
+_COMPLETE = re.compile(rb".*[\r\n]", re.DOTALL)
+
 
 _POLL_SECONDS = 0.01
 _START_SECONDS = 180.0
@@ -293,3 +302,42 @@ def _adopt(gateway: Any, process: subprocess.Popen[bytes]) -> JavaGateway:
     SparkContext._gateway = gateway
     SparkContext._jvm = gateway.jvm
     return gateway
+
+
+@contextmanager
+def shown_output() -> Iterator[int]:
+    """Yield a descriptor for the output of a process that the block starts; a thread prints it to standard error.
+
+    A line is printed when it is complete, so that no secret is cut in two. If the block raises, all that was written
+    is printed before.
+    """
+    reader, writer = os.pipe()
+    thread = threading.Thread(target=_print_until_end, args=(reader,), name="output of the JVM", daemon=True)
+    thread.start()
+    has_started = False
+    try:
+        yield writer
+        has_started = True
+    finally:
+        os.close(writer)  # the process has its own
+        if not has_started:
+            thread.join(_LAST_WORDS_SECONDS)
+
+
+def _print_until_end(descriptor: int) -> None:
+    stream, left = masked(sys.stderr), b""
+    with os.fdopen(descriptor, "rb", buffering=0) as output, suppress(OSError, ValueError):  # standard error is closed
+        while chunk := output.read(_CHUNK):
+            left += chunk
+            match = _COMPLETE.match(left)
+            if match is not None:
+                left = left[match.end() :]
+                stream.write(_shown(match[0]))
+                stream.flush()
+        stream.write(_shown(left))
+        stream.flush()
+
+
+def _shown(output: bytes) -> str:
+    """Return output as lines; those that replace each other, of a progress bar, follow each other."""
+    return printable_lines(output.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n"))

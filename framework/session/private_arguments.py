@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from framework.foundation.private_files import write_private_file
+from framework.foundation.files.private_files import write_private_file
 
 _ESCAPED = re.compile(r"[\\\s:=#!]")
 _CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}

@@ -27,10 +27,10 @@ from framework.session.class_archive import build_in_background, class_path_jars
 from framework.session.cold_start import ColdStart, record_cold_start
 from framework.session.jars import delta_coordinate
 from framework.session.jvm_process import forget_gateway, last_words
+from framework.session.keeper_client.client import attach, detach, is_attached
+from framework.session.keeper_client.identity import SessionIdentity
 from framework.session.launching import Launch, launch_by_submit, launch_directly, machine_cores, prepare_launch
 from framework.session.pyspark_test_tools import defer_test_tools
-from framework.session.server.client import attach, detach, is_attached
-from framework.session.server.identity import SessionIdentity
 from framework.session.settings import SessionRequest, comparable_settings, delta_settings, has_delta, needs_submit
 
 DEFAULT_MASTER = "local[*]"

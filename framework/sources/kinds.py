@@ -8,8 +8,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from framework.checkpoints.offsets import NO_OFFSET, CheckpointProgress, read_offsets, read_progress
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.jvm_cache import java_class, text_map
-from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import on_one_file_system
 from framework.sources.cloud_files.source import CloudFilesSource
 from framework.sources.databases.source import ChangesSource, SnapshotSource

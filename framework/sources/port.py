@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
-from framework.foundation.known_secrets import remember_settings
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
+from framework.foundation.secrets.known_secrets import remember_settings
 from framework.foundation.table_address import plain_path
 
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import UserError
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.time_zones import zone_of
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import commit_files, latest_version

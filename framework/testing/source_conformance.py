@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from framework.foundation.storage import LocalStorage, Storage
+from framework.foundation.files.storage import LocalStorage, Storage
 from framework.sources.cloud_files.relation import bound
 from framework.sources.kinds import (
     flow_gaps,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framework.foundation.errors import OperationError
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 
 
 class StorageConformance:

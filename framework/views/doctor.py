@@ -9,7 +9,7 @@ from typing import Any
 from framework.foundation.wording import counted
 from framework.recovery.doctor.amounts import Cost
 from framework.recovery.doctor.finding import Examination, Finding, Position
-from framework.recovery.doctor.treatment import Treatment
+from framework.recovery.doctor.repair import Repair
 from framework.recovery.doctor.ways import WayOut
 from framework.views.quarantine import waiting_json
 from framework.views.table import Cell, Column, Table, Tone
@@ -133,7 +133,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def treatment_json(treatment: Treatment) -> dict[str, Any]:
+def treatment_json(treatment: Repair) -> dict[str, Any]:
     """Return a treatment as JSON values."""
     result = treatment.result
     return {

@@ -9,8 +9,8 @@ from typing import Any
 
 from framework.foundation.clock import Clock
 from framework.foundation.errors import UserError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.nearest import meant_names, plain_name, qualified_hint
-from framework.foundation.storage_port import Storage
 from framework.foundation.wording import printable
 from framework.record.events import Event, EventLevel
 from framework.record.reader import event_filter, follow_events, read_events

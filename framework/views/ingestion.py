@@ -7,9 +7,9 @@ from typing import Any
 
 from framework.foundation.wording import seconds_text
 from framework.ingest.gaps import NEW_SLOT
-from framework.ingest.preflight import Preflight
 from framework.ingest.status import GatewayStatus, IngestedState, TableStatus
-from framework.sources.databases.findings import Finding, Severity
+from framework.ingest.tables.preflight import Preflight
+from framework.sources.databases.findings import PreflightFinding, Severity
 from framework.views.table import Cell, Column, Table, Tone
 
 _STATUS = (
@@ -91,7 +91,7 @@ def status_json(gateways: Sequence[GatewayStatus]) -> list[dict[str, Any]]:
     ]
 
 
-def preflight_table(findings: Sequence[Finding]) -> Table:
+def preflight_table(findings: Sequence[PreflightFinding]) -> Table:
     """Return one row for each finding."""
     return Table.of(
         (Column(name="severity", wraps=False), Column(name="table", wraps=False), Column(name="finding"),

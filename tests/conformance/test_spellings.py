@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from framework import Pipeline, pipelines
-from framework.declare.loader import load_modules
+from framework.declare.modules.loader import load_modules
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.registry import Registry
 from framework.native.interface import LOCAL_ONLY

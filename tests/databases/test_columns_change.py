@@ -17,10 +17,10 @@ from framework.declare.specs import TableConfiguration
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.foundation.names import QualifiedName
-from framework.ingest.copies import definition_of
 from framework.ingest.copy_state import new_copy
 from framework.ingest.drift import drift_error
 from framework.ingest.operations import GatewayTables, Operations
+from framework.ingest.tables.copies import definition_of
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.log import position

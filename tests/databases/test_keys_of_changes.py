@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework.declare.specs import TableConfiguration
-from framework.ingest import expansion
-from framework.ingest.copies import definition_of
 from framework.ingest.drift import drift_error
 from framework.ingest.operations import GatewayTables, Operations
-from framework.ingest.relations import log_relations
+from framework.ingest.tables import expansion
+from framework.ingest.tables.copies import definition_of
+from framework.ingest.tables.relations import log_relations
 from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.log import changes_source

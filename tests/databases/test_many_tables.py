@@ -11,8 +11,8 @@ import pytest
 from py4j.clientserver import ClientServerConnection
 from py4j.protocol import MEMORY_COMMAND_NAME
 
-from framework.foundation.local_storage import LocalStorage
-from framework.graph.known_analyses import KnownAnalyses
+from framework.foundation.files.local_storage import LocalStorage
+from framework.graph.queries.known_analyses import KnownAnalyses
 from framework.run.flows.flow_runner import FlowRunner
 from framework.run.tables.analysis_store import AnalysisStore
 from framework.run.tables.table_store import TableStore

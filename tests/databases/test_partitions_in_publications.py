@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework import Pipeline
-from framework.ingest.copies import Copy, CopyFinder, FailedCopy
+from framework.ingest.tables.copies import Copy, CopyFinder, FailedCopy
 from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.postgres.preflight import check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from framework.ingest.payloads import payload_options
+from framework.ingest.tables.payloads import payload_options
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.values.types import ColumnType
 from tests.databases.test_postgres_types import CASES, connection, make_table, same, snapshot_values, writer

@@ -13,8 +13,8 @@ from framework.sources.databases.postgres.log.pgoutput import (
     OMITTED,
     Begin,
     Commit,
-    Delete,
-    Insert,
+    DeleteMessage,
+    InsertMessage,
     LogMessage,
     Message,
     Origin,
@@ -22,7 +22,7 @@ from framework.sources.databases.postgres.log.pgoutput import (
     RelationColumn,
     Truncate,
     Type,
-    Update,
+    UpdateMessage,
     decode,
 )
 from framework.sources.databases.tables import TableName
@@ -55,18 +55,18 @@ def _row(*values: str | object | None) -> bytes:
             b"R" + struct.pack(">I", 5) + b"\0t\0d" + struct.pack(">H", 1) + b"\1id\0" + struct.pack(">Ii", 23, -1),
             Relation(5, TableName(schema="pg_catalog", table="t"), "d", (RelationColumn("id", 23, -1, is_key=True),)),
         ),
-        (b"I" + struct.pack(">I", 5) + b"N" + _row("é", None, ""), Insert(5, ["é", None, ""])),
-        (b"U" + struct.pack(">I", 5) + b"N" + _row("1", OMITTED), Update(5, None, ["1", OMITTED])),
+        (b"I" + struct.pack(">I", 5) + b"N" + _row("é", None, ""), InsertMessage(5, ["é", None, ""])),
+        (b"U" + struct.pack(">I", 5) + b"N" + _row("1", OMITTED), UpdateMessage(5, None, ["1", OMITTED])),
         (
             b"U" + struct.pack(">I", 5) + b"K" + _row("1", None) + b"N" + _row("2", "x"),
-            Update(5, ["1", None], ["2", "x"]),
+            UpdateMessage(5, ["1", None], ["2", "x"]),
         ),
         (
             b"U" + struct.pack(">I", 5) + b"O" + _row("1", "x") + b"N" + _row("1", "y"),
-            Update(5, ["1", "x"], ["1", "y"]),
+            UpdateMessage(5, ["1", "x"], ["1", "y"]),
         ),
-        (b"D" + struct.pack(">I", 5) + b"K" + _row("1", None), Delete(5, ["1", None])),
-        (b"D" + struct.pack(">I", 5) + b"O" + _row("1", "x" * 300), Delete(5, ["1", "x" * 300])),
+        (b"D" + struct.pack(">I", 5) + b"K" + _row("1", None), DeleteMessage(5, ["1", None])),
+        (b"D" + struct.pack(">I", 5) + b"O" + _row("1", "x" * 300), DeleteMessage(5, ["1", "x" * 300])),
         (b"T" + struct.pack(">IBII", 2, 3, 5, 6), Truncate((5, 6), cascade=True, restart_identity=True)),
         (
             b"M" + struct.pack(">BQ", 1, 8) + b"p\0" + struct.pack(">I", 3) + b"a\0b",
@@ -134,11 +134,11 @@ def test_what_the_server_sends_is_decoded(database: str) -> None:
     assert {("public", "mood")} == {(message.schema, message.name) for message in sent if isinstance(message, Type)}
     found = [message for message in sent if not isinstance(message, Begin | Commit | Relation | Type)]
     [insert, update, key_update, delete, truncate, message] = found
-    assert isinstance(insert, Insert)
+    assert isinstance(insert, InsertMessage)
     assert ["1", "glad", "y" * 9000] == insert.new
-    assert Update(insert.relation, None, ["1", None, OMITTED]) == update
-    assert Update(insert.relation, ["1", None, None], ["2", None, OMITTED]) == key_update
-    assert Delete(insert.relation, ["2", None, None]) == delete
+    assert UpdateMessage(insert.relation, None, ["1", None, OMITTED]) == update
+    assert UpdateMessage(insert.relation, ["1", None, None], ["2", None, OMITTED]) == key_update
+    assert DeleteMessage(insert.relation, ["2", None, None]) == delete
     assert isinstance(truncate, Truncate)
     assert (2, True, True) == (len(truncate.relations), truncate.cascade, truncate.restart_identity)
     assert isinstance(message, Message)

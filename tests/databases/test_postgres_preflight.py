@@ -14,7 +14,7 @@ import pytest
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.findings import Finding, Severity
+from framework.sources.databases.findings import PreflightFinding, Severity
 from framework.sources.databases.postgres.log.position import ensure_position, mark_sql, settled_position
 from framework.sources.databases.postgres.log.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.preflight import check
@@ -44,12 +44,12 @@ def reader(admin: Session) -> Iterator[Session]:
     admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-def run(session: Session, *tables: TableName) -> tuple[Finding, ...]:
+def run(session: Session, *tables: TableName) -> tuple[PreflightFinding, ...]:
     """Check tables; `t` if there are no others."""
     return check(session, tables or (T,), slot="s_preflight", publication="p")
 
 
-def conditions(findings: tuple[Finding, ...]) -> dict[str, Severity]:
+def conditions(findings: tuple[PreflightFinding, ...]) -> dict[str, Severity]:
     """The conditions with their severities."""
     return {finding.condition: finding.severity for finding in findings}
 

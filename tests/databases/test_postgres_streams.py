@@ -10,7 +10,7 @@ import pytest
 
 from framework import Pipeline
 from framework.foundation.errors import SluiceError
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.run.update.results import UpdateState
 from framework.sources.databases.formats import register_format
 from framework.sources.kinds import is_drained, streamed_sources

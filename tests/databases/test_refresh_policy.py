@@ -12,10 +12,10 @@ from framework import Pipeline
 from framework.declare.specs import AutoFullRefreshPolicy, IngestedTable
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import UserError
-from framework.ingest.known_tables import recorded_copy
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.refresh_policy import note_of_refresh
 from framework.ingest.state import GatewayStore
+from framework.ingest.tables.known_tables import recorded_copy
 from framework.sources.databases.postgres.log import position
 from tests.databases.test_columns_change import Run, refuse
 from tests.databases.test_ingest_database import pipeline_of, rows_of, shop, table

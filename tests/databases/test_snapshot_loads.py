@@ -23,7 +23,7 @@ from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.table_address import TableAddress
 from framework.run.tables.appended_files import TableAppend
 from framework.run.update.results import UpdateState

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework import Pipeline
-    from framework.foundation.storage_port import Storage
+    from framework.foundation.files.storage_port import Storage
 
 Run = Callable[..., list[tuple[Any, ...]]]
 _LONGEST_SECONDS = 40

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from framework.session.server.protocol import Connection, socket_path
+from framework.session.keeper_client.protocol import Connection, socket_path
 from framework.views.session import session_json
 from tests.support.command_line import SLUICE, environment, result_of
 

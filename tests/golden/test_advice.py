@@ -19,8 +19,9 @@ from databricks.sdk.core import Config
 
 from framework import pipelines as dp
 from framework.cli.main import cli
-from framework.declare import ingestion, pipeline_spec
-from framework.sources.cloud_files import option_names as cloud_files
+from framework.declare import pipeline_spec
+from framework.declare.interface import ingestion
+from framework.sources.cloud_files.settings import option_names as cloud_files
 from framework.sources.databases.format_names import CHANGES_OPTIONS, SNAPSHOT_OPTIONS
 from framework.sources.databases.postgres.dialect import POSTGRES
 from tests.support.commands import every_command

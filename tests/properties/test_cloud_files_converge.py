@@ -26,8 +26,8 @@ from framework import pipelines as dp
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.errors import GraphErrors
 from framework.foundation.failpoints import arm, disarm
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld
 from tests.support.plain_tables import table_rows

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.foundation import failpoints
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.testing.manual_clock import ManualClock
 
 NAME = QualifiedName.parse("orders", catalog="main", schema="sales")

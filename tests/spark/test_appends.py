@@ -20,7 +20,7 @@ from framework.cdc.delta.transaction import Transaction
 from framework.cdc.model.metrics import CdcMetrics
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm_all, disarm
-from framework.foundation.storage import open_storage
+from framework.foundation.files.storage import open_storage
 from framework.foundation.table_address import TableAddress
 from framework.run.tables import appended_files
 from framework.run.tables.appended_files import TableAppend, delete_leftovers

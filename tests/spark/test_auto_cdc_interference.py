@@ -15,7 +15,7 @@ from framework import pipelines as dp
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.run.update.results import FlowState, UpdateState
 from framework.sources.delta.log import read_tip
 from tests.support.cdc_world import World

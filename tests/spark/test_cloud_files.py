@@ -15,10 +15,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 from framework import pipelines as dp
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import arm, disarm
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.run.update.results import UpdateState
-from framework.sources.cloud_files.given_options import parse_options
-from framework.sources.cloud_files.schemas import FileSchema, schemas_of
+from framework.sources.cloud_files.columns.schemas import FileSchema, schemas_of
+from framework.sources.cloud_files.settings.given_options import parse_options
 from tests.support.engine_world import EngineWorld
 from tests.support.landing import Landing
 

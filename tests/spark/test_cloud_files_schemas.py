@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql.types import StructType
 
 from framework.foundation.errors import UserError
-from framework.foundation.storage import LocalStorage
-from framework.sources.cloud_files.fields import case_variants, new_fields, widest
-from framework.sources.cloud_files.folders import folder_type
-from framework.sources.cloud_files.given_options import parse_options
-from framework.sources.cloud_files.hints import as_texts, fields_to_add, hinted_folders, opened, with_hints
-from framework.sources.cloud_files.options import CloudFilesOptions
-from framework.sources.cloud_files.schemas import FileSchema, SchemaStore
+from framework.foundation.files.storage import LocalStorage
+from framework.sources.cloud_files.columns.fields import case_variants, new_fields, widest
+from framework.sources.cloud_files.columns.hints import as_texts, fields_to_add, hinted_folders, opened, with_hints
+from framework.sources.cloud_files.columns.schemas import FileSchema, SchemaStore
+from framework.sources.cloud_files.files.folders import folder_type
+from framework.sources.cloud_files.settings.given_options import parse_options
+from framework.sources.cloud_files.settings.options import CloudFilesOptions
 
 pytestmark = pytest.mark.usefixtures("spark")  # it parses DDL
 

@@ -24,8 +24,8 @@ from framework.plan import planner
 from framework.plan.steps import Continuous
 from framework.record.events import Event
 from framework.run.update.checkpoint_actions import reset_checkpoint
+from framework.run.update.continuous.units import FlowHealth
 from framework.run.update.results import FlowState, UpdateState
-from framework.run.update.units import FlowHealth
 from framework.running_update import RunningUpdate
 from framework.sources.cloud_files import stream
 from tests.support.engine_world import EngineWorld

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from framework import Pipeline
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
+from framework.declare.interface.table_properties import TUNING
 from framework.declare.pipeline_spec import _TOLERATED
-from framework.declare.table_properties import TUNING
-from framework.sources.cloud_files.option_names import NO_EFFECT
+from framework.sources.cloud_files.settings.option_names import NO_EFFECT
 from tests.support.sources import ROOT
 
 PAGE = (ROOT / "docs/databricks.md").read_text("utf-8")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework.checkpoints.offsets import read_progress
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.sources.delta.log import (
     CommitMark,
     last_user_metadata,

@@ -17,7 +17,7 @@ from framework.foundation.errors import UserError
 from framework.plan import planner
 from framework.recovery.doctor.diagnoses import every_diagnosis
 from framework.recovery.doctor.finding import Finding
-from framework.recovery.doctor.treatment import Treatment
+from framework.recovery.doctor.repair import Repair
 from framework.recovery.doctor.ways import WayOut
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.views.doctor import cost_text
@@ -473,7 +473,7 @@ def test_files_continue_after_the_newest_one_that_was_read(interpreting: SparkSe
     way = finding.ways[1]
     assert way.command is not None
     assert way.command.startswith("sluice run --reset-checkpoint main.s.customers --from modifiedAfter=20")
-    treated: list[Treatment] = []
+    treated: list[Repair] = []
 
     def run_second(check: Callable[[], None] | None, **request: Any) -> UpdateResult:
         treated.append(pipeline.doctor.treat(finding, 2))

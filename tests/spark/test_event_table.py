@@ -6,7 +6,7 @@ import pathlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.pipeline import Pipeline
 from framework.record.drafts import flow_progress, update_progress
 from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA, Origin, summarize_error

@@ -10,7 +10,7 @@ import pytest
 from framework import pipelines as dp
 from framework.foundation.errors import SluiceError
 from framework.foundation.jvm_cache import java_class, scala_items
-from framework.sources.cloud_files.option_names import OF_FORMATS
+from framework.sources.cloud_files.settings.option_names import OF_FORMATS
 from tests.support.engine_world import EngineWorld
 from tests.support.landing import Landing
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from framework import Pipeline
 from framework.run.update.results import UpdateState
-from framework.sources.cloud_files.options import EvolutionMode
+from framework.sources.cloud_files.settings.options import EvolutionMode
 from tests.support.plain_tables import table_rows
 from tests.support.sources import ROOT
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from framework import pipelines as dp
 from framework.declare.specs import DatasetKind
-from framework.graph.interception import reading
-from framework.graph.relations import cloned
+from framework.graph.reading.interception import reading
+from framework.graph.reading.relations import cloned
 from tests.support.engine_world import EngineWorld
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework.graph.graph import DataflowGraph
-    from framework.sources.cloud_files.schemas import SchemaStore
+    from framework.sources.cloud_files.columns.schemas import SchemaStore
 
 
 def graph_of(spark: SparkSession, root: Path, *queries: str) -> DataflowGraph:

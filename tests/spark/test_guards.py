@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from framework.declare.mutations import guarded_module, guarded_query, refusals, unguarded
+from framework.declare.session.mutations import guarded_module, guarded_query, refusals, unguarded
 from framework.foundation.errors import UserError
 
 Guard = Callable[[], AbstractContextManager[None]]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.foundation.hadoop_storage import HadoopStorage
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.hadoop_storage import HadoopStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.testing.storage_conformance import StorageConformance
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from framework import pipelines as dp
 from framework.checkpoints.generations import GenerationStore
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.graph.graph import GraphFlow, Read
 from framework.plan.explainer import explain
 from framework.run.update.results import FlowState

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
 
-from framework.graph.fingerprints import plan_fingerprint
+from framework.graph.queries.fingerprints import plan_fingerprint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

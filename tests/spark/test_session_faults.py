@@ -14,7 +14,7 @@ from pyspark.errors.exceptions.captured import StreamingQueryException
 from framework.foundation.errors import SluiceError
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
-from framework.graph.calls import query_failed
+from framework.graph.queries.calls import query_failed
 from framework.run.update.fault_classification import flow_fault
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from framework.declare.specs import FlowSpec
 from framework.foundation.errors import UserError
 from framework.foundation.failpoints import arm, disarm
 from framework.foundation.names import QualifiedName
-from framework.graph.snapshots import next_snapshot
+from framework.graph.resolving.snapshots import next_snapshot
 from framework.plan.steps import RunFlow, SkipStep
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld, states

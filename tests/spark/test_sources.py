@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
+from framework.sources.cloud_files.columns.schemas import schemas_of
 from framework.sources.cloud_files.relation import stand_in
-from framework.sources.cloud_files.schemas import schemas_of
 from framework.sources.kinds import flow_gaps, flow_lag
 from framework.sources.port import Gap, Lag
 from framework.testing.source_conformance import SourceConformance, SourceReader

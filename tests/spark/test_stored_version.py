@@ -12,8 +12,8 @@ from delta.exceptions import ConcurrentAppendException
 from pyspark.errors import IllegalArgumentException
 
 from framework.cdc.delta.table_version import TableVersion
+from framework.foundation.files.storage import open_storage
 from framework.foundation.jvm_cache import java_class
-from framework.foundation.storage import open_storage
 from framework.foundation.table_address import TableAddress
 from framework.run.tables.stored_version import RestoredRows, _commit, _restore_listed, restore, restored_rows
 from tests.support.delta_commits import checksum_of, commit_of

@@ -14,8 +14,8 @@ from framework import Pipeline
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.record.reader import read_events
+from framework.run.update.continuous.units import FlowHealth
 from framework.run.update.results import FlowState
-from framework.run.update.units import FlowHealth
 from tests.support.engine_world import forget_tables, states
 from tests.support.plain_tables import append_rows, table_rows
 from tests.support.running_updates import until

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework.foundation.errors import OperationError
-from framework.foundation.hadoop_storage import HadoopStorage
+from framework.foundation.files.hadoop_storage import HadoopStorage
 from framework.run.update.lock import update_lock
 
 if TYPE_CHECKING:

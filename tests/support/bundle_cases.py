@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.documents.bundle import Bundle
 from framework.deploy.bundle.loading import load_bundle
 
 USER = "ada.lovelace@example.com"

@@ -19,7 +19,7 @@ from framework.declare.specs import (
     ViolationAction,
 )
 from framework.foundation.errors import OperationError, SluiceError
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.plan.steps import Plan, RunFlow, SkipStep
@@ -28,13 +28,13 @@ from framework.record.events import Origin
 from framework.record.log import EventLog
 from framework.recovery.comparison import ComparedTable, Comparison, Totals
 from framework.recovery.doctor.finding import Examination, Finding, Position
-from framework.recovery.doctor.treatment import Treatment
+from framework.recovery.doctor.repair import Repair
 from framework.recovery.lag import FlowLag
 from framework.recovery.quarantine.waiting import WaitingRows
 from framework.recovery.request import ComparisonOptions
 from framework.recovery.rewind.abandonment import Abandonment
-from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.plan import RewindPlan
+from framework.recovery.rewind.point_in_time import PointInTime
 from framework.run.flows.expectations import ExpectationCount
 from framework.run.tables.left_tables import LeftTable
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
@@ -141,7 +141,7 @@ class FakeRewinds:
 
     found: RewindPlan = field(
         default_factory=lambda: RewindPlan(
-            moment=Moment(request="", text="", time_ms=0), chosen=(), tables=(), flows=()
+            moment=PointInTime(request="", text="", time_ms=0), chosen=(), tables=(), flows=()
         )
     )
     unfinished: StoredRewind | None = None
@@ -320,14 +320,12 @@ class FakePipeline:
         self._call("examine", tuple(flows))
         return Examination(flows=2, findings=self.findings, quarantined=self.quarantined)
 
-    def treat(
-        self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()
-    ) -> Treatment:
+    def treat(self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()) -> Repair:
         """Record the call; the flow is in the next generation."""
         self._call("treat", (finding.flow, number, reason))
         for observer in observers:
             del observer
-        return Treatment(
+        return Repair(
             finding=finding, way=finding.ways[number - 1], before=finding.position, after=Position(generation=2),
             result=self.result,
         )  # fmt: skip

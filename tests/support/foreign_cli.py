@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from framework.deploy.bundle.bundle import Bundle
-from framework.deploy.bundle.references import resolve
+from framework.deploy.bundle.checks.references import resolve
+from framework.deploy.bundle.documents.bundle import Bundle
 from framework.deploy.state.resource_api import Remote, remote_kinds
 from framework.testing.workspace.stand_in import StandIn
 from tests.support.direct_workspace import DirectWorkspace

@@ -10,7 +10,7 @@ from typing import Any, cast
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.operators import StatefulOperator
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.record import drafts
 from framework.record.events import EventError, ExceptionSummary, Origin

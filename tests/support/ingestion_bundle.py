@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.deploy.api.workspace import Workspace
-from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
+from framework.deploy.bundle.documents.bundle import Bundle, FrozenSpec, Resource
 from framework.deploy.deployer import Deployer
 from framework.deploy.plan.policy import Policy
 from framework.testing.workspace import SourceTable, StandInWorkspace

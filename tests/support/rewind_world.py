@@ -10,10 +10,10 @@ from typing import Any, cast
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.checkpoints.generations import GenerationStore
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
-from framework.recovery.rewind.cut import Cut
-from framework.recovery.rewind.moment import Moment
+from framework.recovery.rewind.consistent_versions import ConsistentVersions
+from framework.recovery.rewind.point_in_time import PointInTime
 from framework.recovery.rewind.positions import FlowPosition, Positions
 from framework.recovery.rewind.tables import StoredTable
 from framework.run.tables.table_store import OWNER_PROPERTY, TableStore
@@ -104,14 +104,14 @@ class World:
         (Path(self._folder(table)) / f"{version + 1:020d}.json").unlink()
         self.versions[table] = version
 
-    def cut(self, *tables: str, at: int | None = None) -> Cut:
+    def cut(self, *tables: str, at: int | None = None) -> ConsistentVersions:
         """The cut at a time, by default the present."""
         found = [dataset for dataset in self.graph.datasets if dataset.name.table in (tables or self.versions)]
         stored = {each.name: table for each in found if (table := StoredTable.of(each, self.store)) is not None}
         time_ms = self.now_ms() if at is None else at
-        moment = Moment(request="then", text="then", time_ms=time_ms)
+        moment = PointInTime(request="then", text="then", time_ms=time_ms)
         positions = Positions(pipeline="shop", storage=self.storage)
-        cut = Cut(graph=self.graph, positions=positions, tables=stored, moment=moment)
+        cut = ConsistentVersions(graph=self.graph, positions=positions, tables=stored, moment=moment)
         cut.find()
         return cut
 

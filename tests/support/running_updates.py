@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 
+from framework.run.update.continuous.units import FlowHealth
 from framework.run.update.results import UpdateState
-from framework.run.update.units import FlowHealth
 from framework.running_update import RunningUpdate
 from tests.support.engine_world import EngineWorld
 

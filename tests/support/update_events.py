@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.record import drafts
 from framework.record.events import Event, EventError, Origin
 from framework.record.log import EventLog

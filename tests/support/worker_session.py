@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework.session import spark_session
-from framework.session.server.client import Attachment, _forget
+from framework.session.keeper_client.client import Attachment, _forget
 from framework.session.spark_session import start_session, stop_session
 from tests.support.forked_sources import forked_sources
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from uuid import UUID
 
 if TYPE_CHECKING:
-    from framework.foundation.storage_port import Storage
+    from framework.foundation.files.storage_port import Storage
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _ENCODED_UUID = 20

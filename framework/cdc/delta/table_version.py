@@ -24,8 +24,8 @@ from framework.cdc.model.reserved_names import METADATA_KEY
 from framework.cdc.spark.execution import active_session
 from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage import open_storage
 from framework.foundation.jvm_cache import built_once, java_class, scala_map
-from framework.foundation.storage import open_storage
 from framework.foundation.table_address import TableAddress
 
 DELTA = "org.apache.spark.sql.delta"

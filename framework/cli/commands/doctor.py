@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from framework.cli.output import Output
     from framework.cli.pipeline_port import PipelinePort
     from framework.recovery.doctor.finding import Examination, Finding
-    from framework.recovery.doctor.treatment import Treatment
+    from framework.recovery.doctor.repair import Repair
 
 
 @click.command("doctor", cls=SluiceCommand)
@@ -77,7 +77,7 @@ def _apply(
     call: Call, pipeline: PipelinePort, finding: Finding, number: int, *, reason: str, dry_run: bool, yes: bool
 ) -> None:
     """Print the dry run, ask, and do the way out."""
-    from framework.recovery.doctor.treatment import chosen_way, expected_position, request_of_action
+    from framework.recovery.doctor.repair import chosen_way, expected_position, request_of_action
     from framework.views.doctor import change_text, cost_text
 
     way = chosen_way(finding, number)
@@ -105,7 +105,7 @@ def _apply(
     _report(call, _treat(call, pipeline, finding, number, reason))
 
 
-def _treat(call: Call, pipeline: PipelinePort, finding: Finding, number: int, reason: str) -> Treatment:
+def _treat(call: Call, pipeline: PipelinePort, finding: Finding, number: int, reason: str) -> Repair:
     from framework.cli.progress import open_progress
     from framework.cli.signals import run_stoppable
 
@@ -121,7 +121,7 @@ def _treat(call: Call, pipeline: PipelinePort, finding: Finding, number: int, re
         )  # fmt: skip
 
 
-def _report(call: Call, treatment: Treatment) -> None:
+def _report(call: Call, treatment: Repair) -> None:
     from framework.cli.updating import print_errors
     from framework.run.update.results import UpdateState
     from framework.views.doctor import change_text, treatment_json

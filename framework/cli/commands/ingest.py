@@ -39,7 +39,7 @@ def preflight(call: Call) -> None:
     Prints what is missing for each declared table, with the statement that mends it. The exit code is 1 if an update
     would fail or miss rows.
     """
-    from framework.ingest.preflight import check_ingestions
+    from framework.ingest.tables.preflight import check_ingestions
     from framework.views.ingestion import preflight_json, preflight_table
 
     pipeline = call.pipeline()

@@ -24,7 +24,7 @@ def command(call: Call, /, **options: Any) -> None:
     it, or its source or a folder of it can't be read or written, or a flow would fail because its checkpoint does
     not fit its query. So does a storage that the user can't write.
     """
-    from framework.graph.streamed_views import STREAMED_VIEW
+    from framework.graph.resolving.streamed_views import STREAMED_VIEW
     from framework.plan.explainer import plan_json
     from framework.plan.steps import breakages, refusals
 

@@ -40,8 +40,8 @@ def start(context: click.Context, /, *, spec: str | None, idle_minutes: float, m
     from framework.declare.spec_secrets import settings_of
     from framework.foundation.errors import UserError
     from framework.run.pipeline_session import named_formats
-    from framework.session.server.client import session_status, start_server
-    from framework.session.server.login import Login
+    from framework.session.keeper_client.client import session_status, start_server
+    from framework.session.keeper_client.login import Login
     from framework.session.spark_session import DEFAULT_MASTER
     from framework.views.session import session_sentence
 
@@ -74,7 +74,7 @@ def start(context: click.Context, /, *, spec: str | None, idle_minutes: float, m
 @click.pass_context
 def status(context: click.Context, /, *, output: str) -> None:
     """Print whether a session is ready for this folder, and which command uses it."""
-    from framework.session.server.client import session_status
+    from framework.session.keeper_client.client import session_status
     from framework.views.session import session_json, session_sentence
 
     found, result = session_status(), Output(stream=context.meta[RESULTS])
@@ -89,7 +89,7 @@ def status(context: click.Context, /, *, output: str) -> None:
 @click.pass_context
 def stop(context: click.Context, /) -> None:
     """End the session of this folder."""
-    from framework.session.server.client import stop_server
+    from framework.session.keeper_client.client import stop_server
     from framework.views.session import session_sentence
 
     stopped = stop_server(SystemClock())

@@ -13,7 +13,7 @@ from framework.cli.call import Call, pipeline_options
 from framework.cli.command import SluiceCommand
 from framework.foundation.errors import OperationError, UserError, UserErrors
 from framework.foundation.java_causes import session_fault
-from framework.graph.calls import first_words
+from framework.graph.queries.calls import first_words
 
 
 @click.command("sql", cls=SluiceCommand)

@@ -38,7 +38,7 @@ def command(call: Call, /, *, databricks: bool) -> None:
 
 def _refuse_local_only(spec_file: Path) -> None:
     """Check the files of the spec's libraries from their source, before Spark is started."""
-    from framework.declare.loader import library_files
+    from framework.declare.modules.loader import library_files
     from framework.declare.pipeline_spec import load_spec
     from framework.native.module_check import files_faults
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from framework.declare.sql.tokens import Token, TokenKind, string_value
+from framework.declare.sql_tokens import Token, TokenKind, string_value
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 

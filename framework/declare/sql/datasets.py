@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from framework.declare.informational_keys import is_key
 from framework.declare.registry import add_note
 from framework.declare.specs import ViolationAction
 from framework.declare.sql.clauses import Reader, read_clauses
 from framework.declare.sql.cursor import Cursor, Keywords
 from framework.declare.sql.flows import auto_cdc_calls, refuse_replacement
+from framework.declare.sql.informational_keys import is_key
 from framework.declare.sql.statements import Argument, SqlCall, SqlExpectation, SqlQuery, SqlScope
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framework.declare.registered_functions import current_functions
+from framework.declare.session.registered_functions import current_functions
 from framework.declare.sql.cursor import Cursor, Keywords
 from framework.declare.sql.statements import SqlCall
 from framework.foundation.locations import caller_location

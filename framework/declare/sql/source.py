@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from framework.declare.module_code import ModuleCode
 from framework.declare.specs import ViolationAction
+from framework.declare.sql.module_code import ModuleCode
 from framework.declare.sql.namespaces import OF_PIPELINE
 from framework.declare.sql.statements import SqlCall, SqlQuery
 
@@ -18,9 +18,9 @@ SUFFIX = ".sql"
 ValueOf = Callable[[str], str | None]
 
 _IMPORTS = (
-    "from framework import pipelines as __dp; from framework.declare.sql.functions import create_function as "
+    "from framework import pipelines as __dp; from framework.declare.sql.script import create_function as "
     "__create_function; from framework.declare.sql.python_functions import create_python_function as "
-    "__create_python_function; from framework.declare.sql.variables import declare_variable as __declare_variable; "
+    "__create_python_function; from framework.declare.sql.script import declare_variable as __declare_variable; "
     "from framework.declare.sql.labels import expecting as __expecting, labelled as __labelled; "
     "from framework.declare.sql.namespaces import rows as __rows; "
 )

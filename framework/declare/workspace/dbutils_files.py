@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from framework.declare.mutations import is_guarded
+from framework.declare.session.mutations import is_guarded
 from framework.declare.workspace.refusals import Part
 from framework.declare.workspace.spark_paths import spelled_path
 from framework.declare.workspace.surroundings import is_updating, surroundings

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from framework.declare.local_table import LocalTable
 from framework.declare.runtimes import is_runtime
 from framework.declare.specs import Pairs
-from framework.declare.workspace.local_table import LocalTable
 from framework.declare.workspace.path_map import NO_PATHS, PathMap, is_prefix, path_map
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
+from framework.foundation.files.storage import is_local
 from framework.foundation.nearest import nearest_hint
-from framework.foundation.storage import is_local
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 
 LOCAL_NAME = "sluice.local.yml"

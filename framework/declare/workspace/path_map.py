@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from framework.declare.specs import Pairs
-from framework.foundation.storage import is_local
+from framework.foundation.files.storage import is_local
 
 ROOTS = (
     "/Volumes", "/dbfs", "/mnt", "/FileStore", "/databricks-datasets", "/databricks-results", "/user/hive/warehouse",

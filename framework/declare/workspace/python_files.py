@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-from framework.declare.patches import Patch, Patches
+from framework.declare.session.patches import Patch, Patches
 from framework.declare.workspace.surroundings import Surroundings, found_surroundings, loaded_from
 
 _ONE_PATH = (

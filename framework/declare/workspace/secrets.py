@@ -15,8 +15,8 @@ from pathlib import Path
 from framework.declare.specs import Pairs
 from framework.declare.workspace.local_file import YAML, SecretSource
 from framework.foundation.errors import GraphErrors, SluiceError, UserError
-from framework.foundation.known_secrets import remember_secrets
 from framework.foundation.locations import SourceLocation, caller_location
+from framework.foundation.secrets.known_secrets import remember_secrets
 from framework.foundation.yaml_documents import read_yaml
 
 _PREFIX = "SLUICE_SECRET_"

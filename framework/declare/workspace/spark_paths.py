@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from framework.declare.patches import Patch, Patches
+from framework.declare.session.patches import Patch, Patches
 from framework.declare.workspace.path_map import MAPPED, ROOTS, is_below, is_of_workspace
 from framework.declare.workspace.surroundings import Surroundings, found_surroundings
 from framework.foundation.errors import UserError
-from framework.foundation.file_systems import file_system_advice
+from framework.foundation.files.file_systems import file_system_advice
 from framework.foundation.locations import caller_location
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from framework.declare.registered_functions import current_functions
-from framework.declare.sql.tokens import Token, TokenKind, UnclosedTextError, string_value, tokens
+from framework.declare.session.registered_functions import current_functions
+from framework.declare.sql_tokens import Token, TokenKind, UnclosedTextError, string_value, tokens
 from framework.declare.workspace.surroundings import SecretsPort, found_surroundings
 from framework.foundation.errors import UserError
 from framework.foundation.names import string_literal

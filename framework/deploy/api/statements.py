@@ -8,7 +8,7 @@ from databricks.sdk.errors import NotFound, ResourceConflict
 
 from framework.deploy.api.workspace import Workspace
 from framework.foundation.errors import OperationError, UserError
-from framework.foundation.secrecy import hide_in_text
+from framework.foundation.secrets.secrecy import hide_in_text
 
 _MAX_CHUNKS = 1000
 _MAX_POLLS = 120

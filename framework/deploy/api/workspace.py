@@ -17,7 +17,7 @@ from framework.deploy.api.single_attempts import (
 )
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
-from framework.foundation.secrecy import hide_in_text
+from framework.foundation.secrets.secrecy import hide_in_text
 
 if TYPE_CHECKING:
     from databricks.sdk.core import Config

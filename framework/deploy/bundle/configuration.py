@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from framework.deploy.bundle.bundle import FrozenSpec, Resource
-from framework.deploy.bundle.nodes import Node
-from framework.foundation.secrecy import hide_secrets
+from framework.deploy.bundle.documents.bundle import FrozenSpec, Resource
+from framework.deploy.bundle.documents.nodes import Node
+from framework.foundation.secrets.secrecy import hide_secrets
 
 _MOVED = ("mode", "cluster_id", "compute_id", "targets")
 

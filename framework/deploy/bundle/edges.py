@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from framework.deploy.bundle.bundle import Resource
-from framework.deploy.bundle.format import UNDEPLOYED_KINDS
-from framework.deploy.bundle.nodes import Node, kind_of, leaves_in
-from framework.deploy.bundle.references import MISSING, Reference, field_value, references_in
+from framework.deploy.bundle.checks.format import UNDEPLOYED_KINDS
+from framework.deploy.bundle.checks.references import MISSING, Reference, field_value, references_in
+from framework.deploy.bundle.documents.bundle import Resource
+from framework.deploy.bundle.documents.nodes import Node, kind_of, leaves_in
 from framework.deploy.bundle.targets import other_targets_with
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation

@@ -8,21 +8,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from framework.deploy.api.lookups import LookUp
-from framework.deploy.bundle.artifacts import read_artifacts
-from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.checks.known_keys import check_defined, convert_sections
+from framework.deploy.bundle.checks.lint import check_production, lint
 from framework.deploy.bundle.configuration import configuration_of
-from framework.deploy.bundle.context import WorkspaceFields, check_settings, read_git_state, with_context
+from framework.deploy.bundle.documents.artifacts import read_artifacts
+from framework.deploy.bundle.documents.bundle import Bundle
+from framework.deploy.bundle.documents.context import WorkspaceFields, check_settings, read_git_state, with_context
+from framework.deploy.bundle.documents.interpolation import Interpolation
+from framework.deploy.bundle.documents.merging import collapse_resources
+from framework.deploy.bundle.documents.nodes import Node, secrets_in
+from framework.deploy.bundle.documents.variables import set_variables
 from framework.deploy.bundle.edges import check_edges
-from framework.deploy.bundle.interpolation import Interpolation
-from framework.deploy.bundle.known_keys import check_defined, convert_sections
-from framework.deploy.bundle.lint import check_production, lint
-from framework.deploy.bundle.merging import collapse_resources
-from framework.deploy.bundle.nodes import Node, secrets_in
 from framework.deploy.bundle.reading import read_files
 from framework.deploy.bundle.resources import resources_in
 from framework.deploy.bundle.synced_files import synced_files
 from framework.deploy.bundle.targets import choose_target, merge_target, target_names
-from framework.deploy.bundle.variables import set_variables
 from framework.foundation.errors import UserError
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,15 @@ from typing import Any
 
 import yaml
 
-from framework.deploy.bundle.bundle import Bundle, Resource
+from framework.deploy.bundle.documents.bundle import Bundle, Resource
 from framework.deploy.bundle.pipeline_modules import path_in_bundle
-from framework.deploy.bundle.resource_fields import with_declared_fields
 from framework.foundation.errors import UserError
-from framework.foundation.secrecy import hide_secrets
+from framework.foundation.secrets.secrecy import hide_secrets
+
+_REFERENCE = re.compile(r"\$\{resources\.([^.{}]+\.[^.{}]+)\.([^.{}]+)\}")
+_DEPTH = 8
+"""How often a field may itself refer to another one: more would be a cycle."""
+
 
 _FILE_NAME = "pipeline.yml"
 _OF_WORKSPACE = ("${", "{{")
@@ -137,3 +142,33 @@ def _library(library: Mapping[str, Any], bundle: Bundle, pipeline: Resource, fol
         inside = next((inside + end for end in _NOTEBOOK_FILES if (bundle.root / (inside + end)).is_file()), inside)
     relative = Path(os.path.relpath(bundle.root / inside, folder)).as_posix()
     return {"glob": {"include": relative}} if kind == "glob" else {"file": {"path": relative}}
+
+
+def with_declared_fields(value: Any, bundle: Bundle) -> Any:
+    """Return a value whose references to fields that the bundle declares, such as a schema's name, are resolved.
+
+    Fields that only a workspace knows, such as ids, stay references.
+
+    Args:
+        value: a setting of a resource: a text, a list, a mapping, or any other value.
+        bundle: the resolved target of the bundle.
+    """
+    if isinstance(value, dict):
+        return {key: with_declared_fields(each, bundle) for key, each in value.items()}
+    if isinstance(value, list):
+        return [with_declared_fields(each, bundle) for each in value]
+    if not isinstance(value, str):
+        return value
+    fields = {each.key: each.spec.as_dict() for each in bundle.resources} if _REFERENCE.search(value) else {}
+    for _ in range(_DEPTH):
+        text = _REFERENCE.sub(lambda found: _field(fields, found), value)
+        if text == value:
+            break
+        value = text
+    return value
+
+
+def _field(fields: dict[str, dict[str, Any]], found: re.Match[str]) -> str:
+    """The value of a field as a text; the reference itself if the bundle has no such field, or no text there."""
+    value = fields.get(found[1], {}).get(found[2])
+    return value if isinstance(value, str) else found[0]

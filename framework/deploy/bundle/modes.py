@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.deploy.bundle.context import short_name
-from framework.deploy.bundle.nodes import Node, as_node
+from framework.deploy.bundle.documents.context import short_name
+from framework.deploy.bundle.documents.nodes import Node, as_node
 from framework.foundation.errors import UserError
 
 _PREFIXED = frozenset({"pipelines", "jobs"})

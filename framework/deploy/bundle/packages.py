@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
-from framework.deploy.bundle.paths import packages_of
+from framework.deploy.bundle.documents.bundle import Bundle, FrozenSpec, Resource
+from framework.deploy.bundle.documents.paths import packages_of
 from framework.foundation.errors import UserError
 
 _PATTERN = frozenset("*?[")

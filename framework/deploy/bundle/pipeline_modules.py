@@ -7,7 +7,7 @@ from typing import Any
 
 from pathspec import GitIgnoreSpec
 
-from framework.deploy.bundle.bundle import Bundle, Resource
+from framework.deploy.bundle.documents.bundle import Bundle, Resource
 from framework.foundation.errors import UserError
 from framework.native.module_check import face_import, files_faults
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from framework.deploy.bundle.findings import Finding, warning
-from framework.deploy.bundle.known_keys import TOP_KEYS, check_names
-from framework.deploy.bundle.merging import merge
-from framework.deploy.bundle.nodes import Node, read_bundle_yaml
-from framework.deploy.bundle.paths import leads_outside
+from framework.deploy.bundle.checks.known_keys import TOP_KEYS, check_names
+from framework.deploy.bundle.documents.findings import BundleFinding, warning
+from framework.deploy.bundle.documents.merging import merge
+from framework.deploy.bundle.documents.nodes import Node, read_bundle_yaml
+from framework.deploy.bundle.documents.paths import leads_outside
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 from framework.foundation.yaml_documents import find_anchors
@@ -32,7 +32,7 @@ class BundleFiles:
     """
 
     tree: Node
-    findings: tuple[Finding, ...]
+    findings: tuple[BundleFinding, ...]
 
 
 def read_files(root: Path) -> BundleFiles:
@@ -91,7 +91,7 @@ def _without(tree: Node, keys: set[str]) -> Node:
     return Node(value={key: each for key, each in tree.value.items() if key not in keys}, location=tree.location)
 
 
-def _included(root: Path, tree: Node) -> tuple[list[Path], list[Finding]]:
+def _included(root: Path, tree: Node) -> tuple[list[Path], list[BundleFinding]]:
     """Return the included files, each once, in the order of the patterns and of the names within a pattern.
 
     Patterns that match nothing are warnings, but not `resources/*/*.yml` if `resources/*.yml` has matched: the

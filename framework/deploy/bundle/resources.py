@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from framework.deploy.bundle.access import check_run_as, with_access
-from framework.deploy.bundle.bundle import FrozenSpec, Resource
-from framework.deploy.bundle.field_checks import FieldChecks
-from framework.deploy.bundle.findings import Finding, error, warning
-from framework.deploy.bundle.format import KINDS, UNDEPLOYED_KINDS, resource_types
+from framework.deploy.bundle.checks.access import check_run_as, with_access
+from framework.deploy.bundle.checks.field_checks import FieldChecks
+from framework.deploy.bundle.checks.format import KINDS, UNDEPLOYED_KINDS, resource_types
+from framework.deploy.bundle.checks.references import references_in
+from framework.deploy.bundle.documents.bundle import FrozenSpec, Resource
+from framework.deploy.bundle.documents.findings import BundleFinding, error, warning
+from framework.deploy.bundle.documents.nodes import Node, secrets_in
+from framework.deploy.bundle.documents.paths import in_workspace
 from framework.deploy.bundle.modes import apply_presets, presets_of
-from framework.deploy.bundle.nodes import Node, secrets_in
-from framework.deploy.bundle.paths import in_workspace
 from framework.deploy.bundle.reading import resources_of
-from framework.deploy.bundle.references import references_in
 from framework.foundation.locations import SourceLocation
 from framework.foundation.nearest import nearest_hint
 
@@ -24,7 +24,7 @@ _MANAGED = ("deployment_id", "version_id")
 
 def resources_in(
     tree: Node, *, root: Path, target: str, user: str | None, secrets: frozenset[str]
-) -> tuple[tuple[Resource, ...], tuple[Finding, ...]]:
+) -> tuple[tuple[Resource, ...], tuple[BundleFinding, ...]]:
     """Return the resources to deploy, and the findings about their fields.
 
     Args:
@@ -84,13 +84,13 @@ def _is_deployed(key: str) -> bool:
     return key.partition(".")[0] not in UNDEPLOYED_KINDS
 
 
-def _check_fields(kind: str, key: str, settings: Node) -> tuple[Node, tuple[Finding, ...]]:
+def _check_fields(kind: str, key: str, settings: Node) -> tuple[Node, tuple[BundleFinding, ...]]:
     """Return a resource's settings with scalars converted and unknown fields dropped, and the findings.
 
     An unknown field is not deployed, as in the Databricks CLI. It is a warning, and an error in an ingestion pipeline,
     where a missing setting loses data or a snapshot.
     """
-    found: list[Finding] = []
+    found: list[BundleFinding] = []
     ingests = kind == "pipelines" and settings.is_map and any(settings.get(each) for each in _INGESTION)
     unknown_field = error if ingests else warning
 
@@ -113,7 +113,7 @@ def _check_fields(kind: str, key: str, settings: Node) -> tuple[Node, tuple[Find
     return converted if converted.is_map else Node(value={}, location=settings.location), tuple(found)
 
 
-def _managed(key: str, settings: Node) -> list[Finding]:
+def _managed(key: str, settings: Node) -> list[BundleFinding]:
     """Find fields of `deployment` that the tool sets."""
     below = ((name, settings.get("deployment", name)) for name in _MANAGED)
     return [
@@ -123,7 +123,7 @@ def _managed(key: str, settings: Node) -> list[Finding]:
     ]
 
 
-def _principals(key: str, settings: Node) -> list[Finding]:
+def _principals(key: str, settings: Node) -> list[BundleFinding]:
     """Find grants without a principal."""
     grants = settings.get("grants")
     entries = grants.value if grants is not None and isinstance(grants.value, tuple) else ()

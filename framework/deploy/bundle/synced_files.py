@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-from framework.deploy.bundle.nodes import Node
-from framework.deploy.bundle.paths import first_link, leads_outside
+from framework.deploy.bundle.documents.nodes import Node
+from framework.deploy.bundle.documents.paths import first_link, leads_outside
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 

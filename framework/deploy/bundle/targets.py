@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from framework.deploy.bundle.field_checks import as_scalar
-from framework.deploy.bundle.merging import merge
-from framework.deploy.bundle.nodes import Node, as_node
+from framework.deploy.bundle.checks.field_checks import as_scalar
+from framework.deploy.bundle.documents.merging import merge
+from framework.deploy.bundle.documents.nodes import Node, as_node
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 

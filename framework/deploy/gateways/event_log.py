@@ -15,7 +15,7 @@ from databricks.sdk.errors.base import DatabricksError
 
 from framework.deploy.api.statements import require_warehouse, run_statement
 from framework.deploy.api.workspace import Workspace
-from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.documents.bundle import Bundle
 from framework.deploy.plan.gateway_state import GatewayEvent, GatewayState, Phase, gateway_state, progress_seconds
 from framework.deploy.state.resource_api import Remote
 from framework.foundation.errors import SluiceError

@@ -12,8 +12,8 @@ from databricks.sdk.errors.base import DatabricksError
 
 from framework.deploy.api.lookups import listed_ids, workspace_lookup
 from framework.deploy.api.workspace import Workspace
-from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
-from framework.deploy.bundle.references import resolve
+from framework.deploy.bundle.checks.references import resolve
+from framework.deploy.bundle.documents.bundle import Bundle, FrozenSpec, Resource
 from framework.deploy.gateways.cli_state import CliState, StateUnknown, read_cli_state
 from framework.deploy.gateways.event_log import ingested_tables
 from framework.deploy.gateways.gateway_reader import GatewayReader, job_targets
@@ -21,7 +21,7 @@ from framework.deploy.plan.planner import is_gateway
 from framework.deploy.state.resource_api import Remote, RemoteKind
 from framework.deploy.state.state import STATE_FILE, Deployed, DeployState, new_state, read_state
 from framework.foundation.errors import OperationError
-from framework.foundation.secrecy import hide_in_text
+from framework.foundation.secrets.secrecy import hide_in_text
 
 _CONNECTION = ("connection_name", "connection_id")
 _STORAGE = ("gateway_storage_catalog", "gateway_storage_schema")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from framework.deploy.bundle.nodes import BUNDLE_YAML, Node, read_bundle_yaml
-from framework.deploy.bundle.paths import leads_outside
+from framework.deploy.bundle.documents.nodes import BUNDLE_YAML, Node, read_bundle_yaml
+from framework.deploy.bundle.documents.paths import leads_outside
 from framework.deploy.ingestion.rendering_process import RenderCall, render_in_subprocess
 from framework.deploy.ingestion.spec import IngestionSpec, read_ingestion_spec
 from framework.foundation.errors import UserError

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from framework.deploy.bundle.nodes import Node
+from framework.deploy.bundle.documents.nodes import Node
 from framework.deploy.ingestion.spec_fields import SpecFields
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from framework.deploy.bundle.nodes import Node, as_node
+from framework.deploy.bundle.documents.nodes import Node, as_node
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 

@@ -19,7 +19,7 @@ from jinja2.filters import do_indent, make_attrgetter
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
 
-from framework.foundation.secrecy import hide_in_text
+from framework.foundation.secrets.secrecy import hide_in_text
 
 if TYPE_CHECKING:
     from jinja2 import BaseLoader

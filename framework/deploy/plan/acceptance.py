@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from framework.deploy.bundle.bundle import Bundle, FrozenSpec
+from framework.deploy.bundle.documents.bundle import Bundle, FrozenSpec
 from framework.deploy.plan.deploy_plan import PlannedChange
 from framework.deploy.plan.diff import ChangeClass
 from framework.deploy.plan.planner import Observed, make_plan

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from framework.deploy.bundle.bundle import FrozenSpec
+from framework.deploy.bundle.documents.bundle import FrozenSpec
 from framework.deploy.plan.diff import ChangeClass, FieldChange
 from framework.deploy.plan.gateway_state import GatewayState
 from framework.deploy.plan.policy import ExitCode, Policy, Verdict, exit_code

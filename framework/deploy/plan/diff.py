@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from framework.deploy.state.normalize import FieldPath, Leaves, flatten, normalise
-from framework.foundation.secrecy import digests_in, hide_all, hide_secrets
+from framework.foundation.secrets.secrecy import digests_in, hide_all, hide_secrets
 
 _RECREATES: Mapping[str, frozenset[FieldPath]] = {
     "pipelines": frozenset(
@@ -65,7 +65,7 @@ class FieldChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class ResourceComparison:
     """All fields of a resource that differ, and those that differ but need no write.
 
     Args:
@@ -97,7 +97,7 @@ def compare(
     remote: Mapping[str, Any],
     remote_at_deploy: Mapping[str, Any] | None,
     secrets: frozenset[str] = frozenset(),
-) -> Comparison:
+) -> ResourceComparison:
     """Compare a bundle's settings with those in the workspace and classify each difference.
 
     Args:
@@ -131,7 +131,7 @@ def compare(
     raw, raw_now = flatten(wanted), flatten(remote)
     spelled = [path for path in raw if path in raw_now and raw[path] != raw_now[path]]
     changed = {change.path for change in changes}
-    return Comparison(
+    return ResourceComparison(
         changes=tuple(changes),
         phantoms=tuple(sorted({*settled, *(path for path in spelled if path not in changed)})),
         settled=tuple(settled),

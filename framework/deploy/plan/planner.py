@@ -8,10 +8,10 @@ from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
-from framework.deploy.bundle.references import resolve_settings
+from framework.deploy.bundle.checks.references import resolve_settings
+from framework.deploy.bundle.documents.bundle import Bundle, FrozenSpec, Resource
 from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange, digest_of
-from framework.deploy.plan.diff import ChangeClass, Comparison, compare
+from framework.deploy.plan.diff import ChangeClass, ResourceComparison, compare
 from framework.deploy.plan.gateway_state import GatewayState, Phase
 from framework.deploy.plan.policy import WAITING, Policy, Verdict, decide
 from framework.deploy.plan.reasons import reason_of
@@ -19,7 +19,7 @@ from framework.deploy.state.files import FileHashes, changed_files
 from framework.deploy.state.normalize import flatten
 from framework.deploy.state.resource_api import Remote, access_of
 from framework.deploy.state.state import Deployed, DeployState, hidden_spec
-from framework.foundation.secrecy import hide_secrets
+from framework.foundation.secrets.secrecy import hide_secrets
 
 _INDEPENDENT_OF_PHASE = frozenset(
     {ChangeClass.NONE, ChangeClass.PHANTOM, ChangeClass.TAG_ONLY, ChangeClass.METADATA, ChangeClass.CREATE}
@@ -173,9 +173,9 @@ def _is_unrecorded(change: PlannedChange, deployed: Deployed | None) -> bool:
 
 def _compared(
     kind: str, spec: Mapping[str, Any], deployed: Deployed | None, remote: Remote | None, secrets: frozenset[str]
-) -> Comparison:
+) -> ResourceComparison:
     if remote is None:
-        return Comparison()
+        return ResourceComparison()
     known = deployed if deployed is not None and deployed.remote is not None else None
     return compare(
         kind,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from databricks.sdk.errors import NotFound
 
 from framework.deploy.api.workspace import ResponseLost, Workspace
-from framework.deploy.bundle.bundle import FrozenSpec
+from framework.deploy.bundle.documents.bundle import FrozenSpec
 from framework.deploy.state.normalize import flatten, normalise
 from framework.foundation.errors import OperationError
 

@@ -8,9 +8,9 @@ from typing import Any
 from uuid import uuid4
 
 from framework.deploy.api.workspace import Workspace
-from framework.deploy.bundle.bundle import FrozenSpec
+from framework.deploy.bundle.documents.bundle import FrozenSpec
 from framework.foundation.errors import OperationError
-from framework.foundation.secrecy import digests_in, hide_all, hide_secrets
+from framework.foundation.secrets.secrecy import digests_in, hide_all, hide_secrets
 
 STATE_FILE = "sluice-state.json"
 _VERSION = 1

@@ -30,7 +30,7 @@ from framework.foundation.conditions import (
     workspace,
 )
 from framework.foundation.conditions.entry import Condition
-from framework.foundation.known_secrets import hide_known
+from framework.foundation.secrets.known_secrets import hide_known
 from framework.foundation.wording import printable_lines
 
 CONDITIONS: Mapping[str, Condition] = {

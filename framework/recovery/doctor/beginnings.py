@@ -7,7 +7,7 @@ from functools import reduce
 from framework.checkpoints.generations import GenerationStore
 from framework.graph.graph import GraphFlow
 from framework.recovery.doctor.amounts import NONE, Amount, unknown
-from framework.recovery.doctor.case import Case
+from framework.recovery.doctor.broken_flow import BrokenFlow
 from framework.sources.delta.source import NextVersion
 from framework.sources.port import SourceReference
 
@@ -17,7 +17,7 @@ _WITH_ALL = frozenset({"delta", "files", "cloud_files", "kafka"})
 _VERSION = "startingVersion="
 
 
-def not_refreshed(case: Case) -> Amount:
+def not_refreshed(case: BrokenFlow) -> Amount:
     """Return the rows of the target that its full refresh does not read again, besides those that are gone."""
     declared = case.graph.flows_into(case.dataset.name)
     names = {flow.spec.name for flow in declared}
@@ -28,7 +28,7 @@ def not_refreshed(case: Case) -> Amount:
     return reduce(Amount.plus, found, NONE)
 
 
-def left_out(case: Case, flow: GraphFlow, *, is_read: bool = False) -> Amount:
+def left_out(case: BrokenFlow, flow: GraphFlow, *, is_read: bool = False) -> Amount:
     """Return the rows that a flow does not read if it begins where its code says.
 
     Args:
@@ -57,7 +57,7 @@ def _of_source(source: SourceReference, place: int | None) -> Amount:
     return unknown(f"what {source.location} has from before `{begins}`, where the code begins")
 
 
-def _version(case: Case) -> int | None:
+def _version(case: BrokenFlow) -> int | None:
     """Return the next version of a Delta table that a flow with one source reads; None for any other source."""
     offsets = () if case.progress is None else case.progress.sources
     place = NextVersion.of(offsets[0]) if len(offsets) == 1 else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.resource_faults import DISK_FULL, RESOURCE_CONDITIONS, free_space
-from framework.foundation.storage_port import Storage
 
 _LEAST_BYTES = 1 << 20
 """A commit of a small table takes a few kilobytes, an update some hundred."""

@@ -12,14 +12,14 @@ from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.plan.request import RequestOptions
 from framework.record.events import Event
-from framework.recovery.doctor.case import Case
+from framework.recovery.doctor.broken_flow import BrokenFlow
 from framework.recovery.doctor.finding import Examination, Finding, Position
 from framework.recovery.doctor.findings import examine, position_of, unplannable
-from framework.recovery.doctor.treatment import Treatment, chosen_way, treat
-from framework.run.flows.state_reader import StateReader
+from framework.recovery.doctor.repair import Repair, chosen_way, treat
+from framework.run.flows.state.state_reader import StateReader
 from framework.run.tables.table_store import TableStore
 from framework.run.update.results import UpdateResult
-from framework.run.update.rewind_obstacles import check_no_rewind
+from framework.run.update.rewind_refusals import check_no_rewind
 
 Observer = Callable[[Event], None]
 
@@ -75,9 +75,7 @@ class Doctor:
         except OperationError as error:  # a file of the storage can't be read
             return unplannable([error], self.store.storage)
 
-    def treat(
-        self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()
-    ) -> Treatment:
+    def treat(self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()) -> Repair:
         """Do a way out of a finding, and record who did it, why, and where the flow was before and is after.
 
         Args:
@@ -120,4 +118,4 @@ class Doctor:
             return Position()
         states = StateReader(graph=graph, store=self.store)
         state = states.flow_state(flow)
-        return position_of(Case(graph=graph, dataset=dataset, flow=flow, states=states, state=state))
+        return position_of(BrokenFlow(graph=graph, dataset=dataset, flow=flow, states=states, state=state))

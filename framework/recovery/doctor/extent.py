@@ -9,15 +9,14 @@ from functools import reduce
 from typing import Any
 
 from framework.checkpoints.offsets import CheckpointProgress
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.wording import counted
 from framework.recovery.doctor.amounts import NONE, Amount, unknown
-from framework.recovery.doctor.delta_losses import is_replaced, missed_rows
-from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.offsets import committed_files, log_folder
-from framework.sources.cloud_files.options import local_path
-from framework.sources.delta.log import commit_files, read_commit
-from framework.sources.delta.source import DeltaSource
+from framework.sources.cloud_files.files.file_log import FileLog
+from framework.sources.cloud_files.files.offsets import committed_files, log_folder
+from framework.sources.cloud_files.settings.options import local_path
+from framework.sources.delta.log import commit_files, read_commit, read_tip
+from framework.sources.delta.source import DeltaSource, NextVersion
 from framework.sources.kinds import flow_positions, kind_named
 from framework.sources.port import SourcePosition, SourceReference, StreamingSource
 
@@ -240,3 +239,31 @@ def _of_kafka(position: SourcePosition) -> Extent:
         gone=unknown("records that Kafka has deleted"),
         missed=unknown("unread records that Kafka has deleted", is_gone=True),
     )
+
+
+def is_replaced(position: SourcePosition, source: SourceReference) -> bool:
+    """Whether an offset is one of a table that is gone, and none is one of this table."""
+    read = {place.table_id for offset in position.offsets if (place := NextVersion.of(offset)) is not None}
+    tips = {each: read_tip(position.storage, str(each.location)) for each in position.sources}
+    present = {each: None if tip is None else tip.table_id for each, tip in tips.items()}
+    return present[source] not in read and not read <= {*present.values()}
+
+
+def missed_rows(position: SourcePosition, path: str, files: Mapping[int, str]) -> Amount:
+    """Return the rows of files that were added and removed again before a flow has read them."""
+    lost = unknown(f"rows that were deleted from {path} before they were read", is_gone=True)
+    places = [place for offset in position.offsets if (place := NextVersion.of(offset)) is not None]
+    if not places or any(place.version is None for place in places):
+        return lost  # it begins with all rows, or is in the middle of them
+    first = min(place.version or 0 for place in places)
+    unread = {version: file for version, file in files.items() if version >= first}
+    if unread and min(unread) > first:
+        return lost
+    added: set[str] = set()
+    for file in unread.values():
+        for action in read_commit(position.storage, file):
+            if "add" in action:
+                added.add(action["add"]["path"])
+            elif action.get("remove", {}).get("dataChange") and action["remove"]["path"] in added:
+                return lost
+    return NONE

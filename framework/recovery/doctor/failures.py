@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.record.events import Event, EventError, EventType
 from framework.record.reader import read_events
 from framework.run.update.fault_classification import innermost_condition

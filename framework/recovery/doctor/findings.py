@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock, timestamp_text
 from framework.foundation.errors import OperationError, SluiceError, UserError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import meant_names, qualified_hint
-from framework.foundation.storage_port import Storage
 from framework.foundation.wording import counted
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.ingest.status import GatewayStatus
@@ -26,7 +26,7 @@ from framework.plan.steps import RefuseTable, RunFlow, breakage_error, refusal
 from framework.record.events import Event, EventType
 from framework.record.log import EVENTS_FOLDER
 from framework.record.reader import read_events
-from framework.recovery.doctor.case import Case, UndoneCommits
+from framework.recovery.doctor.broken_flow import BrokenFlow, UndoneCommits
 from framework.recovery.doctor.diagnoses import (
     CHECKPOINT_DAMAGED,
     HELD,
@@ -46,7 +46,7 @@ from framework.recovery.doctor.ways import person_ways, ways_out
 from framework.recovery.lag import FlowHealth, FlowLag, read_lag
 from framework.recovery.quarantine.quarantine import Quarantine
 from framework.recovery.quarantine.waiting import WaitingRows
-from framework.run.flows.state_reader import StateReader
+from framework.run.flows.state.state_reader import StateReader
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_store import TableStore
 
@@ -200,7 +200,7 @@ class _Examiner:
         )  # fmt: skip
 
     def _examined(self, flow: GraphFlow, dataset: GraphDataset) -> Finding | None:
-        case = Case(
+        case = BrokenFlow(
             graph=self.graph, dataset=dataset, flow=flow, states=self.states, state=self.state.flow(flow.spec.name)
         )
         case = replace(case, damages=case.state.damages)
@@ -230,7 +230,7 @@ class _Examiner:
         failure = read_update_failure(self.store.storage)
         return [] if failure is None else [_of_update(failure, (_log_of(self.store.storage, failure),))]
 
-    def _failure(self, case: Case) -> Failure | None:
+    def _failure(self, case: BrokenFlow) -> Failure | None:
         """Return the last failure of a flow, unless its checkpoint was changed since."""
         failure = self.failures.get(str(case.flow.spec.name))
         since = (case.current.current_since if case.current is not None else None) or ""
@@ -238,7 +238,7 @@ class _Examiner:
         is_older = failure is not None and failure.last < since <= self.now
         return None if is_older else failure
 
-    def _seen(self, case: Case, failure: Failure | None) -> _Seen | None:
+    def _seen(self, case: BrokenFlow, failure: Failure | None) -> _Seen | None:
         """Return what is wrong with a flow: the certain first, then what was reported, then what is missing."""
         name = case.flow.spec.name
         if name in self.errors:
@@ -267,7 +267,7 @@ class _Examiner:
         diagnosis = pace_of(mine)
         return None if diagnosis is None else _Seen(cause=lag_text(lag), diagnosis=diagnosis)
 
-    def _evidence(self, case: Case, failure: Failure | None) -> Iterator[str]:
+    def _evidence(self, case: BrokenFlow, failure: Failure | None) -> Iterator[str]:
         """Yield what was found, with paths and positions."""
         storage, current = self.store.storage, case.current
         if current is not None and case.checkpoint is not None and case.flow.streaming:
@@ -356,7 +356,7 @@ def _seen_error(error: SluiceError) -> _Seen:
     return _Seen(condition=error.condition, cause=error.what, remedy=error.remedy, location=parsed.location)
 
 
-def _diagnosis(case: Case) -> Diagnosis:
+def _diagnosis(case: BrokenFlow) -> Diagnosis:
     """Return the diagnosis of a fault; a state that is missing is damage only if the flow ever had one."""
     if case.condition in {damage.condition for damage in case.damages}:
         return CHECKPOINT_DAMAGED
@@ -366,7 +366,7 @@ def _diagnosis(case: Case) -> Diagnosis:
     return diagnosis_of(case.condition, case.cause)
 
 
-def _held(case: Case) -> _Seen | None:
+def _held(case: BrokenFlow) -> _Seen | None:
     """Return that an operator holds a flow; a snapshot that is skipped on purpose has nothing to do."""
     held = case.state.held
     if not held or case.is_skipped:
@@ -374,7 +374,7 @@ def _held(case: Case) -> _Seen | None:
     return _Seen(cause=f"It does not run, because {held}.", diagnosis=HELD)
 
 
-def _restored(case: Case) -> _Seen | None:
+def _restored(case: BrokenFlow) -> _Seen | None:
     """Return that a RESTORE by hand undid rows of the flow; nothing else says so."""
     undone = undone_commits(case)
     if undone is None:
@@ -398,7 +398,7 @@ def _undone_text(undone: UndoneCommits) -> str:
     return " and ".join(parts)
 
 
-def position_of(case: Case) -> Position:
+def position_of(case: BrokenFlow) -> Position:
     """Return where a flow is."""
     current, checkpoint = case.current, case.checkpoint
     if current is None or checkpoint is None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from framework.declare.quarantine import QUARANTINE, VALUES, quarantine_property
 from framework.declare.specs import DatasetKind
-from framework.recovery.doctor.case import Case
+from framework.recovery.doctor.broken_flow import BrokenFlow
 
 _VIOLATED = "EXPECTATION_VIOLATION"
 _NAME = re.compile(r"violates the expectation (['\"])(?P<name>.*?)\1\.")
@@ -45,7 +45,7 @@ _CHANGES: Mapping[str, str] = {
 """What makes the row one that an expectation drops, by condition; AUTO CDC quarantines invalid events by itself."""
 
 
-def quarantining(case: Case) -> str | None:
+def quarantining(case: BrokenFlow) -> str | None:
     """Return what to do so that the faulty rows of a flow are quarantined; None if it can have no quarantine.
 
     Only a streaming table has one; a row that is left out of a snapshot would be a delete, and the copy of a database
@@ -68,14 +68,14 @@ def quarantining(case: Case) -> str | None:
     )
 
 
-def _change(case: Case) -> str | None:
+def _change(case: BrokenFlow) -> str | None:
     if case.condition == _VIOLATED:
         return _turned(case)
     change = _CHANGES.get(case.condition)
     return None if change is None else change.format(dataset=case.dataset.name)
 
 
-def _turned(case: Case) -> str | None:
+def _turned(case: BrokenFlow) -> str | None:
     """Return the change of a violated `expect_or_fail`; one of a view moves to the table: a view keeps no row."""
     found = _NAME.search(case.cause)
     if found is None:

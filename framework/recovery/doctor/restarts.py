@@ -13,11 +13,11 @@ from framework.foundation.conditions.recovery import COLUMNS_DROPPED
 from framework.foundation.wording import counted
 from framework.plan.foretelling import may_resume
 from framework.recovery.doctor.amounts import NONE, Amount, unknown
-from framework.recovery.doctor.case import Case
+from framework.recovery.doctor.broken_flow import BrokenFlow
 from framework.recovery.doctor.extent import CommittedRows, committed_rows
-from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.listing import FoundFile
-from framework.sources.cloud_files.offsets import log_folder, offset_number
+from framework.sources.cloud_files.files.file_log import FileLog
+from framework.sources.cloud_files.files.listing import FoundFile
+from framework.sources.cloud_files.files.offsets import log_folder, offset_number
 from framework.sources.cloud_files.source import touched_files, unread_files
 from framework.sources.delta.log import commit_files, read_tip
 from framework.sources.delta.older_columns import present_since
@@ -48,7 +48,7 @@ class Restart:
     reread: Amount = NONE
 
 
-def at_position(case: Case) -> Restart | None:
+def at_position(case: BrokenFlow) -> Restart | None:
     """Return the restart where the checkpoint ends; None if that is unknown, or if the sources lost it."""
     if not may_resume(case.condition, case.state) and case.state.resume:
         return None
@@ -67,7 +67,7 @@ def at_position(case: Case) -> Restart | None:
     return Restart(starts=starts, lost=_open_state(case), repeated=repeated, reread=reread)
 
 
-def without_state(case: Case, restart: Restart) -> Restart:
+def without_state(case: BrokenFlow, restart: Restart) -> Restart:
     """Return a restart elsewhere with what a new checkpoint costs: its state is empty, and no batch is planned.
 
     A restart that reads everything again builds the state again, but for the rows that it does not find.
@@ -83,7 +83,7 @@ def without_state(case: Case, restart: Restart) -> Restart:
     )
 
 
-def open_batch(case: Case) -> Amount:
+def open_batch(case: BrokenFlow) -> Amount:
     """Return the rows that batches wrote to the target which the checkpoint does not have as committed."""
     if not case.has_open_batch:
         return NONE
@@ -94,7 +94,7 @@ def open_batch(case: Case) -> Amount:
     return unknown(f"rows of {batches}") if rows is None else Amount(rows=rows, note=f"including those of {batches}")
 
 
-def _partly_read(case: Case) -> Amount:
+def _partly_read(case: BrokenFlow) -> Amount:
     """Return the rows of a Delta commit that was read in part, because a start is a whole version."""
     assert case.progress is not None
     offsets = [json.loads(offset) for offset in case.progress.sources if offset.startswith('{"')]
@@ -111,7 +111,7 @@ def _partly_read(case: Case) -> Amount:
     return unknown(note) if rows is None else Amount(rows=rows, at_most=True, note=note)
 
 
-def _open_state(case: Case) -> Amount:
+def _open_state(case: BrokenFlow) -> Amount:
     """Return the rows of aggregations and joins that the old state holds and that were not written yet."""
     stored = case.state.query.operators if case.state.query is not None else ()
     holding = [operator.words for operator in stored or () if operator.name not in _DEDUPLICATES]
@@ -122,13 +122,13 @@ def _open_state(case: Case) -> Amount:
     return unknown(note) if rows is None else Amount(rows=rows, at_most=True, note=note)
 
 
-def _forgotten_keys(case: Case) -> Amount:
+def _forgotten_keys(case: BrokenFlow) -> Amount:
     """Return the duplicates that an empty state lets through, if the query drops duplicates."""
     drops = any(operator.name in _DEDUPLICATES for operator in case.flow.operators or ())
     return unknown("later duplicates of rows that were read before") if drops else NONE
 
 
-def _after_files(case: Case) -> Restart | None:
+def _after_files(case: BrokenFlow) -> Restart | None:
     """Return the restart after the newest file that a `cloudFiles` flow has read; None for other flows."""
     sources = case.states.stream_sources(case.flow)
     assert case.progress is not None
@@ -161,7 +161,7 @@ def _after_files(case: Case) -> Restart | None:
     )  # fmt: skip
 
 
-def _position(case: Case, sources: tuple[SourceReference, ...]) -> SourcePosition:
+def _position(case: BrokenFlow, sources: tuple[SourceReference, ...]) -> SourcePosition:
     assert case.progress is not None
     return SourcePosition(
         storage=case.states.storage, checkpoint=case.checkpoint or "", sources=sources, offsets=case.progress.sources,
@@ -178,7 +178,7 @@ def _time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).isoformat(timespec="milliseconds")
 
 
-def at_first_kept(case: Case) -> Restart | None:
+def at_first_kept(case: BrokenFlow) -> Restart | None:
     """Return the restart at the first version that the log of the only Delta source still has."""
     found = _delta_position(case)
     if found is None:
@@ -194,7 +194,7 @@ def at_first_kept(case: Case) -> Restart | None:
     )
 
 
-def after_common(case: Case) -> Restart | None:
+def after_common(case: BrokenFlow) -> Restart | None:
     """Return the restart after the last version of the only Delta source that is the commit that the flow has read.
 
     None if no such version is known, or if a commit after it removes rows, which a stream can't read.
@@ -223,7 +223,7 @@ def after_common(case: Case) -> Restart | None:
     return Restart(starts=(f"startingVersion={common + 1}",), repeated=again, reread=again)
 
 
-def after_change(case: Case) -> Restart | None:
+def after_change(case: BrokenFlow) -> Restart | None:
     """Return the restart after the commit of the only Delta source that the flow can't read."""
     found = _delta_position(case)
     if found is None:
@@ -239,7 +239,7 @@ def after_change(case: Case) -> Restart | None:
     )
 
 
-def at_change(case: Case) -> Restart | None:
+def at_change(case: BrokenFlow) -> Restart | None:
     """Return the restart at the version that gave the only Delta source its present columns, or where the flow is."""
     found = _delta_position(case)
     if found is None:
@@ -256,7 +256,7 @@ def at_change(case: Case) -> Restart | None:
     return Restart(starts=(f"startingVersion={max(version, first)}",), lost=lost, reread=_partly_read(case))
 
 
-def begins_before_change(case: Case) -> bool:
+def begins_before_change(case: BrokenFlow) -> bool:
     """Whether the code lets the flow begin with columns that its Delta source no longer has, if it fails by them."""
     if case.condition != COLUMNS_DROPPED:
         return False
@@ -288,7 +288,7 @@ def _skipped(commits: Mapping[int, CommittedRows], blocking: list[int], *, by_co
     return Amount(rows=sum(row or 0 for row in rows) + carried.rows, at_most=carried.at_most, note=change)
 
 
-def _delta_position(case: Case) -> tuple[SourceReference, int] | None:
+def _delta_position(case: BrokenFlow) -> tuple[SourceReference, int] | None:
     """Return the only source of a flow and the next version that it reads; None for other flows."""
     sources, progress = case.states.stream_sources(case.flow), case.progress
     if sources is None or progress is None or len(sources) != 1 or len(progress.sources) != 1:
@@ -299,7 +299,7 @@ def _delta_position(case: Case) -> tuple[SourceReference, int] | None:
     return sources[0], int(offset["reservoirVersion"])
 
 
-def at_lost_partitions(case: Case) -> Restart | None:
+def at_lost_partitions(case: BrokenFlow) -> Restart | None:
     """Return the restart of a Kafka flow at its offsets, and at the earliest ones of the partitions in the error."""
     progress = case.progress
     if progress is None or len(progress.sources) != 1:
@@ -316,7 +316,7 @@ def at_lost_partitions(case: Case) -> Restart | None:
     return Restart(starts=(f"offsets={start}",), lost=_lost_records(case, named))
 
 
-def _lost_records(case: Case, named: list[tuple[str, str]]) -> Amount:
+def _lost_records(case: BrokenFlow, named: list[tuple[str, str]]) -> Amount:
     reset = _RESET_TO.search(case.cause) or _CHANGED.search(case.cause)
     if reset is not None and int(reset["first"]) > int(reset["wanted"]) and len(named) == 1:
         # Offsets, of which transactions and compaction leave some without a record.

@@ -16,8 +16,8 @@ from framework.checkpoints.manifest import Generation
 from framework.checkpoints.rebuilds import Rebuild
 from framework.declare.specs import DatasetKind
 from framework.foundation.clock import milliseconds
-from framework.foundation.storage_port import Storage
-from framework.recovery.doctor.case import Case, UndoneCommits
+from framework.foundation.files.storage_port import Storage
+from framework.recovery.doctor.broken_flow import BrokenFlow, UndoneCommits
 from framework.recovery.rewind.positions import Positions
 from framework.sources.delta.history import Commit, CommitHistory, Restore
 
@@ -26,7 +26,7 @@ _MOST_COMMITS = 1_000
 """The most commits that are read of a log."""
 
 
-def undone_commits(case: Case) -> UndoneCommits | None:
+def undone_commits(case: BrokenFlow) -> UndoneCommits | None:
     """Return what restores by others undid of a flow; None if it is nothing, or if that is unknown."""
     is_once = case.flow.spec.once and case.dataset.kind is DatasetKind.STREAMING_TABLE
     if case.current is None or not (case.has_checkpoint or is_once) or not case.dataset.is_table:

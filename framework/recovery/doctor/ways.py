@@ -32,7 +32,7 @@ from framework.recovery.doctor.actions import (
 )
 from framework.recovery.doctor.amounts import FREE, NONE, Amount, Cost, unknown
 from framework.recovery.doctor.beginnings import left_out, not_refreshed
-from framework.recovery.doctor.case import Case
+from framework.recovery.doctor.broken_flow import BrokenFlow
 from framework.recovery.doctor.diagnosis import Diagnosis, Way
 from framework.recovery.doctor.quarantining import quarantining
 from framework.recovery.doctor.restarts import (
@@ -47,7 +47,7 @@ from framework.recovery.doctor.restarts import (
     open_batch,
     without_state,
 )
-from framework.recovery.rewind.moment import time_text
+from framework.recovery.rewind.point_in_time import time_text
 
 _NOT_NULL = re.compile(r"NOT NULL constraint violated for column: (?P<column>.+?)\.(?=\s|$)")
 _IDEMPOTENT = "AUTO CDC: events that are read again change nothing"
@@ -75,7 +75,7 @@ class WayOut:
         return None if self.action is None else command_of(self.action)
 
 
-def ways_out(case: Case, diagnosis: Diagnosis) -> tuple[WayOut, ...]:
+def ways_out(case: BrokenFlow, diagnosis: Diagnosis) -> tuple[WayOut, ...]:
     """Return the ways out that a diagnosis has for a flow, best first: see `rank`."""
     found = (_WAYS[way](case) for way in diagnosis.ways)
     return rank([way for way in found if way is not None])
@@ -99,24 +99,24 @@ def _one_line(remedy: str) -> str:
     return " ".join(line.strip().removeprefix("-> ") for line in remedy.splitlines() if line.strip())
 
 
-def _repeated(case: Case, amount: Amount) -> Amount:
+def _repeated(case: BrokenFlow, amount: Amount) -> Amount:
     """Return what an amount of rows that are read again repeats in the target."""
     if case.is_idempotent:
         return NONE if amount == NONE else Amount(rows=0, note=_IDEMPOTENT)
     return amount
 
 
-def _restore(case: Case) -> WayOut | None:
+def _restore(case: BrokenFlow) -> WayOut | None:
     text = RESTORE.get(case.condition.partition(".")[0])
     return None if text is None or case.damages else WayOut(way=Way.RESTORE, text=text)
 
 
-def _is_in_full_refresh(case: Case) -> bool:
+def _is_in_full_refresh(case: BrokenFlow) -> bool:
     """Whether no checkpoint of the target can be reset, because its full refresh is not finished."""
     return case.manifest.in_state(GenerationState.BUILDING) is not None
 
 
-def _reset(case: Case, way: Way, text: str, restart: Restart | None) -> WayOut | None:
+def _reset(case: BrokenFlow, way: Way, text: str, restart: Restart | None) -> WayOut | None:
     if restart is None or not case.has_checkpoint or _is_in_full_refresh(case):
         return None
     if way is not Way.RESET_HERE:
@@ -129,7 +129,7 @@ def _reset(case: Case, way: Way, text: str, restart: Restart | None) -> WayOut |
     )
 
 
-def _reset_here(case: Case) -> WayOut | None:
+def _reset_here(case: BrokenFlow) -> WayOut | None:
     try:
         restart = at_position(case)
     except SluiceError:  # a part of the checkpoint can't be read, so its position is unknown
@@ -140,7 +140,7 @@ def _reset_here(case: Case) -> WayOut | None:
     return _reset(case, Way.RESET_HERE, text, restart)
 
 
-def _reset_start(case: Case) -> WayOut | None:
+def _reset_start(case: BrokenFlow) -> WayOut | None:
     if not case.has_checkpoint or begins_before_change(case):
         return None
     extent = case.extent()
@@ -149,48 +149,48 @@ def _reset_start(case: Case) -> WayOut | None:
     return _reset(case, Way.RESET_START, text, Restart(starts=(), lost=lost, repeated=extent.read, reread=extent.held))
 
 
-def _reset_first_kept(case: Case) -> WayOut | None:
+def _reset_first_kept(case: BrokenFlow) -> WayOut | None:
     text = "Keep the table, and continue at the first version that the source still has."
     return _reset(case, Way.RESET_FIRST_KEPT, text, at_first_kept(case))
 
 
-def _reset_after_common(case: Case) -> WayOut | None:
+def _reset_after_common(case: BrokenFlow) -> WayOut | None:
     text = (
         "Keep the table, with rows that the source no longer has, and continue after the last version that is as read."
     )
     return _reset(case, Way.RESET_AFTER_COMMON, text, after_common(case))
 
 
-def _reset_after_change(case: Case) -> WayOut | None:
+def _reset_after_change(case: BrokenFlow) -> WayOut | None:
     text = "Keep the table, and continue after the commit that can't be read."
     return _reset(case, Way.RESET_AFTER_CHANGE, text, after_change(case))
 
 
-def _reset_at_change(case: Case) -> WayOut | None:
+def _reset_at_change(case: BrokenFlow) -> WayOut | None:
     text = "Keep the table, and continue at the version that has the present columns."
     return _reset(case, Way.RESET_AT_CHANGE, text, at_change(case))
 
 
-def _reset_partitions(case: Case) -> WayOut | None:
+def _reset_partitions(case: BrokenFlow) -> WayOut | None:
     text = "Keep the table. Read the named partitions from their earliest record, and the others where they were."
     return _reset(case, Way.RESET_PARTITIONS, text, at_lost_partitions(case))
 
 
-def _reset_earliest(case: Case) -> WayOut | None:
+def _reset_earliest(case: BrokenFlow) -> WayOut | None:
     extent = case.extent()
     restart = Restart(starts=("earliest",), lost=extent.missed, repeated=extent.read, reread=extent.held)
     text = "Keep the table, and read everything that the topic still has."
     return _reset(case, Way.RESET_EARLIEST, text, restart)
 
 
-def _reset_latest(case: Case) -> WayOut | None:
+def _reset_latest(case: BrokenFlow) -> WayOut | None:
     lost = unknown("all unread records up to the start of the next update")
     return _reset(
         case, Way.RESET_LATEST, "Keep the table, and read new records only.", Restart(starts=("latest",), lost=lost)
     )
 
 
-def _roll_back(case: Case) -> WayOut | None:
+def _roll_back(case: BrokenFlow) -> WayOut | None:
     """Return the roll-back to the last kept generation, if that one is sound and fits the query."""
     kept = last_kept(case.manifest, appends=case.dataset.cdc is None, storage=case.states.storage)
     if kept is None or not case.has_checkpoint or not case.is_sound(kept) or _is_in_full_refresh(case):
@@ -219,7 +219,7 @@ def _roll_back(case: Case) -> WayOut | None:
     )
 
 
-def _full_refresh(case: Case) -> WayOut | None:
+def _full_refresh(case: BrokenFlow) -> WayOut | None:
     if not case.dataset.is_table or not is_resettable(case.dataset) or begins_before_change(case):
         return None
     found = case.ingested()
@@ -234,7 +234,7 @@ def _full_refresh(case: Case) -> WayOut | None:
     )
 
 
-def _rebuild_copy(case: Case, gateway: IngestedGateway, table: IngestedTable | None) -> WayOut | None:
+def _rebuild_copy(case: BrokenFlow, gateway: IngestedGateway, table: IngestedTable | None) -> WayOut | None:
     """Return the rebuild of a copy; None for the table of changes, without which no copy is exact."""
     if table is None:
         return None
@@ -247,14 +247,14 @@ def _rebuild_copy(case: Case, gateway: IngestedGateway, table: IngestedTable | N
     )
 
 
-def _run_again(case: Case) -> WayOut | None:
+def _run_again(case: BrokenFlow) -> WayOut | None:
     if case.dataset.is_sink or case.dataset.is_table:
         text = "When the cause is gone, run it again. It continues at its checkpoint."
         return WayOut(way=Way.RUN_AGAIN, text=text, action=RunAgain(dataset=case.dataset.name))
     return None
 
 
-def _resync(case: Case) -> WayOut | None:
+def _resync(case: BrokenFlow) -> WayOut | None:
     found = case.ingested()
     gateway, table = (None, None) if found is None else found
     if gateway is None or table is None:
@@ -267,7 +267,7 @@ def _resync(case: Case) -> WayOut | None:
     )
 
 
-def _replace_slot(case: Case) -> WayOut | None:
+def _replace_slot(case: BrokenFlow) -> WayOut | None:
     found = case.ingested()
     if found is None:
         return None
@@ -286,13 +286,13 @@ def _replace_slot(case: Case) -> WayOut | None:
     )
 
 
-def _missing_history(case: Case) -> Amount:
+def _missing_history(case: BrokenFlow) -> Amount:
     if _keeps_history(case):
         return Amount(rows=0, note="except versions between the position and the new snapshot")
     return NONE
 
 
-def _keeps_history(case: Case) -> bool:
+def _keeps_history(case: BrokenFlow) -> bool:
     """Whether the target has SCD type 2; of one whose table has a fault only the stored columns are known."""
     if case.dataset.cdc is not None:
         return case.dataset.cdc.scd_type == 2
@@ -300,7 +300,7 @@ def _keeps_history(case: Case) -> bool:
     return any(column["name"] == END_AT for column in columns)
 
 
-def _track_schema(case: Case) -> WayOut | None:
+def _track_schema(case: BrokenFlow) -> WayOut | None:
     """Return the option that tracks the columns of a source, with the only folder that Delta takes for it."""
     building = case.manifest.in_state(GenerationState.BUILDING)
     checkpoint = case.checkpoint if building is None else case.path_of(building)
@@ -314,7 +314,7 @@ def _track_schema(case: Case) -> WayOut | None:
     return WayOut(way=Way.TRACK_SCHEMA, text=text)
 
 
-def _resume(case: Case) -> WayOut | None:
+def _resume(case: BrokenFlow) -> WayOut | None:
     """Return the end of a hold, of the flow's table or of its whole gateway; None if neither is held."""
     found = case.ingested()
     if found is None or not case.state.held:
@@ -327,7 +327,7 @@ def _resume(case: Case) -> WayOut | None:
     return WayOut(way=Way.RESUME, text=text, action=Resume(gateway=gateway.name, table=source))
 
 
-def _rewind(case: Case) -> WayOut | None:
+def _rewind(case: BrokenFlow) -> WayOut | None:
     """Return the rewind to the version that a RESTORE by hand went back to; None if none did."""
     undone = case.undone
     if undone is None:
@@ -337,12 +337,12 @@ def _rewind(case: Case) -> WayOut | None:
     return WayOut(way=Way.REWIND, text=text)
 
 
-def _quarantine(case: Case) -> WayOut | None:
+def _quarantine(case: BrokenFlow) -> WayOut | None:
     text = quarantining(case)
     return None if text is None else WayOut(way=Way.QUARANTINE, text=text)
 
 
-def _allow_null(case: Case) -> WayOut | None:
+def _allow_null(case: BrokenFlow) -> WayOut | None:
     """Return how a column of a table that exists may be NULL; None if the fault is another one."""
     found = _NOT_NULL.search(case.cause)
     if found is None or not case.dataset.is_table:
@@ -356,15 +356,15 @@ def _allow_null(case: Case) -> WayOut | None:
     return WayOut(way=Way.ALLOW_NULL, text=text)
 
 
-def _follow(case: Case) -> WayOut | None:
+def _follow(case: BrokenFlow) -> WayOut | None:
     return next(iter(person_ways(case.remedy)), None)
 
 
-def _person(way: Way, text: str) -> Callable[[Case], WayOut]:
+def _person(way: Way, text: str) -> Callable[[BrokenFlow], WayOut]:
     return lambda _: WayOut(way=way, text=text)
 
 
-_WAYS: Mapping[Way, Callable[[Case], WayOut | None]] = {
+_WAYS: Mapping[Way, Callable[[BrokenFlow], WayOut | None]] = {
     Way.RESTORE: _restore,
     Way.TRACK_SCHEMA: _track_schema,
     Way.ALLOW_CHANGE: _person(

@@ -19,7 +19,7 @@ from framework.plan.selection import is_resettable
 from framework.plan.state import TableKind
 from framework.recovery.rewind.scope import with_readers
 from framework.run.tables.table_store import TableStore
-from framework.run.update.rewind_obstacles import Obstacle, has_begun, obstacles, tables_elsewhere
+from framework.run.update.rewind_refusals import RewindRefusal, has_begun, obstacles, tables_elsewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Abandonment:
     """
 
     rewind: StoredRewind
-    obstacles: tuple[Obstacle, ...]
+    obstacles: tuple[RewindRefusal, ...]
     rest: StoredRewind | None
 
     @property

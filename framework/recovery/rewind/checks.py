@@ -14,11 +14,11 @@ from framework.declare.specs import DatasetKind
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphFlow
-from framework.recovery.rewind.moment import time_text
 from framework.recovery.rewind.plan import TableRewind
+from framework.recovery.rewind.point_in_time import time_text
 from framework.recovery.rewind.positions import FlowPosition, Positions, is_stream
 from framework.recovery.rewind.tables import StoredTable
-from framework.run.flows.state_reader import StateReader
+from framework.run.flows.state.state_reader import StateReader
 from framework.run.tables.table_store import TableStore
 from framework.sources.databases.source import SnapshotSource
 from framework.sources.delta.history import CommitHistory

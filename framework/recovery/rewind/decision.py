@@ -16,13 +16,19 @@ from framework.foundation.errors import RequestErrors, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.recovery.rewind.checks import Checks
-from framework.recovery.rewind.cut import Cut, check_began, check_clock, first_choice, flows_of
-from framework.recovery.rewind.moment import Moment
+from framework.recovery.rewind.consistent_versions import (
+    ConsistentVersions,
+    check_began,
+    check_clock,
+    first_choice,
+    flows_of,
+)
 from framework.recovery.rewind.plan import FlowRewind, RewindPlan, TableRewind
+from framework.recovery.rewind.point_in_time import PointInTime
 from framework.recovery.rewind.positions import FlowPosition, Positions, batches_after, is_stream
 from framework.recovery.rewind.scope import scope_of
 from framework.recovery.rewind.tables import StoredTable, auxiliary_at
-from framework.run.flows.generation_numbers import latest_number
+from framework.run.flows.state.generation_numbers import latest_number
 from framework.run.tables.stored_version import restored_rows
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import read_tip
@@ -40,7 +46,7 @@ class Decision:
 
     graph: DataflowGraph
     store: TableStore
-    moment: Moment
+    moment: PointInTime
 
     def plan(self, chosen: Sequence[QualifiedName]) -> RewindPlan:
         """Decide, and check that everything that is needed is there.
@@ -62,7 +68,7 @@ class Decision:
         check_clock(tables.values(), self.moment)
         checks = Checks(graph=self.graph, store=self.store, positions=self._positions)
         _raise([*checks.of_rebuilds(scope.tables), *checks.of_tables(tables.values())])
-        cut = Cut(graph=self.graph, positions=self._positions, tables=tables, moment=self.moment)
+        cut = ConsistentVersions(graph=self.graph, positions=self._positions, tables=tables, moment=self.moment)
         cut.find()
         rewound = tuple(each for name, table in tables.items() if (each := self._table(table, cut)) is not None)
         restored = {each.table.table_id: each.table.dataset for each in rewound if each.is_restored}
@@ -104,7 +110,7 @@ class Decision:
     def _is_changed(self, table: StoredTable) -> bool:
         return table.history.changes_between(first_choice(table, self.moment).version, table.tip)
 
-    def _table(self, table: StoredTable, cut: Cut) -> TableRewind | None:
+    def _table(self, table: StoredTable, cut: ConsistentVersions) -> TableRewind | None:
         """Return what becomes of a table; None if its rows stay, and those of its auxiliary table."""
         name = table.dataset.name
         moment = cut.moment_of(name)
@@ -132,7 +138,10 @@ class Decision:
         )  # fmt: skip
 
     def _flows(
-        self, tables: Mapping[QualifiedName, StoredTable], cut: Cut, restored: Mapping[str | None, QualifiedName]
+        self,
+        tables: Mapping[QualifiedName, StoredTable],
+        cut: ConsistentVersions,
+        restored: Mapping[str | None, QualifiedName],
     ) -> Iterator[tuple[GraphFlow, FlowPosition, RewoundFlow]]:
         """Yield the flows that get a new generation, with their positions."""
         for table in tables.values():
@@ -159,9 +168,15 @@ class Decision:
                 )  # fmt: skip
 
     def _stays(
-        self, flow: GraphFlow, position: FlowPosition, *, table: StoredTable, current: Generation, cut: Cut,
+        self,
+        flow: GraphFlow,
+        position: FlowPosition,
+        *,
+        table: StoredTable,
+        current: Generation,
+        cut: ConsistentVersions,
         restored: Mapping[str | None, QualifiedName],
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Whether a flow has done nothing since, and reads no table that is restored."""
         name = flow.spec.name
         is_current = position.generation is not None and position.generation.number == current.number
@@ -187,7 +202,7 @@ class Decision:
             return False
         return position.batch == read_progress(self.store.storage, position.checkpoint).last_commit_batch
 
-    def _wrote_later(self, flow: GraphFlow, table: StoredTable, current: Generation, cut: Cut) -> bool:
+    def _wrote_later(self, flow: GraphFlow, table: StoredTable, current: Generation, cut: ConsistentVersions) -> bool:
         application = self._positions.application(flow, table.dataset, current)
         version = cut.moment_of(table.dataset.name).version
         later = (table.history.commit(number) for number in table.history.versions if number > version)
@@ -195,7 +210,7 @@ class Decision:
         is_confirmed = any(name.startswith(f"{application}:") for commit in later for name in commit.batches)
         return is_confirmed or bool(batches_after(table.history, application, version))
 
-    def _undone(self, flow: GraphFlow, table: StoredTable, cut: Cut) -> Iterator[tuple[int, int]]:
+    def _undone(self, flow: GraphFlow, table: StoredTable, cut: ConsistentVersions) -> Iterator[tuple[int, int]]:
         """Yield the generations with batches in the commits that are undone, each with the first of them."""
         version = cut.moment_of(table.dataset.name).version
         published = self._published(table, version)
@@ -219,7 +234,7 @@ class Decision:
             )
         return frozenset(Rebuild(number=number).generation_mark for number in found[True] - found[False])
 
-    def _replays(self, table: StoredTable, cut: Cut) -> Iterator[str]:
+    def _replays(self, table: StoredTable, cut: ConsistentVersions) -> Iterator[str]:
         """Yield the replays of quarantined rows in the commits that are undone."""
         prefix = f"sluice:{self.graph.pipeline}:replay:"
         version = cut.moment_of(table.dataset.name).version

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from framework.checkpoints.rewinds import RewoundFlow, RewoundTable
 from framework.foundation.names import QualifiedName
-from framework.recovery.rewind.moment import Moment
+from framework.recovery.rewind.point_in_time import PointInTime
 from framework.run.tables.stored_version import RestoredRows
 
 
@@ -59,7 +59,7 @@ class RewindPlan:
         resets: the flows whose resets wait, and are given up.
     """
 
-    moment: Moment
+    moment: PointInTime
     chosen: tuple[QualifiedName, ...]
     tables: tuple[TableRewind, ...]
     flows: tuple[FlowRewind, ...]

@@ -14,10 +14,10 @@ from framework.checkpoints.manifest import BY_LOSS, Generation, GenerationState,
 from framework.checkpoints.offsets import read_offsets, read_progress
 from framework.foundation.clock import milliseconds
 from framework.foundation.errors import UserError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.graph.graph import GraphDataset, GraphFlow
-from framework.run.flows.application import application_id
+from framework.run.flows.state.application import application_id
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.source import NextVersion
 
@@ -50,7 +50,7 @@ class FlowPosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableMoment:
+class TableVersion:
     """A version of a table, and the time up to which generations of its flows count."""
 
     version: int
@@ -74,7 +74,7 @@ class Positions:
         """Return the generations of a flow."""
         return GenerationStore(self.storage).manifest(dataset, flow)
 
-    def at(self, flow: GraphFlow, dataset: GraphDataset, history: CommitHistory, moment: TableMoment) -> FlowPosition:
+    def at(self, flow: GraphFlow, dataset: GraphDataset, history: CommitHistory, moment: TableVersion) -> FlowPosition:
         """Return where a flow into a table was.
 
         Raises:
@@ -100,7 +100,7 @@ class Positions:
 
     def _of(
         self, flow: GraphFlow, dataset: GraphDataset, generation: Generation, history: CommitHistory,
-        moment: TableMoment,
+        moment: TableVersion,
     ) -> FlowPosition:  # fmt: skip
         path = GenerationStore(self.storage).path(dataset.name, flow.spec.name, generation.number)
         taken = history.last_taken([self.application(flow, dataset, generation)], moment.version)

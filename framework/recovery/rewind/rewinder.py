@@ -13,13 +13,13 @@ from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.recovery.rewind.abandonment import Abandonment, abandonment_of
 from framework.recovery.rewind.decision import Decision
-from framework.recovery.rewind.moment import parse_moment
 from framework.recovery.rewind.plan import RewindPlan
+from framework.recovery.rewind.point_in_time import parse_point_in_time
 from framework.recovery.rewind.scope import chosen_tables
 from framework.run.tables.table_store import TableStore
 from framework.run.update.checkpoint_actions import user_name
 from framework.run.update.lock import update_lock
-from framework.run.update.rewind_obstacles import check_no_rewind
+from framework.run.update.rewind_refusals import check_no_rewind
 from framework.run.update.rewinds import Rewinds
 
 
@@ -53,7 +53,7 @@ class Rewinder:
             OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE; REWIND_UNFINISHED, REWIND_NOT_FINISHABLE.
         """
         check_no_rewind(self.store)
-        moment = parse_moment(to, self.store.storage, self.clock)
+        moment = parse_point_in_time(to, self.store.storage, self.clock)
         graph = self.graph()
         chosen = chosen_tables(graph, [self.complete(name) for name in datasets])
         return Decision(graph=graph, store=self.store, moment=moment).plan(chosen)

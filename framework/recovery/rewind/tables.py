@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from framework.graph.graph import GraphDataset
-from framework.recovery.rewind.positions import TableMoment
+from framework.recovery.rewind.positions import TableVersion
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.history import Commit, CommitHistory
 from framework.sources.delta.log import read_tip
@@ -57,7 +57,7 @@ class StoredTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuxiliaryMoment:
+class AuxiliaryVersion:
     """The version of an auxiliary table that belongs to a version of its target.
 
     Args:
@@ -72,11 +72,11 @@ class AuxiliaryMoment:
     conflict: int | None = None
 
 
-def auxiliary_at(table: StoredTable, moment: TableMoment) -> AuxiliaryMoment:
+def auxiliary_at(table: StoredTable, moment: TableVersion) -> AuxiliaryVersion:
     """Return the version of a table's auxiliary table at a version of the table."""
     history, last, first_later = table.auxiliary, None, None
     if history is None:
-        return AuxiliaryMoment()
+        return AuxiliaryVersion()
     for version in history.versions:
         commit = history.commit(version)
         if not commit.changes_data or _is_forgetting(commit):
@@ -85,12 +85,12 @@ def auxiliary_at(table: StoredTable, moment: TableMoment) -> AuxiliaryMoment:
         if owner is None:
             first_later = version if first_later is None else first_later
         elif first_later is not None:
-            return AuxiliaryMoment(conflict=owner)
+            return AuxiliaryVersion(conflict=owner)
         else:
             last = version
     if last is None and not history.commit(history.versions[0]).changes_data:
         last = history.versions[0]
-    return AuxiliaryMoment(version=last, is_restored=first_later is not None)
+    return AuxiliaryVersion(version=last, is_restored=first_later is not None)
 
 
 def _is_forgetting(commit: Commit) -> bool:
@@ -98,7 +98,7 @@ def _is_forgetting(commit: Commit) -> bool:
     return commit.removes_data and commit.batch is None and "rewind" not in commit.mark
 
 
-def _owner(commit: Commit, table: StoredTable, moment: TableMoment, time_ms: int) -> int | None:
+def _owner(commit: Commit, table: StoredTable, moment: TableVersion, time_ms: int) -> int | None:
     """Return the target's commit that a commit of its auxiliary table belongs to; None if it is a later one."""
     history = table.history
     rewind = commit.mark.get("rewind")

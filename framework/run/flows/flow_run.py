@@ -13,15 +13,15 @@ from framework.checkpoints.offsets import read_progress
 from framework.declare.quarantine import QUARANTINE
 from framework.declare.registry import Registry
 from framework.foundation.clock import Clock
+from framework.foundation.files.storage import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import Storage
 from framework.foundation.table_address import TableAddress
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.steps import RunFlow
-from framework.run.flows.application import application_id
 from framework.run.flows.metrics import CommittedRows, FlowOutcome
 from framework.run.flows.reads import FlowQuery, TableQueries
-from framework.run.flows.state_reader import StateReader
+from framework.run.flows.state.application import application_id
+from framework.run.flows.state.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import Progress, session_for
 from framework.run.flows.written_tables import WrittenTables

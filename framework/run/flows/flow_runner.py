@@ -12,15 +12,15 @@ from framework.foundation.names import QualifiedName
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.ingest.confirmation import is_awaited
 from framework.plan.steps import RunFlow
-from framework.run.flows.batch_flow import run_batch_flow
 from framework.run.flows.confirmations import Turns, applied_by, confirm_snapshots
 from framework.run.flows.flow_run import FlowContext, FlowRun, OnOutcome
-from framework.run.flows.generation_numbers import name_generation, restart_application
 from framework.run.flows.metrics import FlowOutcome
-from framework.run.flows.sink_types import sink_place
 from framework.run.flows.snapshot_flow import run_snapshot_flow
-from framework.run.flows.streaming_flow import run_streaming_flow
+from framework.run.flows.state.generation_numbers import name_generation, restart_application
+from framework.run.flows.state.sink_types import sink_place
 from framework.run.flows.streaming_query import Progress
+from framework.run.flows.streams.batch_flow import run_batch_flow
+from framework.run.flows.streams.streaming_flow import run_streaming_flow
 from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.tombstones import forget_old_deletes, may_forget, threshold_seconds
 from framework.sources.starts import parse_starts

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from framework.cdc.model.metrics import CdcMetrics
+from framework.foundation.files.storage import Storage
+from framework.foundation.files.storage_port import lines_of
 from framework.foundation.jvm_callbacks import accept_callbacks
-from framework.foundation.storage import Storage
-from framework.foundation.storage_port import lines_of
 from framework.run.flows.expectations import NOTHING_COUNTED, QualityCounts
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -22,20 +23,19 @@ from framework.foundation.computed_columns import DEFAULT, has_default
 from framework.foundation.conditions.run import COLUMNS_CHANGED
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.names import QualifiedName
-from framework.graph.calls import call_query
-from framework.graph.dropped_columns import with_dropped
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
-from framework.graph.interception import not_reading, reading, starting
-from framework.graph.relations import named
-from framework.graph.settings import SessionSettings
-from framework.graph.tables import KnownTables, missing_table
+from framework.graph.queries.calls import call_query
+from framework.graph.queries.settings import SessionSettings
+from framework.graph.reading.interception import not_reading, reading, starting
+from framework.graph.reading.relations import analysed_plan, named
+from framework.graph.target_tables.dropped_columns import with_dropped
+from framework.graph.target_tables.tables import KnownTables, missing_table
 from framework.run.flows.expectations import guarded, marked, passing
 from framework.run.flows.repeated_rows import REPEATED, row_ones, unique_ones, with_repeated
 from framework.run.quarantine.faults import checked_rows, faults_of
-from framework.run.quarantine.source_file import with_file
-from framework.run.quarantine.table import OWN_COLUMNS
+from framework.run.quarantine.table import FILE, OWN_COLUMNS
 from framework.run.tables.table_store import TableStore
-from framework.sources.cloud_files.schemas import SchemaStore
+from framework.sources.cloud_files.columns.schemas import SchemaStore
 from framework.sources.delta.first_read import FirstRead
 from framework.sources.delta.source import KIND as DELTA
 from framework.sources.delta.source import begin_of
@@ -45,6 +45,11 @@ from framework.sources.starts import ReaderStart, SourceStart, reader_start, sta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+# In any other plan, a further column of the source could change the result, as it does under DISTINCT.
+_ROW_BY_ROW = frozenset({"Project", "Filter", "SubqueryAlias", "Generate", "CollectMetrics"})
+_FILES = "FileSource["
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -346,3 +351,21 @@ def _has_view(session: SparkSession, name: str) -> bool:
     """Whether a session has a temporary view of a name."""
     catalog: Any = session._jsparkSession.sessionState().catalog()
     return "/" not in name and bool(catalog.getTempView(name.strip("`")).isDefined())
+
+
+def with_file(frame: DataFrame) -> DataFrame:
+    """Return a query's rows with `FILE`: the path of the file, NULL if the query does not read files row by row."""
+    unknown = F.lit(None).cast("string").alias(FILE)
+    if not _reads_files(frame):
+        return frame.select("*", unknown)
+    try:
+        return frame.select("*", F.col("_metadata.file_path").alias(FILE))
+    except AnalysisException:  # the query has a column of its own with this name
+        return frame.select("*", unknown)
+
+
+def _reads_files(frame: DataFrame) -> bool:
+    node = analysed_plan(frame)
+    while node.nodeName() in _ROW_BY_ROW:
+        node = node.children().head()
+    return bool(node.nodeName() == "StreamingRelation" and str(node.sourceName()).startswith(_FILES))

@@ -24,10 +24,10 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.snapshots import SnapshotMark, SnapshotProgress, SnapshotStore
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
-from framework.graph.dropped_columns import with_dropped
-from framework.graph.relations import moved
-from framework.graph.snapshots import next_snapshot
-from framework.graph.targets import table_target
+from framework.graph.reading.relations import moved
+from framework.graph.resolving.snapshots import next_snapshot
+from framework.graph.target_tables.dropped_columns import with_dropped
+from framework.graph.target_tables.targets import table_target
 from framework.run.flows.expectations import counted, guarded
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome, observing

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from framework.foundation.jvm_cache import private_field
 from framework.foundation.jvm_callbacks import accept_callbacks, close_ended_callers, note_caller
 from framework.foundation.wording import exception_text
-from framework.graph.relations import cloned
-from framework.graph.settings import set_option
+from framework.graph.queries.settings import set_option
+from framework.graph.reading.relations import cloned
 from framework.plan.steps import AvailableNow, Continuous, Trigger
 from framework.run.flows.stop_signal import StopSignal
 

@@ -20,14 +20,14 @@ from framework.checkpoints.rebuilds import RebuildStore
 from framework.foundation.computed_columns import DEFAULT, as_read, is_generated, is_identity
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset
-from framework.graph.relations import moved
-from framework.graph.streamed_views import is_streamed
+from framework.graph.reading.relations import moved
+from framework.graph.resolving.streamed_views import is_streamed
 from framework.plan.steps import RefreshView
 from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowSessions
 from framework.run.flows.metrics import CommittedRows, FlowOutcome, Observed, observing
 from framework.run.flows.reads import TableQueries
-from framework.run.flows.state_reader import StateReader
+from framework.run.flows.state.state_reader import StateReader
 from framework.run.tables.stored_columns import spelled_as_in
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import latest_version

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from framework.sources.delta.log import read_tip
 
 if TYPE_CHECKING:
-    from framework.foundation.storage_port import Storage
+    from framework.foundation.files.storage_port import Storage
 
 
 class WrittenTables:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+from framework.foundation.files.storage import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import Storage
 from framework.graph.kept_analyses import KeptAnalysis, analyses_text, read_analyses
 
 

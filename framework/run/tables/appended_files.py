@@ -17,10 +17,10 @@ from pyspark.sql.types import NullType, StructType
 from framework.cdc.delta.new_files import NewFile, added_file, takes_files
 from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, log_entries
 from framework.cdc.model.columns import column
+from framework.foundation.files.storage import Storage
 from framework.foundation.jvm_cache import java_class, scala_map
-from framework.foundation.storage import Storage
 from framework.foundation.table_address import real_path
-from framework.graph.relations import batch_paths
+from framework.graph.reading.relations import batch_paths
 from framework.sources.delta.log import commit_files, read_commit
 from framework.sources.kinds import streamed_sources
 

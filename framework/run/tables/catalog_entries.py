@@ -19,10 +19,10 @@ from pyspark.errors import PySparkException
 
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
+from framework.foundation.files.storage import open_storage
 from framework.foundation.names import QualifiedName, string_literal
-from framework.foundation.storage import open_storage
 from framework.foundation.table_address import plain_path
-from framework.graph.calls import first_words
+from framework.graph.queries.calls import first_words
 from framework.run.tables.table_record import TableRecord, original_root
 from framework.sources.delta.log import read_tip
 

@@ -16,15 +16,15 @@ from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.foundation.errors import UserError
+from framework.foundation.files.storage import is_local
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import is_local
-from framework.graph.relations import named
-from framework.graph.tables import ExternalTable
+from framework.graph.reading.relations import named
+from framework.graph.target_tables.tables import ExternalTable
 from framework.plan.state import TableKind
 from framework.run.tables.catalog_entries import entry_location
 from framework.run.tables.local_tables import local_table
 from framework.run.tables.table_store import TableStore
-from framework.sources.cloud_files.schemas import SchemaStore, schemas_of
+from framework.sources.cloud_files.columns.schemas import SchemaStore, schemas_of
 from framework.sources.delta.log import latest_version
 
 _MOST_FILES = 10_000

@@ -25,9 +25,9 @@ from typing import Any
 from framework.checkpoints.generations import dataset_folder
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint
+from framework.foundation.files.storage import open_storage
+from framework.foundation.files.storage_port import present_path, read_stored_json
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import open_storage
-from framework.foundation.storage_port import present_path, read_stored_json
 from framework.graph.graph import DataflowGraph
 from framework.run.tables.catalog_entries import unregister
 from framework.run.tables.folder_uses import FolderUses

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from framework.declare.local_table import LocalTable
 from framework.declare.pipeline_spec import SPEC_NAMES, load_spec
 from framework.declare.registry import Registry
-from framework.declare.workspace.local_table import LocalTable
 from framework.foundation.errors import UserError
+from framework.foundation.files.storage import open_storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import open_storage
-from framework.graph.interception import not_reading
-from framework.graph.relations import named
-from framework.graph.tables import ExternalTable
+from framework.graph.reading.interception import not_reading
+from framework.graph.reading.relations import named
+from framework.graph.target_tables.tables import ExternalTable
 from framework.run.tables.table_record import StorageLayout
-from framework.sources.cloud_files.schemas import SchemaStore, schemas_of
+from framework.sources.cloud_files.columns.schemas import SchemaStore, schemas_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

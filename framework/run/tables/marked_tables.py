@@ -6,9 +6,9 @@ from urllib.parse import unquote
 
 from framework.checkpoints.manifest import BY_LOSS, GenerationState, Manifest
 from framework.checkpoints.table_marks import TableMark, read_mark, write_mark
+from framework.foundation.files.read_once import fresh
+from framework.foundation.files.storage import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.read_once import fresh
-from framework.foundation.storage import Storage
 from framework.run.tables.table_record import QUARANTINE_FOLDER, StorageLayout, read_record
 from framework.sources.delta.log import LogTip, latest_version, read_tip
 from framework.sources.delta.read_commits import commit_identity

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.foundation.errors import OperationError
-from framework.foundation.storage import Storage, open_storage
-from framework.foundation.storage_port import read_stored_json
+from framework.foundation.files.storage import Storage, open_storage
+from framework.foundation.files.storage_port import read_stored_json
 from framework.foundation.table_address import real_path
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from framework.cdc.delta.data_files import file_name, missing_files
 from framework.cdc.delta.table_replacement import is_plain
 from framework.cdc.delta.table_version import DELTA, LoggedFile, TableVersion, can_open, each, listed_files, log_entries
 from framework.cdc.spark.execution import active_session
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.jvm_cache import java_class
-from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import TableAddress
 
 if TYPE_CHECKING:

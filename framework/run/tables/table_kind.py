@@ -7,8 +7,8 @@ import json
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.declare.specs import DatasetKind
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.graph.graph import GraphDataset
 from framework.plan.state import TableKind
 from framework.run.tables.table_record import TableRecord

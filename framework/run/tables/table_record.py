@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.checkpoints.generations import folder_name
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage import Storage, open_storage
+from framework.foundation.files.storage_port import present_path, read_stored_json
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import Storage, open_storage
-from framework.foundation.storage_port import present_path, read_stored_json
 from framework.foundation.table_address import real_path
 from framework.graph.graph import GraphDataset
 from framework.plan.state import TableKind

@@ -14,16 +14,16 @@ from pyspark.sql.types import StructType
 from framework.cdc.delta.new_tables import new_table
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.writer import table_properties
-from framework.declare.mutations import unguarded
+from framework.declare.session.mutations import unguarded
 from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
+from framework.foundation.files.storage import Storage
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName, string_literal
-from framework.foundation.storage import Storage
 from framework.foundation.table_address import STORAGE_PROPERTY, TableAddress, normal_path
 from framework.graph.graph import GraphDataset
-from framework.graph.relations import cloned
+from framework.graph.reading.relations import cloned
 from framework.plan.state import TableKind
 from framework.run.tables.catalog_entries import name_table
 from framework.run.tables.storage_identity import StorageIdentity, has_link

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework.checkpoints.generations import GenerationStore
-    from framework.foundation.storage import Storage
+    from framework.foundation.files.storage import Storage
     from framework.foundation.table_address import TableAddress
     from framework.graph.graph import DataflowGraph, GraphDataset
 

@@ -20,9 +20,9 @@ from framework.checkpoints.roll_back import kept_generations, last_kept, written
 from framework.checkpoints.table_marks import read_mark
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import is_named, meant_names, plain_name, qualified_hint
-from framework.foundation.storage_port import Storage
 from framework.record.drafts import user_action
 from framework.record.events import EventType, Origin
 from framework.record.log import EventLog

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Unpack
 
 from pyspark.errors import AnalysisException
 
-from framework.declare.ingestion import ingest_database
-from framework.declare.loader import load_modules
+from framework.declare.interface.ingestion import ingest_database
+from framework.declare.modules.loader import load_modules
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, IngestedGateway
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
 from framework.foundation.names import QualifiedName
-from framework.graph.calls import first_words
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
-from framework.graph.interception import reading
-from framework.graph.resolution import Resolution
+from framework.graph.queries.calls import first_words
+from framework.graph.reading.interception import reading
+from framework.graph.resolving.resolution import Resolution
 from framework.graph.rules import did_you_mean
-from framework.ingest.expansion import expand_ingestions
-from framework.ingest.known_tables import is_copied
+from framework.ingest.tables.expansion import expand_ingestions
+from framework.ingest.tables.known_tables import is_copied
 from framework.plan.request import RequestOptions, UpdateRequest
 from framework.plan.selection import check_names
 from framework.run.configuration import trigger_interval
@@ -38,7 +38,7 @@ from framework.sources.starts import parse_start
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.declare.loader import Module
+    from framework.declare.modules.loader import Module
     from framework.declare.pipeline_spec import PipelineSpec
     from framework.run.tables.table_store import TableStore
 

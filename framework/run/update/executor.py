@@ -36,7 +36,7 @@ from framework.run.tables.table_store import TableStore
 from framework.run.update.fault_classification import fault_of
 from framework.run.update.flow_attempts import FlowAttempts
 from framework.run.update.journal import Journal
-from framework.run.update.rebuilds import Rebuilds
+from framework.run.update.refresh.rebuilds import Rebuilds
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.schedule import Board, Work
 

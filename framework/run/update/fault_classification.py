@@ -18,15 +18,15 @@ from framework.foundation.ansi_errors import hint_of_value
 from framework.foundation.conditions.recovery import BREAKS, SOURCE_FILES_GONE, SOURCES_CHANGED
 from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError, SluiceError, remote_error
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.java_causes import python_of_tasks, session_fault, temporary_folders, with_last_cause
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
 from framework.foundation.process_ends import end_of_java, kills_since, memory_kills
 from framework.foundation.resource_faults import DISK_FULL, FILE_CONDITIONS, file_condition, free_space
-from framework.foundation.storage_port import Storage
 from framework.foundation.table_address import plain_path
 from framework.foundation.wording import exception_text, one_line, without_internal_names
-from framework.graph.calls import first_words
+from framework.graph.queries.calls import first_words
 from framework.run.flows.expectations import VIOLATION_MARK
 from framework.run.tables.table_record import QUARANTINE_FOLDER
 from framework.sources.databases.dialects import is_retryable

@@ -18,7 +18,7 @@ from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
 from framework.foundation.process_ends import kills_since, memory_kills
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
-from framework.graph.pickled_functions import function_names
+from framework.graph.queries.pickled_functions import function_names
 from framework.ingest.holds import held_flows
 from framework.plan.foretelling import dropped_columns_ways, foretell, foretell_rebuild, ways_out
 from framework.plan.state import FlowState as StoredFlow
@@ -27,7 +27,7 @@ from framework.plan.steps import Breakage, RefreshView, RunFlow, breakage_error
 from framework.run.flows.expectations import NOTHING_COUNTED, ExpectationCount, QualityCounts
 from framework.run.flows.flow_runner import FlowRunner
 from framework.run.flows.metrics import FlowOutcome
-from framework.run.flows.state_reader import StateReader
+from framework.run.flows.state.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import StoppedError
 from framework.run.flows.view_refresh import ViewRefresher

@@ -15,8 +15,8 @@ from threading import Lock, Thread
 
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SluiceError
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage_port import Storage
 from framework.ingest.progress import Sizes, SnapshotProgress, snapshot_progress, source_sizes
 from framework.record import drafts
 from framework.record.events import Event, EventType

@@ -12,7 +12,7 @@ from typing import Any
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 
 _SUFFIX = ".json"
 _TRIES = 5

@@ -14,12 +14,12 @@ from typing import IO
 
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage import LocalStorage, Storage
 from framework.foundation.processes import start_of_process
 from framework.foundation.resource_faults import file_fault
-from framework.foundation.storage import LocalStorage, Storage
 from framework.run.update.lease import Lease, LeaseTerms
 from framework.session.jvm_process import current_jvm
-from framework.session.server.client import held_by_server
+from framework.session.keeper_client.client import held_by_server
 
 LOCK_FILE = "update.lock"
 LEASE_FOLDER = "update.lease"

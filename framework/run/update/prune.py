@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from framework.foundation.storage import Storage
+from framework.foundation.files.storage import Storage
 from framework.record.drafts import user_action, warned
 from framework.run.tables.left_tables import LeftTable, LeftTables
 from framework.run.update.checkpoint_actions import changing, user_name

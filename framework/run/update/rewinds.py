@@ -50,13 +50,13 @@ from framework.foundation.table_address import TableAddress
 from framework.record.drafts import user_action
 from framework.record.events import Origin
 from framework.record.log import EventLog
-from framework.run.flows.generation_numbers import name_generation, rewind_application
+from framework.run.flows.state.generation_numbers import name_generation, rewind_application
 from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.table import QuarantineTable, is_of
 from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.stored_version import restore
 from framework.run.tables.table_store import TableStore
-from framework.run.update.rewind_obstacles import check_finishable, restore_version
+from framework.run.update.rewind_refusals import check_finishable, restore_version
 from framework.sources.delta.source import NextVersion, moved_offset
 from framework.sources.kinds import KINDS
 from framework.sources.port import RewindableSource, RewindPosition

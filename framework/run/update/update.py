@@ -32,7 +32,7 @@ from framework.record.log import EventLog, delete_old_events
 from framework.run.flows.flow_run import FlowContext, FlowSessions
 from framework.run.flows.flow_runner import FlowRunner
 from framework.run.flows.reads import TableQueries
-from framework.run.flows.state_reader import StateReader
+from framework.run.flows.state.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.view_refresh import ViewRefresher
 from framework.run.tables.analysis_store import AnalysisStore
@@ -41,23 +41,23 @@ from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.storage_identity import StorageIdentity
 from framework.run.tables.table_store import TableStore
 from framework.run.update.checkpoint_actions import begin_reset
+from framework.run.update.continuous.growth import MOST_RESTARTS, Growth, has_new_columns, with_graph
+from framework.run.update.continuous.supervisor import FlowStatus, Supervisor
+from framework.run.update.continuous.unread import unread_datasets
 from framework.run.update.executor import Executor
 from framework.run.update.fault_classification import flow_fault, is_spark_lost
 from framework.run.update.flow_attempts import FlowAttempts
-from framework.run.update.growth import MOST_RESTARTS, Growth, has_new_columns, with_graph
 from framework.run.update.ingestion_reports import ingestion_reports
 from framework.run.update.journal import Journal
 from framework.run.update.lock import update_lock
-from framework.run.update.rebuilds import Rebuilds
-from framework.run.update.refused_refreshes import lost_slots, refused_copies, waiting, with_causes, with_faults
+from framework.run.update.refresh.rebuilds import Rebuilds
+from framework.run.update.refresh.refused_refreshes import lost_slots, refused_copies, waiting, with_causes, with_faults
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
-from framework.run.update.rewind_obstacles import check_no_rewind
+from framework.run.update.rewind_refusals import check_no_rewind
 from framework.run.update.rewinds import Rewinds
 from framework.run.update.schedule import NOT_SET_UP
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.start_waits import reported_waits
-from framework.run.update.supervisor import FlowStatus, Supervisor
-from framework.run.update.unread import unread_datasets
 from framework.session.query_log import quiet_query_log
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from framework.foundation.errors import UserError
-from framework.sources.cloud_files.file_groups import FileGroup
-from framework.sources.cloud_files.given_options import parse_options
-from framework.sources.cloud_files.listing import NothingKnown, list_new
-from framework.sources.cloud_files.options import CloudFilesOptions
+from framework.sources.cloud_files.columns.file_groups import FileGroup
+from framework.sources.cloud_files.columns.schemas import batch_schema
+from framework.sources.cloud_files.files.listing import NothingKnown, list_new
 from framework.sources.cloud_files.rows import BatchReader
-from framework.sources.cloud_files.schemas import batch_schema
+from framework.sources.cloud_files.settings.given_options import parse_options
+from framework.sources.cloud_files.settings.options import CloudFilesOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
+from framework.foundation.files.storage_port import Storage
 from framework.foundation.jvm_cache import java_class
-from framework.foundation.storage_port import Storage
-from framework.sources.cloud_files.given_options import parse_options
-from framework.sources.cloud_files.options import CloudFilesOptions
-from framework.sources.cloud_files.schemas import FileSchema, SchemaStore, resolve_schema
+from framework.sources.cloud_files.columns.schemas import FileSchema, SchemaStore, resolve_schema
+from framework.sources.cloud_files.settings.given_options import parse_options
+from framework.sources.cloud_files.settings.options import CloudFilesOptions
 from framework.sources.cloud_files.source import MARK
 from framework.sources.cloud_files.stream import CloudFilesStream
 from framework.sources.plans import of_plan, replaced_leaves

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from framework.foundation.local_storage import LocalStorage
-from framework.foundation.storage_port import Storage
-from framework.sources.cloud_files.apart import read_exactly, read_without_first
-from framework.sources.cloud_files.file_columns import Variant, header_columns
-from framework.sources.cloud_files.file_groups import FileGroup
-from framework.sources.cloud_files.folders import folder_text, new_folders
-from framework.sources.cloud_files.headers import header_groups
-from framework.sources.cloud_files.manifest import as_stream, manifest_reader, write_manifest
-from framework.sources.cloud_files.options import ASKS_IN_TASKS, RECORDS_OF_TEXT, CloudFilesOptions, local_path
-from framework.sources.cloud_files.read_columns import ReadColumns, read_columns
-from framework.sources.cloud_files.rescue import RECORD, misfits, rescued_data
-from framework.sources.cloud_files.schemas import FileSchema
+from framework.foundation.files.local_storage import LocalStorage
+from framework.foundation.files.storage_port import Storage
+from framework.sources.cloud_files.columns.apart import read_exactly, read_without_first
+from framework.sources.cloud_files.columns.file_columns import Variant, header_columns
+from framework.sources.cloud_files.columns.file_groups import FileGroup
+from framework.sources.cloud_files.columns.headers import header_groups
+from framework.sources.cloud_files.columns.read_columns import ReadColumns, read_columns
+from framework.sources.cloud_files.columns.rescue import RECORD, misfits, rescued_data
+from framework.sources.cloud_files.columns.schemas import FileSchema
+from framework.sources.cloud_files.files.folders import folder_text, new_folders
+from framework.sources.cloud_files.files.manifest import as_stream, manifest_reader, write_manifest
+from framework.sources.cloud_files.settings.options import ASKS_IN_TASKS, RECORDS_OF_TEXT, CloudFilesOptions, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -10,16 +10,16 @@ from typing import Any
 from framework.foundation.clock import SystemClock
 from framework.foundation.conditions.cloud_files import NEW_COLUMNS, WIDER_TYPES
 from framework.foundation.errors import OperationError, SluiceError
-from framework.foundation.storage_port import Storage
-from framework.sources.cloud_files.cleaning import Cleaner, forget_commits, removed_files
-from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.folder_times import has_changed
-from framework.sources.cloud_files.given_options import parse_options
-from framework.sources.cloud_files.hints import hinted_paths
-from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, has_new, list_new
-from framework.sources.cloud_files.offsets import FOLDER, are_numbered, committed_files, log_folder, offset_number
-from framework.sources.cloud_files.options import CloudFilesOptions, local_path
-from framework.sources.cloud_files.schemas import FileSchema, SchemaStore
+from framework.foundation.files.storage_port import Storage
+from framework.sources.cloud_files.columns.hints import hinted_paths
+from framework.sources.cloud_files.columns.schemas import FileSchema, SchemaStore
+from framework.sources.cloud_files.files.cleaning import Cleaner, forget_commits, removed_files
+from framework.sources.cloud_files.files.file_log import FileLog
+from framework.sources.cloud_files.files.folder_times import has_changed
+from framework.sources.cloud_files.files.listing import FoundFile, NothingKnown, decoded, has_new, list_new
+from framework.sources.cloud_files.files.offsets import FOLDER, are_numbered, committed_files, log_folder, offset_number
+from framework.sources.cloud_files.settings.given_options import parse_options
+from framework.sources.cloud_files.settings.options import CloudFilesOptions, local_path
 from framework.sources.files.source import FileSource
 from framework.sources.port import (
     UNKNOWN_LAG,

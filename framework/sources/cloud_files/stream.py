@@ -17,20 +17,20 @@ from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.conditions.cloud_files import WIDER_TYPES
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
-from framework.foundation.storage_port import Storage
-from framework.sources.cloud_files.cleaning import Cleaner
-from framework.sources.cloud_files.fields import case_variants, merged
-from framework.sources.cloud_files.file_groups import FileGroup, all_columns, file_groups
-from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.folder_times import keep_times
-from framework.sources.cloud_files.folders import new_folders
-from framework.sources.cloud_files.hints import as_texts, fields_to_add
-from framework.sources.cloud_files.listing import FoundFile, NothingKnown, decoded, list_new, present_files
-from framework.sources.cloud_files.offsets import log_folder, offset_number, offset_text
-from framework.sources.cloud_files.options import CloudFilesOptions
+from framework.foundation.files.storage_port import Storage
+from framework.sources.cloud_files.columns.fields import case_variants, merged
+from framework.sources.cloud_files.columns.file_groups import FileGroup, all_columns, file_groups
+from framework.sources.cloud_files.columns.hints import as_texts, fields_to_add
+from framework.sources.cloud_files.columns.schemas import FileSchema, SchemaStore, new_columns_error
+from framework.sources.cloud_files.columns.widening import widened, wider_names
+from framework.sources.cloud_files.files.cleaning import Cleaner
+from framework.sources.cloud_files.files.file_log import FileLog
+from framework.sources.cloud_files.files.folder_times import keep_times
+from framework.sources.cloud_files.files.folders import new_folders
+from framework.sources.cloud_files.files.listing import FoundFile, NothingKnown, decoded, list_new, present_files
+from framework.sources.cloud_files.files.offsets import log_folder, offset_number, offset_text
 from framework.sources.cloud_files.rows import BatchReader
-from framework.sources.cloud_files.schemas import FileSchema, SchemaStore, new_columns_error
-from framework.sources.cloud_files.widening import widened, wider_names
+from framework.sources.cloud_files.settings.options import CloudFilesOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

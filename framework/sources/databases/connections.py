@@ -14,9 +14,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from framework.foundation.errors import UserError
-from framework.foundation.known_secrets import remember_environment, remember_secrets
 from framework.foundation.nearest import nearest_hint
-from framework.foundation.secrecy import hide_in_text, is_secret_name
+from framework.foundation.secrets.known_secrets import remember_environment, remember_secrets
+from framework.foundation.secrets.secrecy import hide_in_text, is_secret_name
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 from framework.sources.databases.schemes import find_dialect
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from framework.sources.databases.connections import FILE_NAME, has_password, read_uris
-from framework.sources.databases.findings import Finding, Severity
+from framework.sources.databases.findings import PreflightFinding, Severity
 
 
-def check_exposure(folder: Path) -> tuple[Finding, ...]:
+def check_exposure(folder: Path) -> tuple[PreflightFinding, ...]:
     """Return warnings about a `connections.yml` that contains passwords; none if there is no such file.
 
     Args:
@@ -32,11 +32,13 @@ def check_exposure(folder: Path) -> tuple[Finding, ...]:
     return tuple(_exposures(path.resolve()))
 
 
-def _exposures(path: Path) -> Iterator[Finding]:
+def _exposures(path: Path) -> Iterator[PreflightFinding]:
     if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        yield Finding.of("DATABASE_CONNECTIONS_READABLE", Severity.WARNING, path=path, statement=f"chmod 600 '{path}'")
+        yield PreflightFinding.of(
+            "DATABASE_CONNECTIONS_READABLE", Severity.WARNING, path=path, statement=f"chmod 600 '{path}'"
+        )
     if not _is_ignored(path):
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_CONNECTIONS_NOT_IGNORED", Severity.WARNING, path=path,
             statement=f"echo {FILE_NAME} >> '{path.parent / '.gitignore'}'",
         )  # fmt: skip

@@ -25,7 +25,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class PreflightFinding:
     """One thing that a preflight found.
 
     Args:

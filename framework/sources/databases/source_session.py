@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from framework.foundation.errors import SluiceError, SourceError
-from framework.sources.databases.findings import Finding
+from framework.sources.databases.findings import PreflightFinding
 from framework.sources.databases.position import Position
 from framework.sources.databases.tables import SourceTable, TableName
 
@@ -220,7 +220,7 @@ class Catalog(Protocol):
 class SourceLog(Protocol):
     """The log of a database, and the position that it keeps for a gateway."""
 
-    def check(self, names: Sequence[TableName], log: LogName) -> tuple[Finding, ...]:
+    def check(self, names: Sequence[TableName], log: LogName) -> tuple[PreflightFinding, ...]:
         """Return what the database lacks for the ingestion of tables, each with the statement that mends it.
 
         Raises:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.checkpoints.offsets import read_progress
-from framework.foundation.read_once import fresh
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.read_once import fresh
+from framework.foundation.files.storage_port import Storage
 from framework.sources.delta.log import commit_path, read_commit
 from framework.sources.delta.source import NextVersion
 

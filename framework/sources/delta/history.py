@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framework.checkpoints.generations import MayHave, may_have_any
-from framework.foundation.storage_port import Storage, lines_of
+from framework.foundation.files.storage_port import Storage, lines_of
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _SKEW_MS = 1_000  # between the clocks of two writers

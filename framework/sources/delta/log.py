@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from framework.foundation.storage_port import Storage, lines_of
+from framework.foundation.files.storage_port import Storage, lines_of
 
 _LOG = "_delta_log"
 _STAGED = "_staged_commits"

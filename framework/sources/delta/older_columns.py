@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.sources.delta.log import commit_files, metadata_at, read_commit, read_tip
 
 _MOST_COMMITS = 500

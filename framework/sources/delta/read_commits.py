@@ -17,7 +17,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.storage_port import Storage
 from framework.sources.delta.log import commit_files, commit_path
 
 _FILE = "read_commits.json"

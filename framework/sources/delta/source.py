@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.foundation.conditions.recovery import PUT_BACK
-from framework.foundation.read_once import fresh
-from framework.foundation.storage_port import Storage
+from framework.foundation.files.read_once import fresh
+from framework.foundation.files.storage_port import Storage
 from framework.sources.delta.log import (
     LogTip,
     commit_files,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
-from framework.foundation.storage_port import Storage, lines_of
+from framework.foundation.files.storage_port import Storage, lines_of
 from framework.sources.delta.log import LogListing, LogTip, commit_path, log_token, read_listing, tip_of
 from framework.sources.delta.partitions import partition_conditions
 from framework.sources.delta.read_commits import commit_identity

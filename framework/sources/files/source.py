@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from framework.foundation.storage_port import FileStatus, Storage
+from framework.foundation.files.storage_port import FileStatus, Storage
 from framework.foundation.table_address import plain_path
 from framework.sources.files.names import is_hidden
 from framework.sources.port import (

@@ -14,7 +14,7 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
 
 if TYPE_CHECKING:
-    from framework.foundation.storage_port import Storage
+    from framework.foundation.files.storage_port import Storage
     from framework.sources.staging.place import Staging
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from framework.foundation.storage import LocalStorage, is_local
+from framework.foundation.files.storage import LocalStorage, is_local
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

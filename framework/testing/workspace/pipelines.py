@@ -9,7 +9,7 @@ from typing import Any
 
 from framework.testing.workspace.exchange import Request, ServiceFault, invalid, missing, run_as_of
 from framework.testing.workspace.gateway import SourceTable, interval_of
-from framework.testing.workspace.updates import Update, gateway_events, pipeline_events, update_event
+from framework.testing.workspace.updates import WorkspaceUpdate, gateway_events, pipeline_events, update_event
 
 _FIXED = (
     ("storage",),
@@ -34,7 +34,7 @@ class Pipeline:
         self.creator = creator
         self.run_as = creator
         self.modified = modified
-        self.updates: list[Update] = []
+        self.updates: list[WorkspaceUpdate] = []
         self.events: list[dict[str, Any]] = []
         self.snapshots_done: set[str] = set()
         self.puts = 0
@@ -50,7 +50,7 @@ class Pipeline:
         return "gateway_definition" in self.spec
 
     @property
-    def active(self) -> Update | None:
+    def active(self) -> WorkspaceUpdate | None:
         """The running update; None if there is none."""
         return next((update for update in reversed(self.updates) if update.active), None)
 
@@ -61,7 +61,7 @@ class Pipeline:
             update.state = "CANCELED"
             self.publish(update, [update_event("CANCELED", now)])
 
-    def publish(self, update: Update, events: Sequence[dict[str, Any]]) -> None:
+    def publish(self, update: WorkspaceUpdate, events: Sequence[dict[str, Any]]) -> None:
         """Append events to the log, with id and origin."""
         for event in events:
             number = len(self.events) + 1
@@ -243,8 +243,8 @@ class Pipelines:
             raise missing("The pipeline", request.parameters["pipeline_id"])
         return pipeline
 
-    def _begin(self, pipeline: Pipeline, cause: str, asked: dict[str, Any]) -> Update:
-        update = Update(
+    def _begin(self, pipeline: Pipeline, cause: str, asked: dict[str, Any]) -> WorkspaceUpdate:
+        update = WorkspaceUpdate(
             update_id=self._new_id("update"),
             cause=cause,
             began=self._now(),
@@ -278,7 +278,7 @@ def _stored(body: dict[str, Any], pipeline_id: str) -> dict[str, Any]:
     return spec
 
 
-def _brief(update: Update) -> dict[str, Any]:
+def _brief(update: WorkspaceUpdate) -> dict[str, Any]:
     return {
         "update_id": update.update_id,
         "state": update.state,

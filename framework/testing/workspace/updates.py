@@ -13,7 +13,7 @@ _SECONDS_PER_FLOW = 10.0
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED"})
 
 
-class Update:
+class WorkspaceUpdate:
     """One update of a pipeline: its request, its state, and the time up to which its events are written."""
 
     def __init__(self, *, update_id: str, cause: str, began: datetime, asked: dict[str, Any], endless: bool) -> None:
@@ -43,7 +43,7 @@ class Update:
 
 
 def gateway_events(
-    update: Update,
+    update: WorkspaceUpdate,
     tables: Sequence[SourceTable],
     done: set[str],
     *,
@@ -69,7 +69,7 @@ def gateway_events(
     return [event_row(point, origin, number) for number, point in enumerate(ordered)]
 
 
-def pipeline_events(update: Update, flows: Sequence[tuple[str, int]], now: datetime) -> list[dict[str, Any]]:
+def pipeline_events(update: WorkspaceUpdate, flows: Sequence[tuple[str, int]], now: datetime) -> list[dict[str, Any]]:
     """Return the new events of any other pipeline's update: its states, then each flow's progress."""
     plan: list[tuple[float, dict[str, Any]]] = [(at, _update_event(state)) for state, at in _STEPS]
     at = _STEPS[-1][1]

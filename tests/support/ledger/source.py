@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from framework.foundation.errors import SourceError, UserError
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.findings import Finding
+from framework.sources.databases.findings import PreflightFinding
 from framework.sources.databases.position import Position
 from framework.sources.databases.source_session import Gap, KnownTable, LogName, LogStatus, Obstacle
 from framework.sources.databases.tables import ColumnIdentity, KeyKind, SourceColumn, SourceTable, TableName
@@ -148,7 +148,7 @@ class LedgerSource:
         lookup = f'SELECT 1 FROM "{table.name.table}" WHERE {where}'
         return [index for index, key in enumerate(keys) if not self.ledger.rows(lookup, list(key))]
 
-    def check(self, names: Sequence[TableName], log: LogName) -> tuple[Finding, ...]:
+    def check(self, names: Sequence[TableName], log: LogName) -> tuple[PreflightFinding, ...]:
         """Find nothing."""
         del names, log
         return ()

@@ -14,8 +14,8 @@ from framework.checkpoints.manifest import BY_LOSS, BY_REFRESH, BY_REWIND
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore, last_number
 from framework.checkpoints.roll_back import last_kept
 from framework.foundation.errors import InternalError, OperationError, UserError
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.run.update.checkpoint_actions import reset_checkpoint, roll_back_checkpoint
 from framework.testing.manual_clock import ManualClock
 
@@ -27,7 +27,7 @@ ABANDON = """
 import sys
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import open_storage
+from framework.foundation.files.storage import open_storage
 
 names = [QualifiedName.parse(text, catalog="main", schema="sales") for text in ("orders", "load")]
 GenerationStore(open_storage(sys.argv[1])).abandon(*names, 1)

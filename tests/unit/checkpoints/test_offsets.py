@@ -8,8 +8,8 @@ import pytest
 
 from framework.checkpoints.generations import GenerationStore, list_checkpoints
 from framework.checkpoints.offsets import CheckpointProgress, moved_offsets, read_progress
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"reservoirVersion":2}\n-'
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework.checkpoints.operators import StatefulOperator, StoredQuery, read_query
-from framework.foundation.storage import Storage
+from framework.foundation.files.storage import Storage
 
 CHECKPOINT = "checkpoint"
 METADATA = (

@@ -10,8 +10,8 @@ import pytest
 from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.checkpoints.reset_requests import ResetRequest, ResetRequests
 from framework.foundation.failpoints import arm, disarm
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.testing.manual_clock import ManualClock
 
 FLOW = QualifiedName(catalog="main", schema="s", table="größe.2")

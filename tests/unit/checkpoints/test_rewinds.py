@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 from framework.checkpoints.rewinds import RewindStore, RewoundTable, StoredRewind
+from framework.foundation.files.storage import LocalStorage
+from framework.foundation.files.storage_port import present_path
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
-from framework.foundation.storage_port import present_path
 
 ORDERS = QualifiedName(catalog="main", schema="s", table="orders")
 

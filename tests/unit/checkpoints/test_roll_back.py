@@ -11,8 +11,8 @@ import pytest
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.roll_back import last_kept
 from framework.foundation.errors import UserError
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.run.tables.table_record import StorageLayout, TableRecord, write_record
 from framework.run.update.checkpoint_actions import roll_back_checkpoint
 from framework.testing.manual_clock import START, ManualClock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework.checkpoints.snapshots import SnapshotMark, SnapshotProgress, SnapshotStore
-from framework.foundation.storage import Storage
+from framework.foundation.files.storage import Storage
 
 
 def test_a_claimed_version_keeps_its_number_until_it_is_applied(storage: Storage) -> None:

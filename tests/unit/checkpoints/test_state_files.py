@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.checkpoints.state_files import is_state_file_broken
-from framework.foundation.storage import LocalStorage
+from framework.checkpoints.truncation import is_state_file_broken
+from framework.foundation.files.storage import LocalStorage
 
 _END = b"LZ4Block\x15" + bytes(12)
 _LZ4 = b"LZ4Block\x25\x1c\0\0\0\x2c\0\0\0\x77\xa7\x9d\x0f" + b"\xf0\xff\x00\xe2" * 7 + _END

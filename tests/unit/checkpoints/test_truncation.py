@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from framework.checkpoints.truncation import copy_until, missing_for
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.sources.files.source import FileSource
 from framework.sources.port import RewindableSource, RewindPosition
 

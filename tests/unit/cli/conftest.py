@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.cli.pipeline_port import PipelinePort
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.testing.manual_clock import ManualClock
 from tests.support.fake_pipeline import FakePipeline
 

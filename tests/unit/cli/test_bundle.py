@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
-from framework.deploy.bundle.artifacts import Artifact
-from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.documents.artifacts import Artifact
+from framework.deploy.bundle.documents.bundle import Bundle
 from framework.testing.workspace import Fault, StandInWorkspace, serve_workspace
 from framework.testing.workspace.exchange import Request
 from framework.testing.workspace.stand_in import TOKEN

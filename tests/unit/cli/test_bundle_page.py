@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
-from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.documents.bundle import Bundle
 from framework.testing.workspace import SourceTable, StandInWorkspace, serve_workspace
 from tests.support.ingestion_bundle import HOUR
 from tests.support.sources import ROOT

@@ -13,7 +13,7 @@ from databricks.sdk.core import Config
 from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
-from framework.declare.loader import library_files
+from framework.declare.modules.loader import library_files
 from framework.declare.pipeline_spec import PipelineSpec, find_spec, load_spec
 from framework.foundation.errors import UserError
 

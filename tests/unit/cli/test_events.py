@@ -93,7 +93,7 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for its background jobs
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.views.events import event_line
 from tests.support.fake_pipeline import FakePipeline
 pipeline = FakePipeline(storage=LocalStorage(sys.argv[1]))

@@ -45,7 +45,7 @@ def recorded(pipeline: FakePipeline) -> GatewayStore:
 
 def test_commands_write_requests(sluice: Sluice, pipeline: FakePipeline, swap: pytest.MonkeyPatch) -> None:
     """Each command changes what is asked for its table, and says when it takes effect."""
-    swap.setattr("framework.ingest.partial_resync._check_by_database", lambda *_: None)
+    swap.setattr("framework.ingest.operations._check_by_database", lambda *_: None)
     store = recorded(pipeline)
     modes = {}
     for words in (["pause", "orders"], ["resume", "public.orders"], ["cancel", "orders"], ["skip-snapshot", "orders"]):

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from framework.checkpoints.rewinds import RewoundFlow, RewoundTable, StoredRewind
 from framework.recovery.rewind.abandonment import Abandonment
-from framework.recovery.rewind.moment import Moment
 from framework.recovery.rewind.plan import FlowRewind, RewindPlan, TableRewind
+from framework.recovery.rewind.point_in_time import PointInTime
 from framework.run.tables.stored_version import RestoredRows
-from framework.run.update.rewind_obstacles import Obstacle
+from framework.run.update.rewind_refusals import RewindRefusal
 from framework.testing.manual_clock import START
 from tests.support.fake_pipeline import FakePipeline, name
 from tests.unit.cli.conftest import Sluice
@@ -18,7 +18,7 @@ from tests.unit.cli.conftest import Sluice
 TIME = "2026-01-01T00:05:00Z"
 START_MS = int(START.timestamp() * 1000)
 PLAN = RewindPlan(
-    moment=Moment(request=TIME, text="2026-01-01 00:05:00.000Z", time_ms=START_MS + 300_000),
+    moment=PointInTime(request=TIME, text="2026-01-01 00:05:00.000Z", time_ms=START_MS + 300_000),
     chosen=(name("orders"),),
     tables=(
         TableRewind(
@@ -119,7 +119,7 @@ def test_a_rewind_that_cannot_be_finished_is_given_up_after_a_confirmation(
     rewind = StoredRewind(
         rewind_id="r", to=TIME, begun_at="2026-01-01T01:00:00.000Z", user=None, why="", tables=tables, flows=()
     )
-    obstacle = Obstacle(dataset=name("b"), problem="there is no table at /b any more")
+    obstacle = RewindRefusal(dataset=name("b"), problem="there is no table at /b any more")
     untouched = Abandonment(rewind=rewind, obstacles=(obstacle,), rest=None)
     begun = replace(untouched, rest=replace(rewind, tables=tables[:1], refreshed=(name("b"), name("c"))))
     title = f"The rewind of shop to {TIME}, begun at 2026-01-01T01:00:00.000Z, is given up.\n\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from framework.declare.databricks_only import advice_for
-from framework.declare.shims import shimmed
+from framework.declare.modules.databricks_only import advice_for
+from framework.declare.modules.shims import shimmed
 
 
 def _raised(code: str) -> BaseException:

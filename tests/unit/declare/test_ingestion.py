@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framework.declare.ingestion import (
+from framework.declare.interface.ingestion import (
     CONFIGURATION,
     LOCAL_CONFIGURATION,
     REFUSED_SCD_TYPES,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from framework import pipelines as dp
-from framework.declare.loader import load_modules
+from framework.declare.modules.loader import load_modules
 from framework.declare.pipeline_spec import Library, PipelineSpec
 from framework.declare.registry import Registry
 from framework.foundation.errors import GraphErrors, SluiceError, UserError

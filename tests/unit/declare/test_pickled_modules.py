@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from framework.declare.pipeline_imports import PipelineImports
+from framework.declare.modules.pipeline_imports import PipelineImports
 from framework.declare.pipeline_spec import PipelineSpec
 
 WORKER = """

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from framework.declare.pipeline_imports import PipelineImports
+from framework.declare.modules.pipeline_imports import PipelineImports
 from framework.declare.pipeline_spec import PipelineSpec
 
 FILES = {

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from framework.declare.session_global import lending, namespace_of
+from framework.declare.session.session_global import lending, namespace_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions
 
 from framework import pipelines
-from framework.declare.shims import shimmed
+from framework.declare.modules.shims import shimmed
 
 
 def under_shims() -> dict[str, ModuleType]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.declare.sql_calls import mutation_of
+from framework.declare.session.sql_calls import mutation_of
 
 CASES = {
     "SET spark.sql.ansi.enabled=true": "SET_RUNTIME_CONF",

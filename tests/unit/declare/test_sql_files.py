@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
-from framework.declare.loader import load_modules
+from framework.declare.modules.loader import load_modules
 from framework.declare.pipeline_spec import Library, PipelineSpec
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetSpec, FlowSpec

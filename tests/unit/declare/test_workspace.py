@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from framework.declare.local_table import LocalTable
 from framework.declare.pipeline_spec import load_spec
 from framework.declare.spec_secrets import settings_of
 from framework.declare.workspace.local_file import SecretSource
-from framework.declare.workspace.local_table import LocalTable
 from framework.declare.workspace.path_map import path_map
 from framework.declare.workspace.python_files import python_files
 from framework.declare.workspace.secrets import Secrets
 from framework.declare.workspace.surroundings import Surroundings, surrounded_by
 from framework.foundation.errors import GraphErrors, UserError
-from framework.foundation.known_secrets import hide_known
+from framework.foundation.secrets.known_secrets import hide_known
 
 SPEC = """
 name: p

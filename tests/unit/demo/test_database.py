@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from framework.demo.database import TABLES, Comparison, bank_folder, missing_packages
+from framework.demo.database import TABLES, SourceComparison, bank_folder, missing_packages
 
 
 def test_a_copy_is_equal_only_if_rows_and_sum_are() -> None:
     """One row or one unit of money too many is a difference."""
-    equal = Comparison(table="accounts", source_rows=10, copied_rows=10, source_sum=-5, copied_sum=-5)
+    equal = SourceComparison(table="accounts", source_rows=10, copied_rows=10, source_sum=-5, copied_sum=-5)
     assert [equal.is_equal, replace(equal, copied_rows=11).is_equal, replace(equal, copied_sum=-4).is_equal] == [
         True, False, False,
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from framework.deploy.bundle.bundle import FrozenSpec
+from framework.deploy.bundle.documents.bundle import FrozenSpec
 from framework.deploy.plan.deploy_plan import PlannedChange
 from framework.deploy.plan.diff import ChangeClass, FieldChange
 from framework.deploy.plan.gateway_state import GatewayState, Phase

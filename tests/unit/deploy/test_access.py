@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.documents.bundle import Bundle
 from framework.deploy.bundle.loading import load_bundle
 from framework.testing.workspace import StandInWorkspace, serve_workspace
 from tests.support.ingestion_bundle import USER, deployer_of

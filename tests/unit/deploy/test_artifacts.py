@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.deploy.bundle.artifacts import build_artifacts
-from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.documents.artifacts import build_artifacts
+from framework.deploy.bundle.documents.bundle import Bundle
 from framework.deploy.bundle.loading import load_bundle
 from framework.deploy.plan.policy import ExitCode
 from framework.foundation.errors import OperationError, UserError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.documents.bundle import Bundle
 from framework.deploy.gateways.cli_state import StateUnknown
 from framework.deploy.plan.policy import ExitCode, Policy, Verdict
 from framework.testing.workspace import Fault, SourceTable, StandInWorkspace, serve_workspace

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.deploy.bundle.context import GitState, read_git_state
+from framework.deploy.bundle.documents.context import GitState, read_git_state
 
 URL = "https://git.example.com/sales.git"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.deploy.bundle.bundle import Bundle
-from framework.deploy.bundle.findings import Severity
+from framework.deploy.bundle.documents.bundle import Bundle
+from framework.deploy.bundle.documents.findings import Severity
 from framework.deploy.bundle.loading import load_bundle
 from framework.foundation.errors import UserError
 from tests.support.sources import ROOT

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.documents.bundle import Bundle
 from framework.deploy.bundle.loading import load_bundle
 from framework.foundation.errors import UserError
 

@@ -11,7 +11,7 @@ from databricks.sdk.service.catalog import VolumeInfo
 from databricks.sdk.service.jobs import JobSettings
 from databricks.sdk.service.pipelines import PipelineSpec
 
-from framework.deploy.bundle.bundle import Bundle
+from framework.deploy.bundle.documents.bundle import Bundle
 from framework.deploy.bundle.loading import load_bundle
 from framework.deploy.plan.planner import is_gateway
 from framework.deploy.plan.policy import ExitCode

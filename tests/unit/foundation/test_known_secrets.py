@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from framework.foundation.errors import OperationError, remote_error
-from framework.foundation.known_secrets import (
+from framework.foundation.secrets.known_secrets import (
     KnownSecrets,
     hide_known,
     hide_known_values,
@@ -20,7 +20,7 @@ from framework.foundation.known_secrets import (
     remember_secrets,
     remember_settings,
 )
-from framework.foundation.masked_stream import masked
+from framework.foundation.secrets.masked_stream import masked
 from framework.foundation.wording import one_line
 
 AWKWARD = "p&ss/w0rd'ü\"\\ %41"

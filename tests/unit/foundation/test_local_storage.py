@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from framework.foundation.errors import OperationError, UserError
-from framework.foundation.local_storage import LocalStorage
-from framework.foundation.storage import is_local, open_storage
+from framework.foundation.files.local_storage import LocalStorage
+from framework.foundation.files.storage import is_local, open_storage
 from framework.testing.storage_conformance import StorageConformance
 
 
@@ -79,7 +79,7 @@ def test_a_writer_that_is_killed_leaves_the_old_text(tmp_path: pathlib.Path) -> 
     storage = LocalStorage(str(tmp_path))
     storage.write_text("manifest.json", "old")
     program = (
-        "from framework.foundation.storage import open_storage;"
+        "from framework.foundation.files.storage import open_storage;"
         f"open_storage({str(tmp_path)!r}).write_text('manifest.json', 'new')"
     )
     environment = {**os.environ, "SLUICE_FAILPOINT": "storage.before_replace"}

@@ -6,8 +6,8 @@ import pathlib
 
 import pytest
 
-from framework.foundation.local_storage import LocalStorage
-from framework.foundation.read_once import ReadOnceStorage
+from framework.foundation.files.local_storage import LocalStorage
+from framework.foundation.files.read_once import ReadOnceStorage
 from framework.testing.storage_conformance import StorageConformance
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from framework.foundation.secrecy import hide_in_text, hide_secrets
+from framework.foundation.secrets.secrecy import hide_in_text, hide_secrets
 
 DIGEST = "hidden:4ddbb67b"
 """That of hunter2."""

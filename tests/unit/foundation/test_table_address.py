@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from framework.foundation.storage import LocalStorage
-from framework.foundation.storage_port import present_path
+from framework.foundation.files.storage import LocalStorage
+from framework.foundation.files.storage_port import present_path
 from framework.foundation.table_address import plain_path, real_path
-from framework.sources.cloud_files.options import local_path
+from framework.sources.cloud_files.settings.options import local_path
 from framework.sources.port import is_same_location
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.foundation.write_access import Unwritable, why_not_writable
+from framework.run.flows.state.stored_access import Unwritable, why_not_writable
 from tests.support.another_user import NEEDS_ROOT, acting_as_another_user, open_folder
 
 

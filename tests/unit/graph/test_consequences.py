@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException, ParseException
 
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
-from framework.graph.calls import call_user_code, is_of_columns
+from framework.graph.queries.calls import call_user_code, is_of_columns
 
 FLOW = QualifiedName(catalog="main", schema="s", table="t")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.graph.declared_schema import schema_advice
+from framework.graph.target_tables.declared_schema import schema_advice
 
 ANYTHING = "Write a DDL string, for example `id BIGINT`."
 

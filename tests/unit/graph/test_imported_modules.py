@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 from pyspark import cloudpickle
 
-from framework.graph.imported_modules import module_identity
-from framework.graph.pickled_functions import function_text
+from framework.graph.queries.imported_modules import module_identity
+from framework.graph.queries.pickled_functions import function_text
 
 
 def package(folder: Path, step: int) -> Path:

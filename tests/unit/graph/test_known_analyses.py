@@ -15,10 +15,10 @@ from framework.declare.specs import AutoCdcSpec, DatasetKind, DatasetSpec, FlowS
 from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
-from framework.graph import known_analyses
 from framework.graph.graph import GraphDataset, GraphFlow, Read
 from framework.graph.kept_analyses import analyses_text, read_analyses
-from framework.graph.known_analyses import KnownAnalyses
+from framework.graph.queries import known_analyses
+from framework.graph.queries.known_analyses import KnownAnalyses
 from framework.sources.port import ColumnType, ColumnValues, SourceReference, SourceShape
 
 if TYPE_CHECKING:

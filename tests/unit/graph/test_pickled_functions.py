@@ -9,7 +9,7 @@ from types import ModuleType
 
 from pyspark import cloudpickle
 
-from framework.graph.pickled_functions import function_text
+from framework.graph.queries.pickled_functions import function_text
 
 MODULE = """
 import enum, functools, re

@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JError
 
 from framework.foundation.errors import UserError
-from framework.graph.settings import SessionSettings
+from framework.graph.queries.settings import SessionSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

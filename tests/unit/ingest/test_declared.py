@@ -10,14 +10,14 @@ import pytest
 
 from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 from framework.declare.specs import IngestedTable
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.ingest.copy_state import new_copy
 from framework.ingest.declared import reads_altered, refreshed
 from framework.ingest.generations import begin_generations
 from framework.ingest.holds import held_flows
 from framework.ingest.operations import Operations
-from framework.ingest.relations import log_relations
 from framework.ingest.state import GatewayState, GatewayStore, Mode, SnapshotGeneration, TableState
+from framework.ingest.tables.relations import log_relations
 from framework.testing.manual_clock import ManualClock
 from tests.support.fake_source import FakeSource
 from tests.unit.ingest.test_operations import gateway, ingested

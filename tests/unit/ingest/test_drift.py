@@ -11,7 +11,7 @@ from framework.checkpoints.generations import GenerationStore
 from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 from framework.declare.specs import IngestedGateway
 from framework.foundation.errors import SourceError
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import awaits_rebuild, has_rows
 from framework.ingest.copy_state import CopyState

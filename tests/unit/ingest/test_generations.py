@@ -14,7 +14,7 @@ from framework.checkpoints.generations import GenerationStore
 from framework.declare.copy_definition import CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SourceError
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.ingest import request_files
 from framework.ingest.confirmation import is_pending
 from framework.ingest.generations import begin_generations

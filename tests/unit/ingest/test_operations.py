@@ -14,7 +14,7 @@ from framework.checkpoints.generations import GenerationStore
 from framework.declare.copy_definition import CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import OperationError, SluiceError
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import is_pending, open_confirmations
 from framework.ingest.copy_state import new_copy
@@ -22,7 +22,6 @@ from framework.ingest.declared import refreshed
 from framework.ingest.gaps import NEW_SLOT
 from framework.ingest.holds import held_flows
 from framework.ingest.operations import GatewayTables, Operations
-from framework.ingest.payloads import generation_sql
 from framework.ingest.state import (
     GatewayState,
     GatewayStore,
@@ -31,6 +30,7 @@ from framework.ingest.state import (
     TableState,
 )
 from framework.ingest.status import IngestedState, _Answer, read_status
+from framework.ingest.tables.payloads import generation_sql
 from framework.record.drafts import flow_progress
 from framework.record.events import Origin, summarize_error
 from framework.record.log import EventLog

@@ -12,13 +12,13 @@ import pytest
 from framework.declare.copy_definition import CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable, TableConfiguration
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.ingest.copy_state import new_copy
 from framework.ingest.declared import refreshed, staged_for_copies
-from framework.ingest.relations import log_relations
-from framework.ingest.repeated_tables import alike_tables, copy_names
 from framework.ingest.state import GatewayState, GatewayStore
+from framework.ingest.tables.relations import log_relations
+from framework.ingest.tables.repeated_tables import alike_tables, copy_names
 from framework.sources.databases.tables import TableName
 from tests.unit.ingest.test_drift import BEFORE
 from tests.unit.ingest.test_operations import BANK

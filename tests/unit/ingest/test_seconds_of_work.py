@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.ingest.progress import seconds_of_work
 
 # Number of the batch, seconds of the file of its offsets and of its commit.

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from framework.declare.copy_definition import CopiedColumn
-from framework.ingest.spark_conditions import condition_in_spark
+from framework.ingest.confirmation import condition_in_spark
 from tests.unit.ingest.test_drift import BEFORE
 
 _TYPES = {

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.declare.mutations import guarded_query
 from framework.declare.registry import Registry, registering
+from framework.declare.session.mutations import guarded_query
 from framework.foundation.errors import UserError
 from framework.native.interface import INTERFACE, NativeFunction
 from framework.testing.databricks import NativeStandIn, as_on_databricks

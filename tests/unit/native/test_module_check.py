@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.deploy.bundle.bundle import Bundle, FrozenSpec, Resource
+from framework.deploy.bundle.documents.bundle import Bundle, FrozenSpec, Resource
 from framework.deploy.bundle.loading import load_bundle
 from framework.deploy.bundle.pipeline_modules import module_files, native_faults
 from framework.native.module_check import files_faults, module_faults

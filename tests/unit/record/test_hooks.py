@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.record.events import Event, EventType, Origin
 from framework.record.hooks import EventHook, HookRunner
 from framework.record.log import EventLog

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from framework.foundation.errors import OperationError
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.record.drafts import flow_progress, update_progress
 from framework.record.events import Event, EventLevel, EventType, Origin, parse_event
 from framework.record.log import KEPT_DAYS, KEPT_FILES, EventLog, delete_old_events
@@ -30,7 +30,7 @@ from framework.testing.manual_clock import ManualClock
 
 EMITTER = """
 import sys, time
-from framework.foundation.storage import open_storage
+from framework.foundation.files.storage import open_storage
 from framework.record.events import Origin
 from framework.record.log import EventLog
 

@@ -12,14 +12,14 @@ import pytest
 from framework.checkpoints.backups import Backup, BackupComparison, BackupStore
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.foundation.errors import OperationError, UserError
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 from framework.recovery.backups import BackupSelection, compare_backups, drop_backups, list_backups
 from framework.recovery.comparison import Comparison
 from framework.recovery.request import ComparisonRequest
-from framework.run.update.kept_history import KeptHistory
 from framework.run.update.lock import update_lock
+from framework.run.update.refresh.kept_history import KeptHistory
 from framework.views.backups import backup_text, backups_json, backups_table
 from tests.support.fake_pipeline import EQUAL
 from tests.support.rewind_world import ADDED, World

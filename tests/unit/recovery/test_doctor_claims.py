@@ -15,10 +15,10 @@ from framework.checkpoints.operators import StatefulOperator
 from framework.declare.specs import FlowSpec
 from framework.graph.graph import DataflowGraph
 from framework.recovery.doctor.finding import Finding
-from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.given_options import parse_options
-from framework.sources.cloud_files.listing import list_new
-from framework.sources.cloud_files.offsets import log_folder, offset_text
+from framework.sources.cloud_files.files.file_log import FileLog
+from framework.sources.cloud_files.files.listing import list_new
+from framework.sources.cloud_files.files.offsets import log_folder, offset_text
+from framework.sources.cloud_files.settings.given_options import parse_options
 from framework.sources.cloud_files.source import CloudFilesSource
 from framework.sources.delta.source import DeltaSource
 from framework.sources.kafka.source import KafkaSource

@@ -9,7 +9,7 @@ import pytest
 
 from framework.checkpoints.damage import inspect_checkpoint
 from framework.checkpoints.offsets import CheckpointProgress, read_progress
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.record import drafts
 from framework.record.events import Event, EventDraft, EventError, ExceptionSummary, Origin
 from framework.record.log import EventLog
@@ -19,7 +19,7 @@ from framework.recovery.doctor.diagnoses import FALLING_BEHIND, POSITION_STILL
 from framework.recovery.doctor.diagnosis import Diagnosis
 from framework.recovery.doctor.failures import Failure, read_failures, read_update_failure
 from framework.recovery.doctor.pace import pace_of
-from framework.run.flows.trusted_positions import trusted_progress
+from framework.run.flows.state.trusted_positions import trusted_progress
 from framework.testing.manual_clock import ManualClock
 from tests.support.hand_written_world import EMPTY_STATE
 

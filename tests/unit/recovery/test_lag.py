@@ -14,15 +14,15 @@ import pytest
 from framework.checkpoints.generations import GenerationStore
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import UserError
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.record import drafts
 from framework.record.events import EventError, ExceptionSummary, Origin
 from framework.record.log import EventLog
 from framework.recovery.lag import FlowHealth, read_lag
 from framework.run.tables.table_store import TableStore
+from framework.run.update.continuous.supervisor import ALIVE_SECONDS
 from framework.run.update.lock import update_lock
-from framework.run.update.supervisor import ALIVE_SECONDS
 from framework.sources.port import SourceReference, SourceShape
 from framework.testing.manual_clock import START, ManualClock
 from framework.views.lag import lag_json, lag_table

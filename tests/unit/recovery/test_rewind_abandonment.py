@@ -15,7 +15,7 @@ from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.plan.state import TableKind
 from framework.recovery.rewind.abandonment import abandonment_of
-from framework.run.flows.generation_numbers import rewind_application
+from framework.run.flows.state.generation_numbers import rewind_application
 from framework.run.tables.table_record import TableRecord, write_record
 from tests.support.fake_pipeline import name
 from tests.support.rewind_world import ADDED, TABLE, World, taken

@@ -11,9 +11,9 @@ import pytest
 from framework.checkpoints.manifest import BY_LOSS
 from framework.declare.specs import DatasetSpec
 from framework.foundation.errors import UserError
-from framework.recovery.rewind.cut import check_began, check_clock
+from framework.recovery.rewind.consistent_versions import check_began, check_clock
 from framework.recovery.rewind.decision import Decision
-from framework.recovery.rewind.moment import Moment
+from framework.recovery.rewind.point_in_time import PointInTime
 from framework.recovery.rewind.tables import auxiliary_at
 from tests.support.fake_pipeline import name
 from tests.support.rewind_world import ADDED, COMPACTED, START_MS, TABLE, World, taken
@@ -210,11 +210,11 @@ def test_times_at_which_the_clock_was_set_back_are_refused(pair: World) -> None:
         ("update long after", pair.now_ms(), pair.now_ms() - 5000),
     ):  # fmt: skip
         try:
-            check_clock(tables, Moment(request="then", text="then", time_ms=time, begun_ms=begun))
+            check_clock(tables, PointInTime(request="then", text="then", time_ms=time, begun_ms=begun))
         except UserError as error:
             found[what] = error.condition
     assert found == dict.fromkeys(("update ahead", "update after", "time between"), "REWIND_CLOCK_SET_BACK")
-    moment = Moment(request="then", text="then", time_ms=correct + 60_000)
+    moment = PointInTime(request="then", text="then", time_ms=correct + 60_000)
     with pytest.raises(UserError, match="REWIND_CLOCK_SET_BACK"):
         Decision(graph=pair.graph, store=pair.store, moment=moment).plan([name("loud"), name("orders")])
 
@@ -242,7 +242,7 @@ def test_times_that_a_copy_has_lost_are_refused(tmp_path: Path) -> None:
     found = {}
     times = (began[0] - 1, began[0] + 1, before, world.now_ms() - 1500, world.now_ms())
     for time in times:
-        moment = Moment(request="then", text="then", time_ms=time)
+        moment = PointInTime(request="then", text="then", time_ms=time)
         try:
             check_clock(world.cut().tables.values(), moment)
         except UserError as error:
@@ -264,7 +264,7 @@ def test_nothing_goes_back_to_before_all_tables(pair: World) -> None:
     """A time before the first version of every table is refused, with the first time of the oldest one."""
     tables = pair.cut().tables.values()
     for time, is_refused in ((START_MS, True), (START_MS + 2000, False)):
-        moment = Moment(request="then", text="then", time_ms=time)
+        moment = PointInTime(request="then", text="then", time_ms=time)
         if is_refused:
             with pytest.raises(UserError, match=r"REWIND_TOO_EARLY.*main\.shop\.orders.*00:00:02\.000Z"):
                 check_began(tables, moment)

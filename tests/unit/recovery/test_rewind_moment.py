@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from framework.foundation.errors import UserError
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.record.drafts import update_progress
 from framework.record.events import Origin
 from framework.record.log import EventLog
-from framework.recovery.rewind.moment import parse_moment
+from framework.recovery.rewind.point_in_time import parse_point_in_time
 from framework.testing.manual_clock import START, ManualClock
 
 ENDED, RUNNING = "6a1f0c9e-7d1c-4a52-9c6a-3f0f5d2b8e11", "0b6e5a3c-1111-4f0e-8a58-2f7f2d6f9b22"
@@ -39,7 +39,7 @@ def test_a_moment_is_a_time_or_the_end_of_an_update(storage: LocalStorage, text:
     """The moment has the time in the zone that is written, or of the last event of the update."""
     clock = ManualClock()
     clock.sleep(1000)
-    found = parse_moment(f" {text} ", storage, clock)
+    found = parse_point_in_time(f" {text} ", storage, clock)
     assert found.time_ms == round((START.timestamp() + seconds) * 1000)
     assert (found.begun_ms is not None) == (found.request.lower() == ENDED)
 
@@ -58,7 +58,7 @@ def test_a_moment_is_a_time_or_the_end_of_an_update(storage: LocalStorage, text:
 def test_a_moment_that_is_not_clear_is_refused(storage: LocalStorage, text: str, condition: str) -> None:
     """Each fault has its condition; an update with a typing error names the nearest one."""
     with pytest.raises(UserError) as caught:
-        parse_moment(text, storage, ManualClock())
+        parse_point_in_time(text, storage, ManualClock())
     assert caught.value.condition == condition
     if condition == "REWIND_UPDATE_NOT_FOUND":
         assert ENDED in caught.value.render()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.run.flows.metrics import CommittedRows
 
 

@@ -9,8 +9,8 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.steps import RefreshView
 from framework.record.events import Origin

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from framework.declare.specs import DatasetKind, DatasetSpec
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.run.tables.folder_uses import FolderUses, foreign_entry
 from framework.run.tables.table_record import TableRecord, write_record

@@ -18,15 +18,15 @@ from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 
 from framework.foundation.errors import OperationError
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.processes import start_of_process
-from framework.foundation.storage import LocalStorage
 from framework.run.update.lease import Lease, LeaseTerms
 from framework.run.update.lock import LOCK_FILE, check_unlocked, update_lock
 from framework.testing.manual_clock import ManualClock
 
 HOLDER = """
 import subprocess, sys, time
-from framework.foundation.storage import open_storage
+from framework.foundation.files.storage import open_storage
 from framework.run.update.lock import update_lock
 
 with update_lock(open_storage(sys.argv[1]), "held"):
@@ -36,7 +36,7 @@ with update_lock(open_storage(sys.argv[1]), "held"):
 """
 TAKER = """
 import sys
-from framework.foundation.storage import open_storage
+from framework.foundation.files.storage import open_storage
 from framework.run.update.lease import Lease, LeaseTerms
 
 print(Lease(open_storage(sys.argv[1]), "lease", LeaseTerms(lasts_seconds=0)).acquire({"pid": 2}), flush=True)
@@ -243,7 +243,7 @@ def test_a_lease_that_nobody_renews_any_more_is_lost(storage: LocalStorage) -> N
 LOOKER = """
 import sys
 from framework.foundation.errors import OperationError
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.run.update.lock import check_unlocked
 
 storage = LocalStorage(sys.argv[1])

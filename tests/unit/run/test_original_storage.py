@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.run.tables.table_record import TableRecord, write_record
 from framework.run.tables.table_store import TableStore
 

@@ -6,7 +6,7 @@ from framework.foundation.errors import SourceError
 from framework.foundation.names import QualifiedName
 from framework.ingest.generations import Refusal
 from framework.plan.steps import Plan, SkipStep
-from framework.run.update.refused_refreshes import waiting, with_causes
+from framework.run.update.refresh.refused_refreshes import waiting, with_causes
 
 ORDERS, USERS = (QualifiedName(catalog="main", schema="shop", table=each) for each in ("orders", "users"))
 OPEN = SourceError("DATABASE_TRANSACTIONS_OPEN", slot="shop", seconds=100, pids="4711")

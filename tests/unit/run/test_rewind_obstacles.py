@@ -13,7 +13,7 @@ import pytest
 from framework.checkpoints.rewinds import RewindStore, RewoundFlow, RewoundTable, StoredRewind
 from framework.declare.specs import DatasetSpec
 from framework.foundation.errors import OperationError
-from framework.run.update.rewind_obstacles import check_no_rewind, obstacles
+from framework.run.update.rewind_refusals import check_no_rewind, obstacles
 from tests.support.fake_pipeline import name
 from tests.support.rewind_world import ADDED, TABLE, World
 

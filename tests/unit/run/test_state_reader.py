@@ -22,7 +22,7 @@ from framework.plan.state import FlowState, StoredState, TableState
 from framework.plan.steps import RefuseTable, RunFlow
 from framework.run.flows.flow_runner import FlowRunner
 from framework.run.flows.metrics import FlowOutcome
-from framework.run.flows.state_reader import StateReader
+from framework.run.flows.state.state_reader import StateReader
 from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.table_record import TableRecord, write_record
 from framework.run.update.checkpoint_actions import reset_checkpoint, roll_back_checkpoint

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from framework.foundation.errors import OperationError
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.table_address import TableAddress
 from framework.run.tables.storage_identity import IDENTITY_FILE, StorageIdentity
 

@@ -16,19 +16,19 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.reset_requests import ResetRequest, ResetRequests
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.errors import OperationError, SluiceError
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.plan.steps import AvailableNow, Continuous, RefreshView, RunFlow
 from framework.record.events import Event, Origin
 from framework.record.log import EventLog
 from framework.run.flows.stop_signal import StopSignal
+from framework.run.update.continuous.supervisor import Supervisor
+from framework.run.update.continuous.units import FlowHealth, Grow, Successor
 from framework.run.update.intervals import RefreshIntervals
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
-from framework.run.update.supervisor import Supervisor
-from framework.run.update.units import FlowHealth, Grow, Successor
 from framework.sources.delta.source import table_source
 from framework.sources.kinds import remember_sources
 from framework.sources.port import ColumnType, ColumnValues, SourceReference, SourceShape

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from framework.checkpoints.generations import GenerationStore
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
 from framework.plan.state import TableKind
 from framework.run.tables.table_kind import stored_kind
 from framework.run.tables.table_record import TableRecord

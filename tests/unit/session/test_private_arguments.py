@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.foundation.known_secrets import remember_secrets
+from framework.foundation.secrets.known_secrets import remember_secrets
 from framework.session.java import find_java
-from framework.session.jvm_output import shown_output
+from framework.session.jvm_process import shown_output
 from framework.session.private_arguments import option_file, properties_file
 
 OPTIONS = ("-Da=b c", '-Dq="x"', "-Dpath=C:\\x", "-Dpassword=pa'ss #1", "-Dlast=@x")

@@ -10,13 +10,13 @@ import pytest
 
 from framework.cli.call import is_first_mention
 from framework.foundation.errors import OperationError
-from framework.foundation.private_files import exposure, make_private_folder, write_private_file
+from framework.foundation.files.private_files import exposure, make_private_folder, write_private_file
 from framework.recovery.reconcile import scratch_folder
 from framework.session.class_archive import VARIABLE, build_options, use_options
 from framework.session.jars import cache_folder, delta_jars
 from framework.session.java import Java, JavaSource
 from framework.session.java_classes import kept_code
-from framework.session.server.protocol import claimed
+from framework.session.keeper_client.protocol import claimed
 from framework.sources.databases.streams.changes_stream import spool_folder
 from framework.sources.databases.streams.spool import Spool
 from tests.support.another_user import NEEDS_ROOT, as_another_user, exposed_to_another_user, open_folder

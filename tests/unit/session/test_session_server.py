@@ -15,11 +15,12 @@ import pytest
 
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError
-from framework.session.server import client, process
-from framework.session.server.identity import SessionIdentity
-from framework.session.server.login import Login
-from framework.session.server.process import SessionServer
-from framework.session.server.protocol import (
+from framework.session.keeper import process
+from framework.session.keeper.process import SessionServer
+from framework.session.keeper_client import client
+from framework.session.keeper_client.identity import SessionIdentity
+from framework.session.keeper_client.login import Login
+from framework.session.keeper_client.protocol import (
     Connection,
     claimant,
     claimed,

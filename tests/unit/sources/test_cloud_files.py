@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 
 from framework.foundation.errors import SourceError, UserError
-from framework.foundation.storage import LocalStorage
-from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.folder_times import keep_times
-from framework.sources.cloud_files.folders import folder_columns
-from framework.sources.cloud_files.given_options import parse_options, reader_options
-from framework.sources.cloud_files.globs import glob_pattern
-from framework.sources.cloud_files.listing import (
+from framework.foundation.files.storage import LocalStorage
+from framework.sources.cloud_files.files.file_log import FileLog
+from framework.sources.cloud_files.files.folder_times import keep_times
+from framework.sources.cloud_files.files.folders import folder_columns
+from framework.sources.cloud_files.files.listing import (
     FoundFile,
     NothingKnown,
     decoded,
@@ -27,8 +25,10 @@ from framework.sources.cloud_files.listing import (
     list_new,
     present_files,
 )
-from framework.sources.cloud_files.offsets import log_folder, offset_text
-from framework.sources.cloud_files.options import CloudFilesOptions, EvolutionMode, local_path
+from framework.sources.cloud_files.files.offsets import log_folder, offset_text
+from framework.sources.cloud_files.settings.given_options import parse_options, reader_options
+from framework.sources.cloud_files.settings.globs import glob_pattern
+from framework.sources.cloud_files.settings.options import CloudFilesOptions, EvolutionMode, local_path
 from framework.sources.cloud_files.source import CloudFilesSource, unread_files
 from framework.sources.kinds import flow_lag, is_drained
 from framework.sources.port import NO_LAG, UNKNOWN_LAG, Lag, SourcePosition, SourceReference, SourceShape

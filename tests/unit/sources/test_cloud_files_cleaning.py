@@ -11,14 +11,14 @@ import pytest
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
+from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
-from framework.foundation.storage import LocalStorage
-from framework.sources.cloud_files.cleaning import Cleaner, CleaningState, removed_files
-from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.given_options import parse_options
-from framework.sources.cloud_files.listing import NothingKnown, list_new
-from framework.sources.cloud_files.offsets import committed_files, log_folder, offset_text
-from framework.sources.cloud_files.options import CloudFilesOptions
+from framework.sources.cloud_files.files.cleaning import Cleaner, CleaningState, removed_files
+from framework.sources.cloud_files.files.file_log import FileLog
+from framework.sources.cloud_files.files.listing import NothingKnown, list_new
+from framework.sources.cloud_files.files.offsets import committed_files, log_folder, offset_text
+from framework.sources.cloud_files.settings.given_options import parse_options
+from framework.sources.cloud_files.settings.options import CloudFilesOptions
 from framework.testing.manual_clock import ManualClock
 
 DAY = 86_400

@@ -8,7 +8,7 @@ import pytest
 
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.errors import SourceError, UserError
-from framework.foundation.local_storage import LocalStorage
+from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.position import Position, position_of

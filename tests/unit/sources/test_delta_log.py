@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.sources.delta.log import (
     CommitMark,
     LogTip,

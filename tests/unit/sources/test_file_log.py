@@ -14,10 +14,10 @@ import pytest
 
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
-from framework.foundation.storage import LocalStorage
-from framework.sources.cloud_files.file_log import FileLog
-from framework.sources.cloud_files.known_files import ListLimits
-from framework.sources.cloud_files.listing import FoundFile
+from framework.foundation.files.storage import LocalStorage
+from framework.sources.cloud_files.files.file_log import FileLog
+from framework.sources.cloud_files.files.known_files import ListLimits
+from framework.sources.cloud_files.files.listing import FoundFile
 from tests.support.seeds import fresh_seed
 
 

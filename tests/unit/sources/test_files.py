@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.sources.delta.source import DeltaSource
 from framework.sources.files.source import FileSource
 from framework.sources.port import UNKNOWN_LAG, SourcePosition, SourceReference, SourceShape

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.sources.delta.first_read import FirstRead
 
 Action = dict[str, Any]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from framework.foundation.errors import UserError
-from framework.foundation.storage import Storage
+from framework.foundation.files.storage import Storage
 from framework.sources.kafka.source import KafkaSource
 from framework.sources.kinds import recognized
 from framework.sources.port import SourcePosition, SourceReference, SourceShape, StreamingRelation

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.sources.delta import unread
 from framework.sources.delta.source import DeltaSource, table_source
 from framework.sources.kinds import is_drained

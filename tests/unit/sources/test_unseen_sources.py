@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.sources.delta.source import table_source
 from framework.sources.files.source import FileSource
 from framework.sources.kinds import source_identity

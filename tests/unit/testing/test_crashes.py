@@ -9,12 +9,12 @@ import sys
 import pytest
 
 from framework.foundation.failpoints import disarm, failpoint
-from framework.foundation.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage
 from framework.testing.crashes import CrashPoint, freeze_at, run_killed
 
 WRITE_TWICE = """
 import sys
-from framework.foundation.storage import open_storage
+from framework.foundation.files.storage import open_storage
 for text in ("one", "two"):
     open_storage(sys.argv[1]).write_text("file", text)
 print("done")

@@ -13,11 +13,11 @@ from tests.support.sources import Source, sources
 _OUTERMOST = {
     "framework/cli/command.py",  # the command: what nobody foresaw becomes a plea to report it
     "framework/cli/signals.py",  # the update's thread: raised again in the command's thread
-    "framework/declare/loader.py",  # so is what a module raises
-    "framework/declare/pipeline_imports.py",  # a module is the user's code, and may raise anything
-    "framework/declare/pickled_modules.py",  # so may a value of a module that is pickled
+    "framework/declare/modules/loader.py",  # so is what a module raises
+    "framework/declare/modules/pipeline_imports.py",  # a module is the user's code, and may raise anything
+    "framework/declare/modules/pickled_modules.py",  # so may a value of a module that is pickled
     "framework/foundation/wording.py",  # an exception of the user's may fail to say what it is
-    "framework/graph/calls.py",  # so is a query function
+    "framework/graph/queries/calls.py",  # so is a query function
     "framework/record/log.py",  # so are hooks and observers, which must not stop the update
     "framework/run/update/fault_classification.py",  # a step's failure is its flows', and the others go on
     "framework/run/flows/streaming_query.py",  # a batch function's exception is raised again where its query ends

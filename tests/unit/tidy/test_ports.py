@@ -26,10 +26,10 @@ PORTS = {
             "framework/session/jars.py",  # XDG_CACHE_HOME, and what the resolver inherits
             "framework/session/java.py",  # JAVA_HOME
             "framework/session/launching.py",  # SPARK_HOME
-            "framework/session/server/client.py",  # SLUICE_SESSION
-            "framework/session/server/identity.py",  # what a JVM and its Python workers inherit
-            "framework/session/server/process.py",  # PYSPARK_PYTHON
-            "framework/session/server/protocol.py",  # XDG_RUNTIME_DIR
+            "framework/session/keeper_client/client.py",  # SLUICE_SESSION
+            "framework/session/keeper_client/identity.py",  # what a JVM and its Python workers inherit
+            "framework/session/keeper/process.py",  # PYSPARK_PYTHON
+            "framework/session/keeper_client/protocol.py",  # XDG_RUNTIME_DIR
             "framework/session/spark_session.py",  # PYSPARK_* as spark-submit and Databricks set them
         },
     ),

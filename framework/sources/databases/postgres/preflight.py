@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from framework.sources.databases.findings import Finding, Severity
+from framework.sources.databases.findings import PreflightFinding, Severity
 from framework.sources.databases.postgres.log.position import is_marked, mark_sql
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.table_checks import CheckedTable, Publication, check_table
@@ -76,7 +76,9 @@ class _Server:
     may_create: bool
 
 
-def check(session: Session, tables: Sequence[TableName], *, slot: str, publication: str) -> tuple[Finding, ...]:
+def check(
+    session: Session, tables: Sequence[TableName], *, slot: str, publication: str
+) -> tuple[PreflightFinding, ...]:
     """Return what must or should be mended before tables are read; () if nothing.
 
     A publication, or a table of it, that the role may create itself is no finding.
@@ -106,35 +108,37 @@ def check(session: Session, tables: Sequence[TableName], *, slot: str, publicati
     )
 
 
-def _too_old(server: _Server) -> Finding:
-    return Finding.of("DATABASE_VERSION_TOO_OLD", Severity.ERROR, version=server.version, oldest=OLDEST_VERSION)
+def _too_old(server: _Server) -> PreflightFinding:
+    return PreflightFinding.of(
+        "DATABASE_VERSION_TOO_OLD", Severity.ERROR, version=server.version, oldest=OLDEST_VERSION
+    )
 
 
-def _server_findings(server: _Server) -> Iterator[Finding]:
+def _server_findings(server: _Server) -> Iterator[PreflightFinding]:
     if server.is_standby:
-        yield Finding.of("DATABASE_STANDBY", Severity.ERROR)
+        yield PreflightFinding.of("DATABASE_STANDBY", Severity.ERROR)
     if server.encoding == "SQL_ASCII":
-        yield Finding.of("DATABASE_ENCODING_UNKNOWN", Severity.WARNING)
+        yield PreflightFinding.of("DATABASE_ENCODING_UNKNOWN", Severity.WARNING)
     if server.wal_level != "logical":
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_WAL_LEVEL", Severity.ERROR, level=server.wal_level,
             statement="ALTER SYSTEM SET wal_level = 'logical'",
         )  # fmt: skip
 
 
-def _replication_findings(server: _Server, slot: _Slot | None) -> Iterator[Finding]:
+def _replication_findings(server: _Server, slot: _Slot | None) -> Iterator[PreflightFinding]:
     role = quote_identifier(server.role)
     if not server.may_replicate:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_REPLICATION_ROLE", Severity.ERROR, role=role, statement=f"ALTER ROLE {role} REPLICATION"
         )
     if server.slots >= server.most_slots and slot is None:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_SLOTS_EXHAUSTED", Severity.ERROR, most=server.most_slots,
             statement=f"ALTER SYSTEM SET max_replication_slots = {server.most_slots + 5}",
         )  # fmt: skip
     if server.senders >= server.most_senders and not (slot is not None and slot.is_active):
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_SENDERS_EXHAUSTED", Severity.ERROR, most=server.most_senders,
             statement=f"ALTER SYSTEM SET max_wal_senders = {server.most_senders + 5}",
         )  # fmt: skip
@@ -144,25 +148,25 @@ def _replication_findings(server: _Server, slot: _Slot | None) -> Iterator[Findi
     }
     for setting, (limit, unlimited) in limits.items():
         if limit not in (None, unlimited):
-            yield Finding.of(
+            yield PreflightFinding.of(
                 "DATABASE_SLOT_LOG_LIMITED", Severity.WARNING, setting=setting, limit=limit,
                 statement=f"ALTER SYSTEM SET {setting} = {unlimited}",
             )  # fmt: skip
 
 
-def _slot_findings(server: _Server, name: str, slot: _Slot | None) -> Iterator[Finding]:
+def _slot_findings(server: _Server, name: str, slot: _Slot | None) -> Iterator[PreflightFinding]:
     drop = f"SELECT pg_drop_replication_slot('{name}')"
     if slot is None:
         return
     if slot.plugin != "pgoutput" or slot.database != server.database:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_SLOT_FOREIGN", Severity.ERROR, slot=name, plugin=slot.plugin or "none (physical)",
             database=slot.database or "none",
         )  # fmt: skip
     elif slot.wal_status == "lost":
-        yield Finding.of("DATABASE_SLOT_LOST", Severity.ERROR, slot=name, statement=drop)
+        yield PreflightFinding.of("DATABASE_SLOT_LOST", Severity.ERROR, slot=name, statement=drop)
     elif slot.is_two_phase:
-        yield Finding.of("DATABASE_POSITION_LOST.TWO_PHASE", Severity.ERROR, slot=name)
+        yield PreflightFinding.of("DATABASE_POSITION_LOST.TWO_PHASE", Severity.ERROR, slot=name)
 
 
 def _read_slot(session: Session, name: str) -> _Slot | None:
@@ -184,25 +188,25 @@ def _read_publication(session: Session, name: str) -> Publication | None:
 
 def _missing_publication(
     server: _Server, slot: str, name: str, publication: Publication | None, checked: Sequence[CheckedTable]
-) -> Iterator[Finding]:
+) -> Iterator[PreflightFinding]:
     existing = [table for table in checked if table.is_owned is not None]
     if publication is None and not (server.may_create and all(table.is_owned for table in existing)):
         listed = ", ".join(f"ONLY {table.name.quoted}" for table in existing)
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_PUBLICATION_MISSING", Severity.ERROR, publication=name,
             statement=f"CREATE PUBLICATION {quote_identifier(name)} FOR TABLE {listed} "
             f"WITH (publish_via_partition_root = true); {mark_sql(slot, name)}",
         )  # fmt: skip
 
 
-def _publication_findings(slot: str, publication: Publication | None) -> Iterator[Finding]:
+def _publication_findings(slot: str, publication: Publication | None) -> Iterator[PreflightFinding]:
     if publication is not None and not is_marked(publication.comment, slot):
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_PUBLICATION_NOT_OURS", Severity.ERROR, publication=publication.name, slot=slot,
             statement=mark_sql(slot, publication.name),
         )  # fmt: skip
     if publication is not None and publication.missing:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_PUBLICATION_INCOMPLETE", Severity.ERROR,
             publication=publication.name, missing=", ".join(publication.missing),
             statement=f"ALTER PUBLICATION {quote_identifier(publication.name)} SET (publish = '{_ALL_OPERATIONS}')",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.findings import Finding
+from framework.sources.databases.findings import PreflightFinding
 from framework.sources.databases.position import Position
 from framework.sources.databases.postgres import open_transactions, preflight, session
 from framework.sources.databases.postgres.chunks.boundaries import BoundaryWalker
@@ -19,10 +19,25 @@ from framework.sources.databases.postgres.logged_tables import PostgresTables
 from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.postgres.open_transactions import OpenTransaction, SlotReader, TableLock
 from framework.sources.databases.postgres.tables import catalog, membership
-from framework.sources.databases.postgres.tables.inheritance import read_children
 from framework.sources.databases.postgres.tables.key_lookup import missing_keys
 from framework.sources.databases.source_session import Gap, LogName, LogStatus
 from framework.sources.databases.tables import SourceTable, TableName
+
+if TYPE_CHECKING:
+    from framework.sources.databases.postgres.session import Session
+
+
+_CHILDREN = """
+    SELECT n.nspname, c.relname,
+           array_agg(format('%%I.%%I', cn.nspname, child.relname) ORDER BY cn.nspname, child.relname)
+    FROM pg_inherits AS i
+    JOIN pg_class AS c ON c.oid = i.inhparent
+    JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    JOIN pg_class AS child ON child.oid = i.inhrelid
+    JOIN pg_namespace AS cn ON cn.oid = child.relnamespace
+    WHERE c.relkind = 'r' AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
+    GROUP BY n.nspname, c.relname
+"""
 
 
 class PostgresSource:
@@ -85,7 +100,7 @@ class PostgresSource:
         """Return the indexes of the keys that a table does not have."""
         return missing_keys(self.session, table, columns, keys, as_text)
 
-    def check(self, names: Sequence[TableName], log: LogName) -> tuple[Finding, ...]:
+    def check(self, names: Sequence[TableName], log: LogName) -> tuple[PreflightFinding, ...]:
         """Return what the server lacks."""
         return preflight.check(self.session, names, slot=log.position, publication=log.tables)
 
@@ -141,3 +156,13 @@ class PostgresSource:
 
 def _position(lsn: int) -> Position:
     return Position(order=lsn, text=format_lsn(lsn))
+
+
+def read_children(session: Session, names: Sequence[TableName]) -> dict[TableName, tuple[str, ...]]:
+    """Return the tables that inherit from tables, as SQL writes their names, by those that have any.
+
+    Raises:
+        SourceError: the server gives no answer.
+    """
+    rows = session.rows(_CHILDREN, [[name.schema for name in names], [name.table for name in names]])
+    return {TableName(schema=schema, table=table): tuple(children) for schema, table, children in rows}

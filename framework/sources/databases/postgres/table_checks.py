@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framework.foundation.errors import SourceError
-from framework.sources.databases.findings import Finding, Severity
+from framework.sources.databases.findings import PreflightFinding, Severity
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.tables.catalog import IDENTITY_COLUMNS, read_table
 from framework.sources.databases.postgres.tables.membership import PartlyPublished
@@ -89,7 +89,7 @@ class CheckedTable:
     """The findings of one table, and whether the role may publish it; None if it does not exist."""
 
     name: TableName
-    findings: tuple[Finding, ...]
+    findings: tuple[PreflightFinding, ...]
     is_owned: bool | None
 
 
@@ -130,7 +130,7 @@ def check_table(session: Session, name: TableName, *, role: str, publication: Pu
     except SourceError as error:
         if error.condition not in ("DATABASE_TABLE_MISSING", "DATABASE_NOT_A_TABLE"):
             raise
-        missing = Finding(
+        missing = PreflightFinding(
             condition=error.condition, severity=Severity.ERROR, what=error.what, remedy=error.remedy, table=name
         )
         return CheckedTable(name=name, findings=(missing,), is_owned=None)
@@ -152,51 +152,51 @@ def _fields(kind: type, row: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(kind.__dataclass_fields__, row, strict=True))  # type: ignore[attr-defined]
 
 
-def _rights(name: TableName, access: _Access, role: str) -> Iterator[Finding]:
+def _rights(name: TableName, access: _Access, role: str) -> Iterator[PreflightFinding]:
     if not access.may_use_schema:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_SCHEMA_USAGE", Severity.ERROR, table=name, role=role,
             statement=f"GRANT USAGE ON SCHEMA {quote_identifier(name.schema)} TO {role}",
         )  # fmt: skip
     if not access.may_select and access.forbidden:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_SELECT_MISSING", Severity.ERROR, table=name, role=role,
             columns=f"the columns {', '.join(access.forbidden)}",
             statement=f"GRANT SELECT ON {name.quoted} TO {role}",
         )  # fmt: skip
     if access.is_filtered:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_ROWS_HIDDEN", Severity.ERROR, table=name, role=role, statement=f"ALTER ROLE {role} BYPASSRLS"
         )
 
 
-def _log_findings(table: SourceTable, leaves: list[_Leaf]) -> Iterator[Finding]:
+def _log_findings(table: SourceTable, leaves: list[_Leaf]) -> Iterator[PreflightFinding]:
     """Yield parts of the table whose changes are not in the log."""
     unlogged = [leaf.name for leaf in leaves if leaf.is_unlogged]
     if unlogged:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_TABLE_UNLOGGED", Severity.ERROR, table=table.name,
             statement="; ".join(f"ALTER TABLE {leaf} SET LOGGED" for leaf in unlogged),
         )  # fmt: skip
     foreign = [leaf.name for leaf in leaves if leaf.kind == "f"]
     if foreign:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_FOREIGN_PARTITION", Severity.ERROR, table=table.name, partitions=", ".join(foreign),
             statement="; ".join(f"ALTER TABLE {table.name.quoted} DETACH PARTITION {leaf}" for leaf in foreign),
         )  # fmt: skip
 
 
-def _identity_findings(table: SourceTable, leaves: list[_Leaf]) -> Iterator[Finding]:
+def _identity_findings(table: SourceTable, leaves: list[_Leaf]) -> Iterator[PreflightFinding]:
     """Yield missing replica identities, and those without the columns of the key."""
     without = [leaf for leaf in leaves if not leaf.is_full and not leaf.identity]
     if without:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_REPLICA_IDENTITY", Severity.ERROR, table=table.name,
             statement="; ".join(f"ALTER TABLE {leaf.name} REPLICA IDENTITY {_identity_for(leaf)}" for leaf in without),
         )  # fmt: skip
     partial = [leaf for leaf in leaves if not leaf.is_full and leaf.identity and set(table.key) - set(leaf.identity)]
     if partial:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_KEY_NOT_LOGGED", Severity.ERROR, table=table.name, columns=", ".join(table.key),
             statement="; ".join(f"ALTER TABLE {leaf.name} REPLICA IDENTITY FULL" for leaf in partial),
         )  # fmt: skip
@@ -208,31 +208,31 @@ def _identity_for(leaf: _Leaf) -> str:
     return f"USING INDEX {leaf.unique_index}" if leaf.unique_index else "FULL"
 
 
-def _key_findings(table: SourceTable) -> Iterator[Finding]:
+def _key_findings(table: SourceTable) -> Iterator[PreflightFinding]:
     if table.key_kind is KeyKind.NONE:
-        yield Finding.of("DATABASE_TABLE_WITHOUT_KEY", Severity.WARNING, table=table.name)
+        yield PreflightFinding.of("DATABASE_TABLE_WITHOUT_KEY", Severity.WARNING, table=table.name)
     if table.key_kind is KeyKind.NULLABLE_UNIQUE:
         nullable = [name for name in table.key if table.column(name).nullable]
         changes = ", ".join(f"ALTER COLUMN {quote_identifier(name)} SET NOT NULL" for name in nullable)
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_KEY_NULLABLE", Severity.WARNING, table=table.name, columns=", ".join(nullable),
             statement=f"ALTER TABLE {table.name.quoted} {changes}",
         )  # fmt: skip
 
 
-def _column_findings(table: SourceTable, access: _Access, leaves: list[_Leaf]) -> Iterator[Finding]:
+def _column_findings(table: SourceTable, access: _Access, leaves: list[_Leaf]) -> Iterator[PreflightFinding]:
     """Yield columns and rows that are left out, and columns that cost another read."""
     if table.generated:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_GENERATED_COLUMNS", Severity.WARNING, table=table.name, columns=", ".join(table.generated)
         )
     if access.children:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_CHILD_TABLES", Severity.WARNING, table=table.name, children=", ".join(access.children)
         )
     partial = [leaf for leaf in leaves if leaf.kind == "r" and not leaf.is_full]
     if access.toastable and partial:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_TOAST_READ_AGAIN", Severity.INFORMATION, table=table.name, columns=", ".join(access.toastable),
             statement="; ".join(f"ALTER TABLE {leaf.name} REPLICA IDENTITY FULL" for leaf in partial),
         )  # fmt: skip
@@ -240,27 +240,27 @@ def _column_findings(table: SourceTable, access: _Access, leaves: list[_Leaf]) -
 
 def _membership(
     session: Session, table: SourceTable, access: _Access, publication: Publication | None
-) -> Iterator[Finding]:
+) -> Iterator[PreflightFinding]:
     """Yield what the publication does not send of the table."""
     if publication is None:
         return
     quoted, name = quote_identifier(publication.name), table.name
     if table.is_partitioned and not publication.is_via_root:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_PARTITION_ROOT", Severity.ERROR, table=name, publication=publication.name,
             statement=f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true)",
         )  # fmt: skip
         return
     partly = publication.partly.get(name)
     if partly is not None:
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_PUBLICATION_FILTERED", Severity.ERROR, table=name, publication=publication.name,
             reason=partly.reason, statement=partly.statement,
         )  # fmt: skip
         return
     members = session.rows(_MEMBER, [publication.name, name.schema, name.table])
     if not members and not (access.is_owned and publication.is_owned):
-        yield Finding.of(
+        yield PreflightFinding.of(
             "DATABASE_PUBLICATION_WITHOUT_TABLE", Severity.ERROR, table=name, publication=publication.name,
             statement=f"ALTER PUBLICATION {quoted} ADD TABLE ONLY {name.quoted}",
         )  # fmt: skip

@@ -7,19 +7,65 @@ cache: what a killed process left behind is removed, and its rows are read from 
 from __future__ import annotations
 
 import shutil
+import sys
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from framework.foundation.arrow import defer_pandas
 from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind, RowShape, Transaction
+
+_PANDAS = "pandas"
+
+
+class _Finder:
+    """Finds no pandas for PyArrow's question; when pandas is imported, PyArrow asks again."""
+
+    def __init__(self) -> None:
+        self.asking: int | None = threading.get_ident()
+
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
+        """Find pandas for all but the asking thread; part of the protocol of Python's finders."""
+        if fullname != _PANDAS:
+            return None
+        if self.asking == threading.get_ident():
+            raise ModuleNotFoundError(name=fullname)
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(Loader):
+    """Runs the module's own loader."""
+
+    def __init__(self, own: Loader) -> None:
+        self._own = own
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Create the module as its own loader does."""
+        return self._own.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module, and let PyArrow ask for it."""
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._own
+        self._own.exec_module(module)
+        _ = pa.lib._pandas_api.pd  # noqa: SLF001 - the only way to let it look again
+
 
 SCHEMA = pa.schema(
     [
@@ -270,3 +316,14 @@ class SpoolWriter:
 
 def _file(path: Path, rows: int, groups: int) -> SpooledFile:
     return SpooledFile(path=path, rows=rows, groups=groups, bytes=path.stat().st_size)
+
+
+@cache
+def defer_pandas() -> None:
+    """Let PyArrow take note of pandas when the process imports it, and not import it with the first array."""
+    if _PANDAS in sys.modules:
+        return
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
+    pa.array([])  # the only time that PyArrow asks whether there is pandas
+    finder.asking = None

@@ -151,7 +151,7 @@ def _counted_type(oid: int, modifier: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Insert:
+class InsertMessage:
     """A new row."""
 
     relation: int
@@ -159,7 +159,7 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class UpdateMessage:
     """A changed row.
 
     Args:
@@ -174,7 +174,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteMessage:
     """A deleted row: its key, or all of it with REPLICA IDENTITY FULL."""
 
     relation: int
@@ -200,7 +200,9 @@ class Message:
     content: bytes
 
 
-LogMessage = Begin | Commit | Origin | Type | Relation | Insert | Update | Delete | Truncate | Message
+LogMessage = (
+    Begin | Commit | Origin | Type | Relation | InsertMessage | UpdateMessage | DeleteMessage | Truncate | Message
+)
 
 
 def decode(data: bytes, at: int = 0) -> LogMessage:
@@ -332,16 +334,16 @@ def _relation(data: bytes, at: int) -> Relation:
     return Relation(oid, TableName(schema=schema or "pg_catalog", table=table), identity, tuple(columns))
 
 
-def _insert(data: bytes, at: int) -> Insert:
-    return Insert(read_oid(data, at), read_row(data, at + 5)[0])
+def _insert(data: bytes, at: int) -> InsertMessage:
+    return InsertMessage(read_oid(data, at), read_row(data, at + 5)[0])
 
 
-def _update(data: bytes, at: int) -> Update:
-    return Update(read_oid(data, at), *read_update(data, at + 4))
+def _update(data: bytes, at: int) -> UpdateMessage:
+    return UpdateMessage(read_oid(data, at), *read_update(data, at + 4))
 
 
-def _delete(data: bytes, at: int) -> Delete:
-    return Delete(read_oid(data, at), read_row(data, at + 5)[0])
+def _delete(data: bytes, at: int) -> DeleteMessage:
+    return DeleteMessage(read_oid(data, at), read_row(data, at + 5)[0])
 
 
 def _truncate(data: bytes, at: int) -> Truncate:

@@ -1,0 +1,1 @@
+"""The functions and decorators that modules of a pipeline call; each call registers a specification."""

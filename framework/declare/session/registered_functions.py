@@ -1,0 +1,246 @@
+"""The SQL functions that pipeline code registers with `spark.udf.register` and `spark.udtf.register`.
+
+They are temporary functions of the pipeline's session. The sessions of its flows are copies of it, so all queries,
+expectations and AUTO CDC expressions of the pipeline find them, and no other pipeline does.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from framework.declare.registry import active_registry
+from framework.declare.session.sql_calls import pyspark_sql
+from framework.declare.sql_tokens import Token, TokenKind, tokens
+from framework.foundation.errors import UserError
+from framework.foundation.locations import SourceLocation, caller_location
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+# A function that is copied into two files of a pipeline has the same definition in both.
+_OF_FILE = re.compile(r"'__(?:name|module)__':'(?:\w+\.)*sluice_module_\w+'|'__file__':'[^']*'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Definition:
+    """What a registered function computes, and the line that registered it first."""
+
+    text: str
+    location: SourceLocation | None
+
+
+class RegisteredFunctions:
+    """The functions that one pipeline registers; each name has one definition.
+
+    Query functions are called again whenever their flows run. A name that changes its meaning in between would change
+    the rows of queries that do not mention the change.
+
+    Args:
+        spark: the session of the pipeline.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self._definitions: dict[str, _Definition] = {}
+        self._lock = threading.Lock()
+        self._qualified: set[tuple[str, ...]] = set()
+        self._variables: dict[str, _Definition] = {}
+
+    def register(self, original: Callable[..., Any], registration: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call PySpark's method `register`, but check the function before Spark has it.
+
+        Args:
+            original: the method of PySpark.
+            registration: its object, `spark.udf` or `spark.udtf` of the pipeline's session.
+            *args: arguments of the method.
+            **kwargs: arguments of the method.
+
+        Returns:
+            What the method returns: the function, for columns.
+
+        Raises:
+            UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
+        """
+        return original(type(registration)(_Checked(self.spark, self._check)), *args, **kwargs)
+
+    def create(self, spark: SparkSession, name: str, definition: str, location: SourceLocation | None) -> None:
+        """Create a function of SQL as a temporary one; queries may write its catalog and schema before its name.
+
+        Args:
+            spark: the session of the pipeline.
+            name: its name as written.
+            definition: its parameters, its type and its body.
+            location: the statement.
+
+        Raises:
+            UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
+        """
+        full = active_registry().name(name)
+        self._keep(full.table, _Definition(text=definition, location=location))
+        quoted = full.table.replace("`", "``")
+        pyspark_sql(spark, f"CREATE OR REPLACE TEMPORARY FUNCTION `{quoted}`{definition}")
+        self._qualified.add((full.catalog.lower(), full.schema.lower(), full.table.lower()))
+
+    def create_python(self, spark: SparkSession, name: str, function: Callable[..., Any], returns: str | None) -> None:
+        """Create a function of Python under the name of a function of SQL.
+
+        Args:
+            spark: the session of the pipeline.
+            name: its name as written.
+            function: the function.
+            returns: the type of its values; None for a function that says it itself.
+
+        Raises:
+            UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
+        """
+        full = active_registry().name(name)
+        spark.udf.register(full.table, function, returns)
+        self._qualified.add((full.catalog.lower(), full.schema.lower(), full.table.lower()))
+
+    def declare(self, spark: SparkSession, name: str, definition: str, location: SourceLocation | None) -> None:
+        """Declare a variable; all queries of the pipeline have its one value.
+
+        Args:
+            spark: the session of the pipeline.
+            name: its name as written.
+            definition: its type and its value.
+            location: the statement.
+
+        Raises:
+            UserError: VARIABLE_DECLARED_TWICE.
+        """
+        new = _Definition(text=definition, location=location)
+        kept = self._variables.setdefault(name.strip("`").lower(), new)
+        if kept.text != new.text:
+            raise UserError("VARIABLE_DECLARED_TWICE", location=location, name=name, other=kept.location)
+        pyspark_sql(spark, f"DECLARE OR REPLACE VARIABLE {name} {definition}")
+
+    def has(self, name: str) -> bool:
+        """Whether the pipeline registers a function of this name, in any letters."""
+        return name.lower() in self._definitions
+
+    def with_own_names(self, text: str) -> str:
+        """Return a query without the catalogs and schemas of functions of SQL; the rest keeps its place."""
+        if not self._qualified:
+            return text
+        found, parts = [*tokens(text)], list[Token]()
+        for token in found:
+            is_name = token.kind in {TokenKind.WORD, TokenKind.QUOTED}
+            if (is_name and (not parts or parts[-1].is_symbol("."))) or (
+                token.is_symbol(".") and parts and not parts[-1].is_symbol(".")
+            ):
+                parts.append(token)
+            else:
+                names = tuple(each.text.strip("`").lower() for each in parts[::2])
+                if (
+                    token.is_symbol("(")
+                    and len(names) > 1
+                    and any(names == each[-len(names) :] for each in self._qualified)
+                ):
+                    begin, end = parts[0].start, parts[-1].start
+                    text = text[:begin] + " " * (end - begin) + text[end:]
+                parts = [token] if is_name else []
+        return text
+
+    def _check(self, name: str, function: Any) -> None:
+        """Check a function of the JVM, and keep its definition.
+
+        Raises:
+            UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
+        """
+        self._keep(name, _Definition(text=_definition_text(function), location=caller_location()))
+
+    def _keep(self, name: str, new: _Definition) -> None:
+        location = new.location
+        if _is_built_in(name):
+            raise UserError("FUNCTION_NAME_BUILT_IN", location=location, name=name)
+        with self._lock:
+            kept = self._definitions.setdefault(name.lower(), new)
+        if kept.text != new.text:
+            raise UserError("FUNCTION_REGISTERED_TWICE", location=location, name=name, other=kept.location)
+
+
+class _Checked:
+    """Stands for the session in a call of `register`, up to the registry of the JVM's session, and checks the call."""
+
+    def __init__(self, spark: SparkSession, check: Callable[[str, Any], None]) -> None:
+        self._spark, self._check = spark, check
+        self._registry: Any = None
+
+    @property
+    def _jsparkSession(self) -> _Checked:  # noqa: N802 - PySpark's name
+        return self
+
+    def udf(self) -> _Checked:
+        """The registry of functions."""
+        self._registry = self._spark._jsparkSession.udf()
+        return self
+
+    def udtf(self) -> _Checked:
+        """The registry of table functions."""
+        self._registry = self._spark._jsparkSession.udtf()
+        return self
+
+    def registerPython(self, name: str, function: Any) -> None:  # noqa: N802 - PySpark's name
+        """Register a function of the JVM if it passes the check."""
+        self._check(name, function)
+        self._registry.registerPython(name, function)
+
+
+_accepting: ContextVar[RegisteredFunctions | None] = ContextVar("sluice_registered_functions", default=None)
+
+
+@contextmanager
+def accepting(functions: RegisteredFunctions) -> Iterator[None]:
+    """Let code of the block's own thread register functions although a guard refuses changes of the session."""
+    token = _accepting.set(functions)
+    try:
+        yield
+    finally:
+        _accepting.reset(token)
+
+
+def current_functions() -> RegisteredFunctions | None:
+    """Return the functions of the pipeline whose code runs in this thread; None without one."""
+    return _accepting.get()
+
+
+def functions_of(registration: Any) -> RegisteredFunctions | None:
+    """Return the functions of the pipeline whose code runs; None if a registration is not that of its session."""
+    functions = _accepting.get()
+    return functions if functions is not None and registration.sparkSession is functions.spark else None
+
+
+def _is_built_in(name: str) -> bool:
+    """Whether Spark has a function of this name: SQL finds it before those of the session."""
+    from framework.foundation.jvm_cache import java_class
+
+    identifier = java_class(f"{_CATALYST}.FunctionIdentifier")(name)
+    registries = (java_class(f"{_CATALYST}.analysis.{kind}") for kind in ("FunctionRegistry", "TableFunctionRegistry"))
+    return any(registry.builtin().functionExists(identifier) for registry in registries)
+
+
+def _definition_text(function: Any) -> str:
+    """Return a text of a function of the JVM that is the same for equal functions of one load of the modules."""
+    from framework.declare.session.pickled_text import pickled_text
+    from framework.declare.session.sent_functions import command_of
+
+    pickled = command_of(function)
+    found = pickled_text(pickled)
+    text = repr(pickled) if found is None else _OF_FILE.sub("", found.text)
+    return f"{_returned(function)} {function.pythonEvalType()} {function.udfDeterministic()} {text}"
+
+
+def _returned(function: Any) -> str:
+    """The type that a function of the JVM returns; "" for a table function that computes it from its arguments."""
+    if function.getClass().getSimpleName() == "UserDefinedPythonFunction":
+        return str(function.dataType().json())
+    declared = function.returnType()
+    return str(declared.get().json()) if declared.isDefined() else ""

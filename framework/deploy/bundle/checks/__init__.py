@@ -1,0 +1,1 @@
+"""Checks the fields of a bundle, and finds what a deploy would regret."""

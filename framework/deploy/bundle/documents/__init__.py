@@ -1,0 +1,1 @@
+"""The documents of a bundle: read, merged, with their variables in place."""

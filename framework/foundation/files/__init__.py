@@ -1,0 +1,1 @@
+"""Storages: local folders and Hadoop file systems behind one port."""

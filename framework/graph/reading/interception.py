@@ -1,0 +1,396 @@
+"""Interception of table reads inside query functions while a graph is analysed or run.
+
+`spark.read.table`, `spark.readStream.table`, `spark.table` and `spark.sql` are methods of PySpark
+classes, so the classes are patched. A patched method calls the `TableReads` of the calling context;
+without one it has PySpark's own behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, Protocol
+
+from pyspark.errors import PySparkTypeError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
+from pyspark.sql.readwriter import DataFrameReader
+from pyspark.sql.sql_formatter import SQLStringFormatter
+from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StructType
+
+from framework.cdc.spark.execution import active_session
+from framework.declare.interface.shaded_classes import KAFKA, unshaded
+from framework.declare.session.mutations import unguarded
+from framework.declare.session.patches import Patch, Patches
+from framework.declare.session.query_views import view_of_query
+from framework.declare.session.registered_functions import current_functions
+from framework.declare.session.sql_calls import pyspark_sql, sql_handled_by
+from framework.declare.sql.namespaces import Namespace, current_namespace, namespace_of_query
+from framework.declare.workspace.spark_paths import spelled_options, spelled_path
+from framework.declare.workspace.sql_secrets import with_secrets
+from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.jvm_cache import java_class
+from framework.foundation.locations import caller_location
+from framework.graph.reading.distinct_streams import deduplicated
+from framework.graph.reading.file_calls import FileCall, parse_with_file_calls
+from framework.graph.reading.relations import analysed_plan, qualified
+from framework.graph.reading.sql_relations import (
+    SqlRelation,
+    find_relations,
+    is_command,
+    parse,
+    replace_relations,
+    with_parameters,
+)
+from framework.sources.cloud_files.batch import read_batch
+from framework.sources.cloud_files.columns.schemas import SchemaStore
+from framework.sources.cloud_files.relation import stand_in
+from framework.sources.cloud_files.source import FORMAT as CLOUD_FILES
+from framework.sources.databases.formats import register_format, schema_of_format
+from framework.sources.plans import of_plan
+from framework.sources.port import StreamingRelation
+from framework.sources.starts import ReaderStart
+
+
+class TableReads(Protocol):
+    """Resolves the table names in query functions: to stand-ins during analysis, to tables during a run."""
+
+    def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
+        """The rows of the named dataset or table; raises UserError if the name is unknown."""
+        ...
+
+    def is_view(self, name: str) -> bool:
+        """Whether a name, as written, is that of a temporary view of the pipeline."""
+        ...
+
+    def schemas(self) -> SchemaStore:
+        """The recorded columns of folders of files."""
+        ...
+
+
+_active: ContextVar[TableReads | None] = ContextVar("sluice_table_reads", default=None)
+_runs_commands: ContextVar[bool] = ContextVar("sluice_runs_commands", default=False)
+
+StartOf = Callable[[StreamingRelation], ReaderStart | None]
+_start_of: ContextVar[StartOf | None] = ContextVar("sluice_start_of", default=None)
+
+
+@contextmanager
+def reading(reads: TableReads, *, runs_commands: bool = False) -> Iterator[None]:
+    """Resolve the table reads of the block's own thread with `reads`.
+
+    Args:
+        reads: resolves the names.
+        runs_commands: whether `spark.sql` runs commands, with names as in Spark's catalog; else they are refused.
+    """
+    with _PATCHES.installed(), sql_handled_by(_session_sql):
+        tokens = _active.set(reads), _runs_commands.set(runs_commands)
+        try:
+            yield
+        finally:
+            _active.reset(tokens[0])
+            _runs_commands.reset(tokens[1])
+
+
+@contextmanager
+def starting(start_of: StartOf) -> Iterator[None]:
+    """Start the streams that the block's own thread loads where `start_of` says, whatever options the code sets."""
+    token = _start_of.set(start_of)
+    try:
+        yield
+    finally:
+        _start_of.reset(token)
+
+
+@contextmanager
+def not_reading() -> Iterator[None]:
+    """Use PySpark's own reads in the block's own thread, also inside the call of a query function."""
+    token = _active.set(None)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+def _patches() -> list[Patch]:
+    return [
+        Patch(DataFrameReader, "table", lambda _: _read_table),
+        Patch(DataStreamReader, "table", lambda _: _read_stream_table),
+        Patch(SparkSession, "table", lambda _: _session_table),
+        Patch(DataFrameReader, "format", _with_database_formats),
+        Patch(DataStreamReader, "format", _with_database_formats),
+        Patch(DataStreamReader, "schema", _with_schema_noted),
+        Patch(DataStreamReader, "load", _with_own_sources),
+    ]
+
+
+def _with_database_formats(original: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """Let a reader's `format` register the formats of databases when one of them is named."""
+
+    def named(self: Any, source: str) -> Any:
+        if isinstance(source, str):
+            register_format(self._spark, source)
+            self._sluice_format = source.lower()
+        return original(self, source)
+
+    return named
+
+
+def _with_schema_noted(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Keep the schema of a streaming reader, which has no public way to read it."""
+
+    def noted(self: Any, schema: Any) -> Any:
+        found = original(self, schema)
+        self._sluice_schema = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+        return found
+
+    return noted
+
+
+def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    """Let a stream reader's `load` start where a reset says, and read `cloudFiles`, inside of a query function."""
+
+    def load(
+        self: Any,
+        path: str | None = None,
+        format: str | None = None,
+        schema: Any = None,
+        **options: Any,
+    ) -> DataFrame:
+        path = spelled_path(path)
+        reads, start_of = _active.get(), _start_of.get()
+        if reads is None and start_of is None:
+            return original(self, path, format, schema, **options)
+        if format is not None:
+            self.format(format)
+        if schema is not None:
+            self.schema(schema)
+        self.options(**options)
+        format_name, given = getattr(self, "_sluice_format", None), getattr(self, "_sluice_schema", None)
+        if format_name == KAFKA:
+            self.options(**dict(unshaded(tuple(_spelled_options(self).items()))))
+        with _started(self, path, start_of):
+            if reads is None or format_name != CLOUD_FILES:
+                if given is None:
+                    _set_database_schema(self, path, format_name)
+                return original(self, path)
+            try:
+                with unguarded():  # columns are inferred by jobs, which query functions must not start
+                    return stand_in(self._spark, path, _spelled_options(self), given, reads.schemas())
+            except SluiceError as error:
+                raise error.at(caller_location()) from error
+
+    return load
+
+
+def _set_database_schema(reader: Any, path: str | None, format_name: str | None) -> None:
+    """Give a reader of a database its schema: Spark would start a Python process to ask for it."""
+    options = _options(reader) | ({} if path is None else {"path": path})
+    try:
+        schema = schema_of_format(format_name, options)
+    except SluiceError as error:
+        raise error.at(caller_location()) from error
+    if schema is not None:
+        reader.schema(schema)
+
+
+@contextmanager
+def _started(reader: Any, path: str | None, start_of: StartOf | None) -> Iterator[None]:
+    """Set the start of a reader's source in the block, in place of the options that contradict it, if there is one.
+
+    The reader gets its own options back: the code may load another table with it, or the same one in a later call.
+    """
+    java = reader._jreader  # noqa: SLF001 - PySpark can't remove an option
+    own = java.extraOptions()
+    start = None if start_of is None else start_of(_relation(reader, path))
+    if start is not None:
+        _replace_options(reader, start)
+    try:
+        yield
+    finally:
+        if start is not None:
+            _set_options(java, own)
+
+
+def _relation(reader: Any, path: str | None) -> StreamingRelation:
+    """Return the source that a reader loads."""
+    options = _options(reader)
+    return StreamingRelation(
+        format=str(reader._jreader.source()).lower(), path=path or options.get("path"), options=options  # noqa: SLF001 - PySpark has them in the JVM only
+    )  # fmt: skip
+
+
+def _replace_options(reader: Any, start: ReaderStart) -> None:
+    """Set the options of a start on a reader, in place of those that contradict it."""
+    java = reader._jreader  # noqa: SLF001 - PySpark can't remove an option
+    options = java.extraOptions()
+    for name in start.removed | set(start.options):
+        options = options.removed(name)
+    _set_options(java, options)
+    reader.options(**start.options)
+
+
+def _set_options(java: Any, options: Any) -> None:
+    """Replace all options of a reader of the JVM."""
+    getattr(java, "extraOptions_$eq")(options)
+
+
+_PATCHES = Patches(_patches)
+
+
+def _original(owner: type, method: str) -> Callable[..., DataFrame]:
+    """PySpark's own method."""
+    found: Callable[..., DataFrame] = _PATCHES.original(owner, method)
+    return found
+
+
+def _options(reader: Any) -> dict[str, str]:
+    """The options set on a reader so far, keys in lower case."""
+    return {name.lower(): value for name, value in _spelled_options(reader).items()}
+
+
+def _spelled_options(reader: Any) -> dict[str, str]:
+    """The options set on a reader so far, as the user spells them."""
+    entries = reader._jreader.extraOptions().originalMap().iterator()  # noqa: SLF001 - PySpark has them in the JVM only
+    found = {}
+    while entries.hasNext():
+        entry = entries.next()
+        found[entry._1()] = entry._2()
+    return found
+
+
+def _read_table(self: DataFrameReader, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
+    reads = _active.get()
+    if reads is None:
+        return _original(DataFrameReader, "table")(self, tableName)
+    if (view := view_of_query(tableName)) is not None:
+        return view
+    return reads.read(self._spark, tableName, _options(self), streaming=False)
+
+
+def _read_stream_table(self: DataStreamReader, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
+    reads = _active.get()
+    if reads is None:
+        return _original(DataStreamReader, "table")(self, tableName)
+    return reads.read(self._spark, tableName, _options(self), streaming=True)
+
+
+def _session_table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
+    reads = _active.get()
+    if reads is None:
+        return _original(SparkSession, "table")(self, tableName)
+    if (view := view_of_query(tableName)) is not None:
+        return view
+    return reads.read(self, tableName, {}, streaming=False)
+
+
+def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - PySpark's name
+    reads = _active.get()
+    if reads is None:
+        return pyspark_sql(self, sqlQuery, args, **kwargs)
+    if not kwargs:
+        return _query(self, _substituted(self, sqlQuery), args, reads)
+    formatter = SQLStringFormatter(self)
+    with unguarded():  # the formatter creates a temporary view of each DataFrame argument
+        text = formatter.format(sqlQuery, **kwargs)
+    try:
+        return _query(self, _substituted(self, text), args, reads)
+    finally:
+        with unguarded():
+            formatter.clear()
+
+
+def _substituted(spark: SparkSession, text: str) -> str:
+    """Substitute `${key}` from the session's configuration, as Spark does before it parses.
+
+    Spark's substitution uses the thread's active session, which may be another one.
+    """
+    with active_session(spark):
+        return str(java_class("org.apache.spark.sql.internal.VariableSubstitution")().substitute(text))
+
+
+def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> DataFrame:
+    if args:
+        text = with_parameters(spark, text, _columns(args))
+    functions = current_functions()
+    text = with_secrets(text if functions is None else functions.with_own_names(text))
+    text, plan, calls = parse_with_file_calls(spark, text)
+    if is_command(plan):
+        if _runs_commands.get():
+            return pyspark_sql(spark, text)
+        raise UserError(
+            "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND",
+            location=caller_location(),
+            command=text.split(maxsplit=1)[0].upper(),
+        )
+    found: dict[SqlRelation, Any] = {}
+    namespace = current_namespace()
+    for relation in find_relations(plan):
+        if _is_no_table(relation):
+            path = relation.parts[-1]
+            if (spelled := spelled_path(path)) != path:
+                found[relation] = parse(spark, f"TABLE {replace(relation, parts=(relation.parts[0], spelled)).text}")
+            continue
+        call = calls.get(relation.parts[0])
+        if call is not None:
+            streaming = relation.streaming or call.streams
+            found[relation] = analysed_plan(_read_files(spark, call, reads, streaming=streaming))
+            continue
+        view = view_of_query(relation.text) if len(relation.parts) == 1 else None
+        if view is not None and (view.isStreaming or not relation.streaming):
+            found[relation] = qualified(view, relation.parts)
+            continue
+        name = relation.text if namespace is None else _in_namespace(namespace, relation, reads)
+        with namespace_of_query(None):  # a view's query has its own
+            read = reads.read(spark, name, dict(relation.options), streaming=relation.streaming)
+        found[relation] = qualified(read, relation.parts)
+    rows = of_plan(spark, replace_relations(plan, found)) if found else pyspark_sql(spark, text)
+    return deduplicated(rows, text)
+
+
+def _in_namespace(namespace: Namespace, relation: SqlRelation, reads: TableReads) -> str:
+    """The name of a table that a query reads after USE; a temporary view has no catalog and no schema."""
+    if len(relation.parts) == 1 and reads.is_view(relation.text):
+        return relation.text
+    return replace(relation, parts=tuple(namespace.full(relation.parts))).text
+
+
+def _columns(args: Any) -> Any:
+    """The arguments of `spark.sql` as columns of the JVM; a wrong type is PySpark's own error."""
+    if isinstance(args, dict):
+        return {name: lit(value)._jc for name, value in args.items()}
+    if isinstance(args, list):
+        return [lit(value)._jc for value in args]
+    raise PySparkTypeError(
+        errorClass="INVALID_TYPE", messageParameters={"arg_name": "args", "arg_type": type(args).__name__}
+    )
+
+
+def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, streaming: bool) -> DataFrame:
+    """Return the rows of a call; a stream is the same source as a reader of `cloudFiles` or `kafka`."""
+    if call.is_kafka:  # the methods of readers are those of query functions: starts and class names are applied there
+        reader = spark.readStream if streaming else spark.read
+        return reader.format("kafka").options(**call.options).load()
+    schema = None if call.schema is None else StructType.fromDDL(call.schema)
+    assert schema is None or isinstance(schema, StructType)
+    call = replace(call, path=spelled_path(call.path), options=spelled_options(call.options.items()))
+    options, start_of = call.options, _start_of.get()
+    if streaming and start_of is not None:
+        start = start_of(StreamingRelation(format=CLOUD_FILES, path=call.path, options=options))
+        options = options if start is None else start.applied(options)
+    try:
+        with unguarded():  # columns are inferred by jobs, which query functions must not start
+            if streaming:
+                return stand_in(spark, call.path, options, schema, reads.schemas())
+            return read_batch(spark, call.path, options, schema)
+    except SluiceError as error:
+        raise error.at(caller_location()) from error
+
+
+def _is_no_table(relation: SqlRelation) -> bool:
+    """Whether a relation is a view of PySpark's formatter (a DataFrame as `{frame}`) or a path (parquet.`/x`)."""
+    formatted = len(relation.parts) == 1 and relation.parts[0].startswith("_pyspark_")
+    return formatted or (len(relation.parts) == 2 and "/" in relation.parts[1])

@@ -1,0 +1,1 @@
+"""Resolves the registered datasets to a graph, and gathers all errors."""

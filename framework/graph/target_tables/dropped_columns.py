@@ -1,0 +1,94 @@
+"""Expectations over columns that a query has no more: it drops or renames them in its last step.
+
+A filter behind the query still finds such a column, as Spark adds what a condition lacks to the projection below it. So
+does Databricks, which filters by expectations. Counts need the conditions as columns of that projection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from framework.cdc.model.columns import column
+from framework.declare.specs import ExpectationSpec
+from framework.graph.queries.calls import SPARK_ERRORS
+from framework.sources.plans import of_plan
+
+_MET = "__sluice_met"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CheckedRows:
+    """The rows of a query with all that its expectations need.
+
+    Args:
+        frame: the rows, with the columns `added`.
+        expectations: the expectations, over columns of `frame`.
+        added: the columns that the query does not have; they are dropped after the checks.
+    """
+
+    frame: DataFrame
+    expectations: tuple[ExpectationSpec, ...]
+    added: tuple[str, ...] = ()
+
+    def of_query(self, checked: DataFrame) -> DataFrame:
+        """Return checked rows with the columns of the query only."""
+        return checked.drop(*self.added) if self.added else checked
+
+
+def finds_dropped(frame: DataFrame, condition: str) -> bool:
+    """Whether a condition that does not fit the columns of a query is one over columns that it has dropped."""
+    return not _fits(frame, condition) and _is_filter(frame, condition)
+
+
+def with_dropped(frame: DataFrame, expectations: Sequence[ExpectationSpec]) -> CheckedRows:
+    """Return the rows of a query, with a boolean column for each condition over columns that it has dropped.
+
+    Args:
+        frame: the query.
+        expectations: valid expectations.
+    """
+    conditions = [each for each in expectations if each.unique is None]
+    if _fits(frame, *(each.condition for each in conditions)):
+        return CheckedRows(frame=frame, expectations=(*expectations,))
+    lacking = [each for each in conditions if not _fits(frame, each.condition)]
+    names = {each.name: f"{_MET}_{number}" for number, each in enumerate(lacking)}
+    added = [sql.expr(each.condition).alias(names[each.name]) for each in lacking]
+    own = [column(name) for name in frame.columns]
+    return CheckedRows(
+        frame=_before_dropping(frame, (each.condition for each in lacking)).select(*own, *added),
+        expectations=tuple(
+            replace(each, condition=names[each.name]) if each.name in names else each for each in expectations
+        ),
+        added=(*names.values(),),
+    )
+
+
+def _before_dropping(frame: DataFrame, conditions: Iterable[str]) -> DataFrame:
+    """Return the rows of a query with the columns that conditions find below its last step."""
+    filtered = frame.where(reduce(and_, map(sql.expr, conditions)))
+    # Of a filter with such columns Spark makes: the query's columns <- the filter <- the query with further columns.
+    plan: Any = filtered._jdf.queryExecution().analyzed()
+    return of_plan(frame.sparkSession, plan.child().child())
+
+
+def _fits(frame: DataFrame, *conditions: str) -> bool:
+    try:
+        frame.select(*map(sql.expr, conditions))
+    except SPARK_ERRORS:
+        return False
+    return True
+
+
+def _is_filter(frame: DataFrame, condition: str) -> bool:
+    try:
+        frame.where(sql.expr(condition))
+    except SPARK_ERRORS:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""What the storage says about a flow before it runs: checkpoint, positions, starts."""

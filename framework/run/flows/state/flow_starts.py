@@ -1,0 +1,142 @@
+"""Where the sources of flows start, and which of these starts would move from update to update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from framework.checkpoints.generations import GenerationStore
+from framework.foundation.errors import UserError
+from framework.foundation.names import QualifiedName
+from framework.graph.graph import DataflowGraph, GraphFlow, Read
+from framework.graph.queries.settings import ZONE
+from framework.graph.rules import did_you_mean
+from framework.plan.starts import flow_sources, resolve_starts
+from framework.run.tables.table_store import TableStore
+from framework.sources.delta.source import begin_of, table_source
+from framework.sources.port import SourceReference
+from framework.sources.starts import (
+    SourceStart,
+    awaits_version,
+    may_move,
+    name_of_one,
+    parse_start,
+    parse_starts,
+    pin_start,
+    start_of,
+    starts_text,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlowStarts:
+    """Reads manifests and Delta logs for the starts of a graph's flows."""
+
+    graph: DataflowGraph
+    store: TableStore
+
+    def current(self, flow: GraphFlow) -> Mapping[str, SourceStart]:
+        """Return the starts that the current generation of a flow has in place of those of the code."""
+        current = GenerationStore(self.store.storage).current(flow.spec.target, flow.spec.name)
+        return parse_starts(None if current is None else current.start)
+
+    def can_start(self, flow: GraphFlow, awaited: Mapping[str, str]) -> bool:
+        """Whether a source of a flow may have rows: not all of them begin at a version that is not committed yet."""
+        return any(source.name not in awaited for source in flow_sources(self.graph, flow))
+
+    def awaited(self, flow: GraphFlow, starts: Mapping[str, SourceStart]) -> Mapping[str, str]:
+        """Return the tables of which the version where a flow begins is not committed yet: their folders by name."""
+        found = ((name, source, start_of(starts, name)) for name, source in self.named_sources(flow).items())
+        storage = self.store.storage
+        return {
+            name: str(source.location)
+            for name, source, start in found
+            if start is not None and awaits_version(storage, source, start)
+        }
+
+    def of(self, flow: QualifiedName, starts: Sequence[str]) -> str:
+        """Return the starts of a flow's sources as a manifest stores them.
+
+        Args:
+            flow: the flow's full name.
+            starts: as the user writes them.
+
+        Raises:
+            UserError: FLOW_NOT_FOUND; a start that is invalid, or that its source does not have.
+        """
+        found = self.graph.flow(flow)
+        if found is None:
+            known = [each.spec.name for each in self.graph.flows]
+            raise UserError("FLOW_NOT_FOUND", flow=flow, hint=did_you_mean(flow, known))
+        resolved = resolve_starts(self.graph, found, [parse_start(start) for start in starts])
+        return self._pinned(flow, starts_text(resolved))
+
+    def pinned(self, flow: QualifiedName, start: str | None) -> str | None:
+        """Return the starts of a generation that begins, with those of its code that would move from update to update.
+
+        A stream that begins at the latest version of a table and finds nothing has no position, and would begin at what
+        is the latest version in the next update.
+
+        Args:
+            flow: the flow's full name.
+            start: as the manifest stores them; None if only the code says where it begins.
+
+        Raises:
+            UserError: START_NOT_AVAILABLE if a table has not the version.
+        """
+        found = self.graph.flow(flow)
+        if start is not None or found is None or not found.streaming:
+            return start if start is None else self._pinned(flow, start)
+        sources, fixed = self.named_sources(found), {}
+        for name, begin, key in _moving(found):
+            if name in sources:
+                fixed[key] = pin_start(self.store.storage, sources[name], parse_start(begin), self._zone(found))
+        fixed = {key: start for key, start in fixed.items() if not may_move(start.text)}
+        return starts_text(fixed) if fixed else None
+
+    def named_sources(self, flow: GraphFlow) -> dict[str, SourceReference]:
+        """Return the sources of a flow by name; tables without a known path are missing."""
+        named = {}
+        for source in flow_sources(self.graph, flow):
+            if source.reference is not None:
+                named[source.name] = source.reference
+            else:
+                read = next((read for read in flow.reads if str(read.dataset) == source.name), None)
+                path = self.path_of(read.dataset, read.path) if read is not None else None
+                if path is not None:
+                    named[source.name] = table_source(path)
+        return named
+
+    def path_of(self, name: QualifiedName | None, path: str | None) -> str | None:
+        """Return the folder of a table that is read by a name, or else by a path; None if it has none."""
+        dataset = self.graph.dataset(name) if name is not None else None
+        if dataset is None:
+            return path
+        return self.store.path(dataset.spec) if dataset.is_table else None
+
+    def _pinned(self, flow: QualifiedName, starts: str) -> str:
+        """Return the starts of a flow, as a manifest stores them, with fixed points in place of moving ones."""
+        found, present = parse_starts(starts), self.graph.flow(flow)
+        if present is not None:
+            for name, source in self.named_sources(present).items():
+                if name in found:
+                    found[name] = pin_start(self.store.storage, source, found[name], self._zone(present))
+        return starts_text(found)
+
+    def _zone(self, flow: GraphFlow) -> str:
+        """Return the time zone in which Delta reads a time without one."""
+        return self.graph.settings(flow).get(ZONE) or str(self.store.spark.conf.get(ZONE))
+
+
+def begin_of_read(read: Read) -> str:
+    """Return the start that the code gives for a read of a table, as `option=value`; empty for the whole table."""
+    return read.begins or begin_of(dict(read.options))
+
+
+def _moving(flow: GraphFlow) -> Iterator[tuple[str, str, str]]:
+    """Yield each read of new rows of a table: the table, where the code begins, and the name of the start."""
+    begins = {(str(read.dataset or read.text), begin_of_read(read)) for read in flow.reads if read.streaming}
+    names = [name for name, _ in begins]
+    for name, begin in sorted(begins):
+        if may_move(begin):
+            yield name, begin, name if names.count(name) == 1 else name_of_one(name, begin)

@@ -1,0 +1,326 @@
+"""Full refreshes: computed in a copy of the table and published in one commit, so that readers see the old rows before.
+
+The effects in order, and why a crash after each is safe:
+
+0. with history: the backup of the table is written -> it is complete or it is not one; the next request starts over and
+   takes it if the table has not changed;
+1. the mark "rebuild n is building", with the number of its backup, is written -> the next update finds it and
+   continues the rebuild. Of several tables, those that read others are marked first: a table that is rebuilt from the
+   old rows of another is right, and one that goes on reading a table whose rows were replaced fails;
+2. the copy's table and the flows' generations (marked with rebuild n) are created, and batches are written ->
+   as for any flow; a generation of an older rebuild has another mark and is not continued, so no row is missed;
+   With history: the rows that the copy lacks are appended or merged into it, once, and the mark says so -> until then
+   the table is as before; flows of the rebuild that run again in between only add what their sources have;
+3. the mark "rebuild n is frozen" is written -> from here no flow writes to the copy, and the rebuild's generations
+   count as current: each update does the rest before a flow of the table runs. If flows went on, the rows that they
+   add would be in the checkpoints and in the copy, but not in the table, whose transaction n is done;
+4. AUTO CDC's auxiliary table, then the table is replaced by the copy's, as transaction n -> a repeated write is
+   skipped;
+   With history: quarantined rows that the sources no longer have are kept open -> again, nothing changes;
+5. the mark "rebuild n is published" is written;
+6. each generation is promoted atomically, and flows that the rebuild does not have lose theirs, because their rows are
+   gone -> the next update does the rest;
+7. the copy is deleted and the mark "rebuild n is finished" is written -> nothing is left.
+
+If the table is declared as a view meanwhile, the view gives the rebuild up before it replaces the rows: the table keeps
+transaction n, and the generations of the rebuild would go on behind rows of the view.
+
+From 1 to 7 resets, roll-backs, rewinds and replays are refused: the end of the rebuild would undo them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import uuid4
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql.types import StructType
+
+from framework.cdc.delta.auxiliary_table import create_auxiliary_table
+from framework.cdc.delta.table_overwrite import overwrite_table
+from framework.cdc.delta.table_version import read_table
+from framework.cdc.delta.transaction_identifiers import Batch
+from framework.cdc.model.columns import quote
+from framework.checkpoints.generations import GenerationState, GenerationStore
+from framework.checkpoints.manifest import BY_REFRESH
+from framework.checkpoints.rebuilds import Rebuild, RebuildStore
+from framework.declare.specs import DatasetKind
+from framework.foundation.clock import Clock
+from framework.foundation.errors import OperationError, SluiceError
+from framework.foundation.failpoints import failpoint
+from framework.foundation.names import QualifiedName
+from framework.foundation.table_address import TableAddress
+from framework.graph.graph import DataflowGraph, GraphDataset
+from framework.graph.queries.calls import first_words
+from framework.plan.steps import PublishRebuild
+from framework.run.flows.state.generation_numbers import name_generation
+from framework.run.flows.state.state_reader import building_of
+from framework.run.flows.streaming_query import session_for
+from framework.run.tables.marked_tables import mark_table
+from framework.run.tables.table_store import TableStore
+from framework.run.tables.wider_columns import support_types
+from framework.run.update.fault_classification import fault_of
+from framework.run.update.refresh.kept_history import KeptHistory
+from framework.run.update.refresh.kept_quarantine import KeptQuarantine
+from framework.sources.delta.history import CommitHistory
+
+_CONSTRAINT = "delta.constraints."
+"""The begin of the table property of a CHECK constraint."""
+
+_DATA_FAULT = "22"
+"""The class of the SQLSTATE of an expression that has no value for a row, such as a cast."""
+
+_REFUSED = frozenset(
+    {"FULL_REFRESH_OF_APPEND_ONLY_TABLE", "FULL_REFRESH_VIOLATES_CONSTRAINT", "FULL_REFRESH_MISFITS_CONSTRAINT"}
+)
+"""The conditions of a frozen full refresh of which nothing is in the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rebuilds:
+    """Begins, publishes and finishes the rebuilds of a store's tables."""
+
+    pipeline: str
+    graph: DataflowGraph
+    store: TableStore
+    clock: Clock
+
+    @property
+    def _marks(self) -> RebuildStore:
+        return RebuildStore(self.store.storage)
+
+    @property
+    def _history(self) -> KeptHistory:
+        return KeptHistory(pipeline=self.pipeline, store=self.store, clock=self.clock)
+
+    def prepare(self, dataset: GraphDataset, number: int, *, history: tuple[str, ...] | None = None) -> Rebuild:
+        """Return the mark of rebuild `number`: the one that it has, else a new one, whose backup is made here.
+
+        Args:
+            dataset: the dataset.
+            number: the number of the rebuild.
+            history: the columns that identify a row to put back, or `ALL_COLUMNS`; None: no row is put back.
+
+        Raises:
+            UserError: HISTORY_NOT_KEPT.
+        """
+        before = self._marks.read(dataset.name)
+        if before is not None and before.number == number:
+            return before
+        mark = Rebuild(number=number, identifier="" if before is None else before.identifier)
+        if history is None:
+            return mark
+        # Else the backup could have the auxiliary table of the rebuild before, and the target from before that.
+        try:
+            self.settle(dataset)
+        except OperationError as error:
+            assert before is not None  # the rebuild that can't be published
+            auxiliary = self.store.auxiliary(dataset.spec)
+            if error.condition not in _REFUSED or self._has_rebuild(auxiliary, dataset, before):
+                raise
+            # The rebuild that begins gives it up.
+        self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
+        return replace(mark, backup=self._history.begin(dataset).number, history_keys=history)
+
+    def begin(self, dataset: GraphDataset, mark: Rebuild) -> None:
+        """Write the mark of a rebuild; that of a rebuild which is continued is there."""
+        if self._marks.read(dataset.name) != mark:
+            self._marks.write(dataset.name, mark)
+            failpoint("rebuilds.after_begin")
+
+    def set_up(self, dataset: GraphDataset, mark: Rebuild) -> None:
+        """Set up the copy of a rebuild that has begun; an existing one is continued, those of others are deleted.
+
+        Raises:
+            OperationError: REBUILD_COPY_LOST if flows have written to the copy, and it is not there any more.
+        """
+        self._delete_copies(dataset.name, besides=mark.number)
+        manifests = GenerationStore(self.store.storage).list_of(dataset.name)
+        if any(building_of(manifest, mark) is not None for manifest in manifests):
+            # Generations begin after the copy was created: they would go on behind rows that are gone.
+            self._check_copy(dataset, mark)
+        self.store.create(dataset, rebuild=mark.number)
+
+    def publish(self, step: PublishRebuild) -> None:
+        """Replace the table's rows by the copy's, and make the rebuild's generations current."""
+        dataset = self.graph.dataset(step.dataset)
+        assert dataset is not None
+        self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
+        mark = self._put_back(dataset, step.rebuild)
+        if not mark.frozen:
+            mark = replace(mark, frozen=True, identifier=uuid4().hex)
+        self._marks.write(dataset.name, mark)
+        failpoint("rebuilds.after_freeze")
+        self._replace_tables(dataset, mark)
+        self.store.create(dataset)  # its properties and its comment are not those of the copy
+        self._finish(dataset, self._published(dataset, mark))
+
+    def settle(self, dataset: GraphDataset) -> None:
+        """Finish a frozen rebuild that a crash or a failure interrupted; nothing if there is none.
+
+        Raises:
+            OperationError: REBUILD_COPY_LOST.
+            Exception: the failure of the publication; the rebuild is still frozen, and no flow may write to the table.
+        """
+        mark = self._marks.read(dataset.name)
+        if mark is None or mark.is_building or mark.finished:
+            return
+        address, copy = self.store.address(dataset.spec), self.store.address(dataset.spec, mark.number)
+        # After it was published, an older copy of the table may have been put in its place.
+        if not mark.published or (self.store.exists(copy) and not self._has_rebuild(address, dataset, mark)):
+            self.store.check_owner(dataset.spec, address)
+            self._replace_tables(dataset, mark)
+            # The code may be another than that of the copy: the update applies the definition that it has now.
+            self.store.record_unknown(dataset)
+            mark = self._published(dataset, mark)
+        self._finish(dataset, mark)
+
+    def settle_all(self, names: Container[QualifiedName] | None = None) -> dict[QualifiedName, SluiceError]:
+        """Finish frozen rebuilds, and return where that failed: no flow may write to such a table.
+
+        Args:
+            names: the tables; None for all.
+        """
+        found = {}
+        for dataset in self.graph.datasets:
+            if dataset.kind is DatasetKind.STREAMING_TABLE and (names is None or dataset.name in names):
+                error = fault_of(partial(self.settle, dataset), dataset.name, dataset.spec.location)
+                if error is not None:
+                    found[dataset.name] = error
+        return found
+
+    def _put_back(self, dataset: GraphDataset, number: int) -> Rebuild:
+        """Put the rows back that the rebuild lacks, if it keeps history; return the mark of the rebuild."""
+        mark = self._marks.read(dataset.name) or Rebuild(number=number)
+        if mark.backup is None or mark.restored:
+            return mark
+        # A user may have changed the table since the rebuild began: then there is a newer backup.
+        backup = self._history.back_up(dataset)
+        if backup.number != mark.backup:
+            mark = replace(mark, backup=backup.number)
+            self._marks.write(dataset.name, mark)
+        self._history.put_back(dataset, mark, self.graph.flows_into(dataset.name))
+        failpoint("rebuilds.after_history")
+        mark = replace(mark, restored=True)
+        self._marks.write(dataset.name, mark)
+        return mark
+
+    def _check_copy(self, dataset: GraphDataset, mark: Rebuild) -> None:
+        copy = self.store.address(dataset.spec, mark.number)
+        if not self.store.exists(copy):
+            raise OperationError("REBUILD_COPY_LOST", dataset=dataset.name, path=copy.path)
+
+    def _check_takes_rows(self, dataset: GraphDataset, copy: TableAddress, target: TableAddress) -> None:
+        """Check what users have set on a table, and its copy does not have: delta.appendOnly and CHECK constraints."""
+        tip = self.store.metadata(target)
+        if tip.is_append_only:
+            raise OperationError(
+                "FULL_REFRESH_OF_APPEND_ONLY_TABLE", location=dataset.spec.location, dataset=dataset.name,
+                table=target.sql,
+            )  # fmt: skip
+        checks = sorted((key, check) for key, check in tip.properties.items() if key.startswith(_CONSTRAINT))
+        if not checks:
+            return
+        rows = read_table(session_for(self.store.spark, {}), copy)
+        for key, check in checks:
+            name = key.removeprefix(_CONSTRAINT)
+            refusal = partial(
+                OperationError, location=dataset.spec.location, dataset=dataset.name, constraint=name, check=check,
+                statement=f"ALTER TABLE {target.sql} DROP CONSTRAINT {quote(name)}",
+            )  # fmt: skip
+            try:
+                is_violated = not rows.where(f"NOT coalesce(({check}), false)").isEmpty()
+            except PySparkException as error:
+                # The query does not return its column any more, or with another type, or a value ends the check.
+                if not isinstance(error, AnalysisException) and not (error.getSqlState() or "").startswith(_DATA_FAULT):
+                    raise
+                raise refusal("FULL_REFRESH_MISFITS_CONSTRAINT", problem=first_words(error)) from error
+            if is_violated:
+                raise refusal("FULL_REFRESH_VIOLATES_CONSTRAINT")
+
+    def _replace_tables(self, dataset: GraphDataset, mark: Rebuild) -> None:
+        self._check_copy(dataset, mark)
+        address, copy = self.store.address(dataset.spec), self.store.address(dataset.spec, mark.number)
+        auxiliary = self.store.auxiliary(dataset.spec, mark.number)
+        if not self.store.exists(address):  # dropped meanwhile; without its properties it would not be ours
+            # A crash may have come after some of the rebuild's generations were made current.
+            GenerationStore(self.store.storage).retire_lost(dataset.name, besides=mark.generation_mark)
+            self.store.create(dataset)
+        self._check_takes_rows(dataset, copy, address)  # before the auxiliary table is replaced
+        if dataset.cdc is not None or self.store.exists(auxiliary):
+            kept = self.store.auxiliary(dataset.spec)
+            self._make_fitting(dataset, auxiliary, kept)
+            if self.store.exists(auxiliary):
+                self._replace(dataset, auxiliary, kept, mark)
+            elif self.store.exists(kept):  # the refresh had no event that needs one
+                session = session_for(self.store.spark, {})
+                name_generation(session, str(kept.path), self._application(dataset, mark), mark.number)
+                self.store.delete_rows(kept)
+            failpoint("rebuilds.after_auxiliary")
+        self._replace(dataset, copy, address, mark)
+        failpoint("rebuilds.after_publish")
+
+    def _make_fitting(self, dataset: GraphDataset, auxiliary: TableAddress, kept: TableAddress) -> None:
+        """Make an auxiliary table without rows if the refresh needed none and the one of before has other columns.
+
+        After a change of keys or of the sequence's type, deletes could not be recorded beside columns of before.
+        """
+        schema = self.store.schema(kept)
+        if dataset.cdc is None or schema is None or self.store.exists(auxiliary):
+            return
+        stored = {field.name: field for field in StructType.fromJson(json.loads(schema)).fields}
+        wanted = dataset.cdc.auxiliary_schema.fields
+        if any(field.name not in stored or stored[field.name].dataType != field.dataType for field in wanted):
+            create_auxiliary_table(session_for(self.store.spark, {}), auxiliary, dataset.cdc)
+
+    def _published(self, dataset: GraphDataset, mark: Rebuild) -> Rebuild:
+        if mark.backup is not None:
+            self._history.publish(dataset, mark)
+            KeptQuarantine(store=self.store, graph=self.graph, dataset=dataset, rebuild=mark).keep()
+        mark = replace(mark, published=True)
+        self._marks.write(dataset.name, mark)
+        failpoint("rebuilds.after_mark")
+        return mark
+
+    def _finish(self, dataset: GraphDataset, mark: Rebuild) -> None:
+        """Make the generations of a published rebuild current, retire those of other flows, and delete the copy."""
+        name, path = dataset.name, self.store.path(dataset.spec)
+        generations = GenerationStore(self.store.storage, self.clock)
+        for manifest in generations.list_of(name):  # of flows that the code does not have at present, too
+            number, current = building_of(manifest, mark), manifest.in_state(GenerationState.CURRENT)
+            if number is not None:
+                mark_table(self.store.storage, path, name, manifest.flow, number)
+                generations.promote(name, manifest.flow, number)
+                failpoint("rebuilds.after_promote")
+            elif current is not None and current.fingerprint != mark.generation_mark:
+                mark_table(self.store.storage, path, name, manifest.flow, current.number)
+                generations.retire(name, manifest.flow, BY_REFRESH)
+        self._delete_copies(name)
+        self._marks.write(name, replace(mark, finished=True))
+
+    def _delete_copies(self, name: QualifiedName, *, besides: int | None = None) -> None:
+        storage = self.store.storage
+        folder = self.store.layout.rebuilds(name)
+        for number in storage.list_names(folder):
+            if number.isdecimal() and int(number) != besides:
+                storage.delete_tree(f"{folder}/{number}")
+
+    def _replace(self, dataset: GraphDataset, source: TableAddress, target: TableAddress, mark: Rebuild) -> None:
+        """Replace the rows and columns of the target by those of the source, in one idempotent commit."""
+        application = self._application(dataset, mark)
+        session = session_for(self.store.spark, {})
+        if self.store.exists(target):  # an auxiliary table may have been created by the rebuild only
+            support_types(session, target, session.read.format("delta").load(str(source.path)).schema)
+        overwrite_table(session, source, target, Batch(application_id=application, number=mark.number))
+
+    def _has_rebuild(self, address: TableAddress, dataset: GraphDataset, mark: Rebuild) -> bool:
+        """Whether a table has been replaced by the copy's; False if its log no longer has the commit."""
+        history = CommitHistory(self.store.storage, str(address.path))
+        application = self._application(dataset, mark)
+        return bool(history.versions) and history.last_taken([application], history.versions[-1]) is not None
+
+    def _application(self, dataset: GraphDataset, mark: Rebuild) -> str:
+        return Rebuild.application(self.pipeline, dataset.name, mark.identifier)

@@ -1,0 +1,1 @@
+"""The process that keeps a session ready for the next command."""

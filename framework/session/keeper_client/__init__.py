@@ -1,0 +1,1 @@
+"""How a command finds the process that keeps a session, and calls it."""

@@ -1,0 +1,1 @@
+"""The columns of files: inferred, hinted, widened, rescued."""

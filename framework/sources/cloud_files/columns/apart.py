@@ -1,0 +1,140 @@
+"""Files that are read in a session of their own, with other settings than those of the query.
+
+Spark applies some settings to all that a session plans: whether names are case-sensitive, and how many files a task
+reads. The rows come into the query as they are, with Spark's `_metadata` as an ordinary column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from framework.foundation.jvm_cache import java_class
+from framework.sources.cloud_files.files.manifest import manifest_reader
+
+if TYPE_CHECKING:
+    from pyspark.sql.readwriter import DataFrameReader
+
+_PLACE = "__sluice_place"
+_OF_VALUES = frozenset(
+    {
+        "dateformat", "timestampformat", "timestampntzformat", "locale", "timezone", "nullvalue", "nanvalue",
+        "positiveinf", "negativeinf", "preferdate", "enabledatetimeparsingfallback", "samplingratio",
+    }
+)  # fmt: skip
+"""Options of a reader of CSV that say how a value is written."""
+_IN_PARTITION = 2**33 - 1
+"""The part of `monotonically_increasing_id` that counts the rows of a partition."""
+
+EXACT_NAMES = {"spark.sql.caseSensitive": "true"}
+"""Names that differ in case are those of different fields."""
+_ONE_FILE_PER_TASK = {
+    "spark.sql.files.openCostInBytes": str(2**40),
+    "spark.sql.files.maxPartitionBytes": str(2**40),
+    "spark.sql.files.minPartitionNum": "1",
+}
+
+
+def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A copy of a session with other settings."""
+    copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for name, value in settings.items():
+        copy.conf.set(name, value)
+    if settings is _ONE_FILE_PER_TASK:
+        copy.conf.unset("spark.sql.files.maxPartitionNum")
+    return copy
+
+
+def read_exactly(
+    spark: SparkSession,
+    columns: StructType,
+    names: Sequence[str],
+    load: Callable[[DataFrameReader], DataFrame],
+    *,
+    streams: bool,
+    at_once: bool,
+) -> DataFrame:
+    """Return the rows of files whose columns may differ in case only.
+
+    Args:
+        spark: the session of the query.
+        columns: the columns as the files have them.
+        names: the names that they get, which differ in more than case.
+        load: gives the reader its format and options, and loads.
+        streams: whether the rows are those of a stream.
+        at_once: whether the format's reader asks for the setting in its tasks, where it is that of the running query:
+            the rows are read now, and kept by the executors.
+    """
+    other = session_with(spark, EXACT_NAMES)
+    frame = load(manifest_reader(other).schema(columns))
+    named = frame.select("*", "_metadata").toDF(*names, "_metadata")
+    named = named.localCheckpoint() if at_once else named
+    return _rows_in(spark, named, load, streams=streams)
+
+
+def read_without_first(
+    spark: SparkSession,
+    columns: StructType,
+    skipped: int,
+    load: Callable[[DataFrameReader], DataFrame],
+    *,
+    streams: bool,
+) -> DataFrame:
+    """Return the rows of files without the first ones of each file.
+
+    A task reads one file in its order, so that the place of a row in the task is that in the file.
+
+    Args:
+        spark: the session of the query.
+        columns: the columns of the files.
+        skipped: the number of rows to leave out.
+        load: gives the reader its format and options, and loads.
+        streams: whether the rows are those of a stream.
+    """
+    other = session_with(spark, _ONE_FILE_PER_TASK)
+    place = F.monotonically_increasing_id().bitwiseAND(F.lit(_IN_PARTITION)).alias(_PLACE)
+    frame = load(manifest_reader(other).schema(columns)).select("*", "_metadata", place)
+    return _rows_in(spark, frame.where(F.col(_PLACE) >= skipped).drop(_PLACE), load, streams=streams)
+
+
+def types_without_first(
+    spark: SparkSession,
+    columns: StructType,
+    skipped: int,
+    load: Callable[[DataFrameReader], DataFrame],
+    options: Mapping[str, str],
+) -> StructType:
+    """Return the types that Spark infers for CSV files without their first rows.
+
+    Args:
+        spark: the session of the query.
+        columns: the columns, as texts.
+        skipped: the number of rows to leave out.
+        load: loads the files.
+        options: of the reader.
+    """
+    rows = read_without_first(spark, columns, skipped, load, streams=False)
+    lines = rows.select(F.to_csv(F.struct(*columns.fieldNames()), {"quoteAll": "true"}))
+    values = {name: value for name, value in options.items() if name in _OF_VALUES}
+    reader = spark.read.options(**values).option("inferSchema", "true")._jreader  # noqa: SLF001 - for lines in the JVM
+    encoder = java_class("org.apache.spark.sql.Encoders").STRING()
+    return DataFrame(reader.csv(getattr(lines._jdf, "as")(encoder)), spark).schema
+
+
+def _rows_in(
+    spark: SparkSession, frame: DataFrame, load: Callable[[DataFrameReader], DataFrame], *, streams: bool
+) -> DataFrame:
+    """The rows of a frame of another session."""
+    query = frame._jdf.queryExecution()
+    schema = java_class("org.apache.spark.sql.types.DataType").fromJson(frame.schema.json())
+    rows = DataFrame(spark._jsparkSession.internalCreateDataFrame(query.toRdd(), schema, streams), spark)
+    if streams:
+        return rows
+    # The next update looks for new files in the folders of the query.
+    folder = load(manifest_reader(spark).schema(StructType([StructField("_", StringType())])))
+    nothing = [F.lit(None).cast(each.dataType).alias(each.name) for each in rows.schema.fields]
+    return rows.union(folder.select(*nothing).where(F.lit(False)))  # noqa: FBT003 - a value, not a choice

@@ -1,0 +1,1 @@
+"""Finds the files of a folder, and keeps those that were read."""

@@ -1,0 +1,43 @@
+"""When the folders of a source were changed last: a hint that there are new files, for much less than a listing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from framework.foundation.files.storage_port import Storage
+
+_MOST = 64
+_FILE = "listed.json"
+
+
+def keep_times(storage: Storage, folder: str, times: Mapping[str, int]) -> None:
+    """Keep the times of the folders that were changed last.
+
+    Args:
+        storage: keeps the checkpoint.
+        folder: the folder of the source in the checkpoint.
+        times: the modification time of each local folder before it was listed, in nanoseconds.
+    """
+    newest = sorted(times, key=lambda each: (-times[each], each))[:_MOST]
+    storage.write_text(f"{folder}/{_FILE}", json.dumps({each: times[each] for each in newest}))
+
+
+def has_changed(storage: Storage, folder: str) -> bool:
+    """Whether a folder has changed since the last listing. False is no answer: there may be new files."""
+    text = storage.read_text(f"{folder}/{_FILE}")
+    if text is None:
+        return False
+    try:
+        return any(modified_ns(each) != time for each, time in json.loads(text).items())
+    except (ValueError, AttributeError, TypeError):  # a damaged hint is none
+        return False
+
+
+def modified_ns(folder: str) -> int | None:
+    """The modification time of a local folder; None if it can't be looked up."""
+    try:
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - a listing has many folders
+    except OSError:
+        return None

@@ -1,0 +1,403 @@
+"""Listings of folders: the files that a source has not seen. Local ones in Python, others by one call of the JVM.
+
+A name that is known costs a comparison; only the others are looked up on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JJavaError
+
+from framework.foundation.errors import OperationError, SourceError, UserError
+from framework.foundation.files.file_systems import file_system_advice, missing_file_system
+from framework.foundation.jvm_cache import java_class, scala_object, scala_seq
+from framework.sources.cloud_files.files.folder_times import modified_ns
+from framework.sources.cloud_files.settings.globs import glob_pattern
+from framework.sources.cloud_files.settings.options import CloudFilesOptions, local_path
+from framework.sources.files.names import is_hidden, shown_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_Value = TypeVar("_Value")
+_GLOB = re.compile(r"[*?\[{]")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_ESCAPED = re.compile(r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/]")
+_STATUS = re.compile(
+    r"FileStatus\{path=(?P<path>.*?); isDirectory=false; length=(?P<size>\d+); .*?modification_time=(?P<time>\d+);",
+    re.DOTALL,
+)
+_MOST_LINKS = 40
+_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-!.~'()*:@&=+$,;/"
+"""What `_ESCAPED` does not match."""
+_ENTRIES = 10_000
+"""So many entries of a folder are in memory at once."""
+_QUESTION = 250_000
+"""So many names are compared with the known ones at once: each question reads the list or its index once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFile:
+    """A file as a listing found it.
+
+    Args:
+        uri: its encoded URI, as Hadoop's `Path` has it.
+        size: bytes.
+        modified_ms: epoch milliseconds.
+    """
+
+    uri: str
+    size: int
+    modified_ms: int
+
+
+class Known(Protocol):
+    """The files that a source has seen."""
+
+    def unseen(self, uris: Sequence[str]) -> list[str]:
+        """The URIs that were never seen."""
+        ...
+
+    def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
+        """The files that were never seen, or with another size or time when they were seen last."""
+        ...
+
+
+class NothingKnown:
+    """A source that has seen no file."""
+
+    def unseen(self, uris: Sequence[str]) -> list[str]:
+        """All."""
+        return list(uris)
+
+    def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
+        """All."""
+        return list(files)
+
+
+def list_new(
+    spark: SparkSession | None, options: CloudFilesOptions, known: Known, times: dict[str, int] | None = None
+) -> list[FoundFile]:
+    """Return the files of a source that are not known, oldest first.
+
+    Args:
+        spark: for file systems other than the local one; None if the path is local.
+        options: the path and what it selects.
+        known: the files that were seen; one that has changed is new with `allow_overwrites`.
+        times: gets the modification time of each local folder before it is listed, in nanoseconds.
+
+    Raises:
+        SourceError: CLOUD_FILES_FOLDER_MISSING.
+        OperationError: STORAGE_NOT_READABLE.
+    """
+    local = local_path(options.path)
+    if local is not None:
+        found = _local_files(local, options, known, {} if times is None else times)
+    else:
+        assert spark is not None, options.path
+        found = _hadoop_files(spark, options, known)
+    # A file system may list a file twice while its folder changes.
+    fresh = {file.uri: file for file in found if _is_in_time(file, options)}
+    return sorted(fresh.values(), key=lambda file: (file.modified_ms, file.uri))
+
+
+def has_new(path: str, options: CloudFilesOptions, known: Known) -> bool:
+    """Whether a local path has a file that is not known; the listing ends with the first one.
+
+    Raises:
+        SourceError: CLOUD_FILES_FOLDER_MISSING.
+        OperationError: STORAGE_NOT_READABLE.
+    """
+    return any(_is_in_time(file, options) for file in _local_files(path, options, known, {}))
+
+
+def in_parts(values: Iterable[_Value], size: int) -> Iterator[list[_Value]]:
+    """Yield the values in lists of a size; the last one may be shorter."""
+    rest = iter(values)
+    while part := list(islice(rest, size)):
+        yield part
+
+
+def present_files(files: Sequence[FoundFile], *, overwrites: bool) -> tuple[list[FoundFile], list[str]]:
+    """Return the files of a batch as they are now, and the URIs of those that are gone.
+
+    A reader reads as many bytes as it is told. So a file that was replaced would lose its end without an error. Files
+    on other file systems are returned as they were found.
+
+    Args:
+        files: the files as they were found.
+        overwrites: whether a replaced file is read again. Then its earlier states are left out: its present content is
+            in the list again, or will be with the next listing. It would be read twice otherwise.
+    """
+    found = [(file, _refreshed(file)) for file in files]
+    gone = [file.uri for file, now in found if now is None]
+    # A file that was replaced, and put back, has the same state twice.
+    present = {now.uri: now for file, now in found if now is not None and (now == file or not overwrites)}
+    return list(present.values()), gone
+
+
+def _refreshed(file: FoundFile) -> FoundFile | None:
+    if not file.uri.startswith("file:"):
+        return file
+    try:
+        status = os.stat(decoded(file.uri).removeprefix("file:"))  # noqa: PTH116 - strings throughout
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return file  # Spark reports it
+    return FoundFile(uri=file.uri, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+
+
+def encoded(path: str) -> str:
+    """The URI of a local path, encoded as Java's `URI` encodes it: letters of any alphabet stay as they are.
+
+    Examples:
+        >>> encoded("/in/a b%=ü.json")
+        'file:/in/a%20b%25=ü.json'
+    """
+    return "file:" + (path if _ESCAPED.search(path) is None else _ESCAPED.sub(_escape, path))
+
+
+def decoded(uri: str) -> str:
+    """The path that an encoded URI names, with its scheme.
+
+    Examples:
+        >>> decoded("file:/in/a%20b%25=ü.json")
+        'file:/in/a b%=ü.json'
+    """
+    return unquote(uri)
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    if character > "\x7f" and unicodedata.category(character) not in {"Cc", "Cs", "Zs", "Zl", "Zp"}:
+        return character
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8"))
+
+
+def _is_in_time(file: FoundFile, options: CloudFilesOptions) -> bool:
+    seconds = file.modified_ms / 1000
+    after, before = options.modified_after, options.modified_before
+    return (after is None or seconds > after) and (before is None or seconds < before)
+
+
+def _local_files(path: str, options: CloudFilesOptions, known: Known, times: dict[str, int]) -> Iterator[FoundFile]:
+    for uris in _questions(_local_uris(path, options, times)):
+        if options.allow_overwrites:
+            yield from known.changed(list(_statuses(uris)))
+        else:
+            yield from _statuses(known.unseen(uris))
+
+
+def _statuses(uris: Iterable[str]) -> Iterator[FoundFile]:
+    """The files of some local URIs; without those that were deleted since they were listed, and pipes and devices."""
+    for uri in uris:
+        path = decoded(uri).removeprefix("file:")
+        try:
+            status = os.stat(path)  # noqa: PTH116 - strings throughout: a listing has many names
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise OperationError("STORAGE_NOT_READABLE", path=path, problem=str(error)) from error
+        if stat.S_ISREG(status.st_mode):
+            yield FoundFile(uri=uri, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+
+
+def _questions(parts: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Join lists to longer ones, of `_QUESTION` values and at most one list more; the last one may be shorter."""
+    asked: list[str] = []
+    for part in parts:
+        asked += part
+        if len(asked) >= _QUESTION:
+            yield asked
+            asked = []
+    if asked:
+        yield asked
+
+
+def _local_uris(path: str, options: CloudFilesOptions, times: dict[str, int]) -> Iterator[list[str]]:
+    accepts = glob_pattern(options.glob).fullmatch if options.glob else None
+    roots = list(_expanded(path))
+    if not roots and not _GLOB.search(path):
+        raise SourceError("CLOUD_FILES_FOLDER_MISSING", path=path)
+    for root in dict.fromkeys(roots):
+        if os.path.isfile(root):  # noqa: PTH113 - as above
+            found: Iterator[tuple[str, list[str]]] = iter([(os.path.dirname(root), [os.path.basename(root)])])  # noqa: PTH119, PTH120 - as above
+        else:
+            found = _names_below(root, 0, times)
+        for folder, names in found:
+            chosen = names if accepts is None else [name for name in names if accepts(name)]
+            if not chosen:
+                continue  # the name of their folder does not matter
+            try:
+                yield _encoded_names(folder, chosen)
+            except UnicodeEncodeError as error:  # the JVM can't open it
+                shown = ascii(folder if error.object == folder else f"{folder}/{error.object}")
+                raise SourceError("CLOUD_FILES_NAME_UNREADABLE", path=path, name=shown) from error
+
+
+def _encoded_names(folder: str, names: Sequence[str]) -> list[str]:
+    """The encoded URIs of files in a folder.
+
+    Raises:
+        UnicodeEncodeError: for a name that is no text.
+    """
+    folder.encode()  # its error has the whole name
+    prefix = f"{encoded(folder)}/"
+    if "".join(names).encode("utf-8", "surrogateescape").translate(None, _PLAIN):
+        return [prefix + _encoded_name(name) for name in names]
+    return [prefix + name for name in names]
+
+
+def _encoded_name(name: str) -> str:
+    name.encode()  # its error has the whole name
+    return _ESCAPED.sub(_escape, name)
+
+
+def _names_below(folder: str, depth: int, times: dict[str, int]) -> Iterator[tuple[str, list[str]]]:
+    """Folders and names of the files in a folder and below it; links are followed, but not in circles."""
+    folders: list[str] = []
+    time = modified_ns(folder)
+    if time is not None:
+        times[folder] = time
+    try:
+        with os.scandir(folder) as entries:
+            for part in in_parts(entries, _ENTRIES):
+                names = shown_names([entry.name for entry in part])
+                if len(names) < len(part):  # a hidden link may lead nowhere
+                    part = [entry for entry in part if not is_hidden(entry.name)]  # noqa: PLW2901 - the same entries
+                below = {entry.name: entry.path for entry in part if entry.is_dir()}
+                folders += below.values()
+                yield folder, [name for name in names if name not in below] if below else names
+    except FileNotFoundError as error:
+        if depth == 0:
+            raise SourceError("CLOUD_FILES_FOLDER_MISSING", path=folder) from error
+    except OSError as error:
+        raise OperationError("STORAGE_NOT_READABLE", path=folder, problem=str(error)) from error
+    if depth > _MOST_LINKS:
+        raise OperationError("STORAGE_NOT_READABLE", path=folder, problem="it is too deep, or a link leads to itself")
+    for each in folders:
+        yield from _names_below(each, depth + 1, times)
+
+
+def _expanded(path: str) -> Iterator[str]:
+    """The folders and files that a path names; those of a glob in any order."""
+    for one in _alternatives(path):
+        yield from _named(one)
+
+
+def _alternatives(path: str) -> Iterator[str]:
+    """The paths that a path with folders in braces names, such as `/in/{a/b,c}`; braces within one name stay."""
+    for match in _BRACES.finditer(path):
+        if "/" in match[1]:
+            for each in match[1].split(","):
+                yield from _alternatives(path[: match.start()] + each + path[match.end() :])
+            return
+    yield path
+
+
+def _named(path: str) -> Iterator[str]:
+    head, _, tail = path.partition("/") if not path.startswith("/") else ("/", "", path.lstrip("/"))
+    parts = [part for part in _split_outside_braces(tail) if part]
+    yield from _walk(head.rstrip("/"), parts)
+
+
+def _walk(folder: str, parts: list[str]) -> Iterator[str]:
+    for index, part in enumerate(parts):
+        if _GLOB.search(part):
+            pattern = glob_pattern(part)
+            try:
+                names = sorted(os.listdir(folder or "/"))  # noqa: PTH208 - strings throughout
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            for name in names:
+                if pattern.fullmatch(name) and not is_hidden(name):
+                    yield from _walk(f"{folder}/{name}", parts[index + 1 :])
+            return
+        folder = f"{folder}/{part}"
+    if os.path.exists(folder or "/"):  # noqa: PTH110 - strings throughout
+        yield folder or "/"
+
+
+def _split_outside_braces(path: str) -> list[str]:
+    parts, depth, current = [], 0, ""
+    for character in path:
+        depth += (character == "{") - (character == "}")
+        if character == "/" and depth <= 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += character
+    return [*parts, current]
+
+
+def _hadoop_files(spark: SparkSession, options: CloudFilesOptions, known: Known) -> Iterator[FoundFile]:
+    """List a Hadoop file system with Spark's own parallel listing; one text brings all files over."""
+    for files in in_parts(_hadoop_statuses(spark, options), _QUESTION):
+        if options.allow_overwrites:
+            yield from known.changed(files)
+        else:
+            unseen = set(known.unseen([file.uri for file in files]))
+            yield from (file for file in files if file.uri in unseen)
+
+
+def _hadoop_statuses(spark: SparkSession, options: CloudFilesOptions) -> Iterator[FoundFile]:
+    accepts = glob_pattern(options.glob).fullmatch if options.glob else None
+    for match in _STATUS.finditer(_hadoop_listing(spark, options.path)):
+        path = match["path"]
+        scheme, separator, rest = path.partition(":")
+        uri = scheme + separator + encoded(rest).removeprefix("file:")
+        name = path.rpartition("/")[2]
+        if (accepts is None or accepts(name)) and not is_hidden(name):
+            yield FoundFile(uri=uri, size=int(match["size"]), modified_ms=int(match["time"]))
+
+
+def _hadoop_listing(spark: SparkSession, path: str) -> str:
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    try:
+        root = jvm.org.apache.hadoop.fs.Path(path)
+        system = root.getFileSystem(session.sessionState().newHadoopConf())
+        qualified = system.makeQualified(root)
+        utility = scala_object("org.apache.spark.deploy.SparkHadoopUtil").get()
+        roots = utility.globPathIfNecessary(system, qualified)
+        if roots.isEmpty():
+            if _GLOB.search(path):
+                return ""
+            raise SourceError("CLOUD_FILES_FOLDER_MISSING", path=path)
+        no_options = scala_object("scala.collection.immutable.Map").empty()
+        cache = scala_object("org.apache.spark.sql.execution.datasources.NoopCache")
+        index = jvm.org.apache.spark.sql.execution.datasources.InMemoryFileIndex(
+            session, roots, no_options.updated("recursiveFileLookup", "true"), jvm.scala.Option.empty(), cache,
+            jvm.scala.Option.empty(), jvm.scala.Option.empty(),
+        )  # fmt: skip
+        return _status_texts(scala_seq([]).appendedAll(index.allFiles()))
+    except Py4JJavaError as error:
+        if "FileNotFoundException" in str(error.java_exception.toString()):
+            raise SourceError("CLOUD_FILES_FOLDER_MISSING", path=path) from error
+        problem = str(error.java_exception.toString())
+        if missing_file_system(problem) is not None:
+            advice = file_system_advice(path)
+            raise UserError("FILE_SYSTEM_MISSING", path=path, problem=problem, advice=advice) from error
+        raise OperationError("STORAGE_NOT_READABLE", path=path, problem=problem) from error
+
+
+def _status_texts(files: Any) -> str:
+    """Describe files in one text; those of a file system that wraps another one by their getters, a call for each."""
+    texts = str(files.mkString("\n"))
+    if "FileStatus{path=null;" not in texts:
+        return texts
+    return "\n".join(
+        f"FileStatus{{path={each.getPath().toString()}; isDirectory=false; length={each.getLen()}; "
+        f"modification_time={each.getModificationTime()};"
+        for each in java_class("scala.jdk.javaapi.CollectionConverters").asJava(files)
+    )

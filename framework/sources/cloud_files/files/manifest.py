@@ -1,0 +1,49 @@
+"""A list of files that Spark reads natively as one folder, without listing it or asking for the files' status.
+
+Spark's file sink leaves such a list in `_spark_metadata` of its folder, and each reader of Spark then reads exactly the
+files in the list, with their sizes and times. We write the list ourselves: one small file for any number of files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from framework.foundation.files.storage_port import Storage
+from framework.foundation.jvm_cache import scala_object
+from framework.sources.cloud_files.files.listing import FoundFile
+from framework.sources.plans import of_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.readwriter import DataFrameReader
+
+_BLOCK_BYTES = 32 * 2**20
+
+
+def write_manifest(storage: Storage, folder: str, files: Sequence[FoundFile]) -> str:
+    """Write the list of files into a folder and return the folder, for `manifest_reader`."""
+    head = '{"path":'
+    tail = f',"blockReplication":1,"blockSize":{_BLOCK_BYTES},"action":"add"}}\n'
+    lines = "".join(
+        f'{head}{json.dumps(file.uri, ensure_ascii=False)},"size":{file.size},"isDir":false,'
+        f'"modificationTime":{file.modified_ms}{tail}'
+        for file in files
+    )
+    storage.write_text(f"{folder}/_spark_metadata/0", "v1\n" + lines)
+    return folder
+
+
+def manifest_reader(spark: SparkSession) -> DataFrameReader:
+    """A reader for the folder of a list, to be given format, schema and options."""
+    # The files lie outside of the folder: without this option Spark would look for those within it only.
+    return spark.read.option("recursiveFileLookup", "true")
+
+
+def as_stream(frame: DataFrame) -> DataFrame:
+    """The rows of a native read as the batch of a stream, which is the same relation with another mark."""
+    spark = frame.sparkSession
+    leaf: Any = frame._jdf.queryExecution().analyzed()
+    relation = scala_object("org.apache.spark.sql.execution.datasources.LogicalRelation")
+    return of_plan(spark, relation.apply(leaf.relation(), True))  # noqa: FBT003 - a Scala method: `isStreaming`
