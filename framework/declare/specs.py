@@ -290,6 +290,7 @@ class IngestedGateway:
         table_list: the name of the list of its tables there.
         changes: the table of staged changes, and the name of the flow into it.
         tables: the copied tables.
+        scheme: the scheme of the connection, which says what kind of database it is; empty if it is unknown.
         other_storage: another storage whose updates read the log, as text; empty without one.
     """
 
@@ -300,6 +301,7 @@ class IngestedGateway:
     table_list: str
     changes: QualifiedName
     tables: tuple[IngestedTable, ...]
+    scheme: str = field(default="", compare=False)
     other_storage: str = ""
 
     def name_of(self, table: IngestedTable) -> str:

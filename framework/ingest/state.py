@@ -341,6 +341,7 @@ def _gateway_json(state: GatewayState) -> dict[str, Any]:
         "name": gateway.name,
         "connection": gateway.connection,
         "folder": gateway.folder,
+        "scheme": gateway.scheme,
         "position_name": gateway.position_name,
         "table_list": gateway.table_list,
         "changes": name_json(gateway.changes),
@@ -383,7 +384,7 @@ def _gateway_state(text: str) -> GatewayState:
     value = _versioned(text)
     tables = tuple(_table_state(each) for each in value["tables"])
     gateway = IngestedGateway(
-        name=value["name"], connection=value["connection"], folder=value["folder"],
+        name=value["name"], connection=value["connection"], folder=value["folder"], scheme=value["scheme"],
         position_name=value["position_name"], table_list=value["table_list"], changes=name_of_json(value["changes"]),
         tables=tuple(each.table for each in tables if each.is_declared),
     )  # fmt: skip

@@ -13,12 +13,18 @@ from typing import TYPE_CHECKING
 
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_progress
-from framework.declare.specs import IngestedGateway
 from framework.foundation.errors import SluiceError, SourceError
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import staged_position
-from framework.ingest.connections import gateway_dialect, gateway_log, open_gateway, source_name, table_names
+from framework.ingest.connections import (
+    gateway_dialect,
+    gateway_facts,
+    gateway_log,
+    open_gateway,
+    source_name,
+    table_names,
+)
 from framework.ingest.gaps import gap_of, is_lost, is_table_gap, way_out_of
 from framework.ingest.progress import Sizes, SnapshotProgress, snapshot_progress
 from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, TableState
@@ -285,7 +291,7 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
             )
         )
     return GatewayStatus(
-        name=gateway.name, is_paused=is_paused, position_noun=_position_noun(gateway),
+        name=gateway.name, is_paused=is_paused, position_noun=gateway_facts(gateway).position_noun,
         position_name=gateway.position_name, log_status=answer.log,
         position=position, gap=gap, is_lost=is_lost(gap), way_out=way_out, refused=refused, error=answer.error,
         waits=answer.waits, tables=tuple(tables),
@@ -335,14 +341,6 @@ def _ask(state: GatewayState, storage: Storage, failures: Mapping[str, str] = Ma
             )
     except SluiceError as error:
         return _Answer(error=error.condition, waits=waits)
-
-
-def _position_noun(gateway: IngestedGateway) -> str:
-    """Return what the database calls the position that it keeps for a gateway; empty without one."""
-    try:
-        return gateway_dialect(gateway).facts.position_noun
-    except SluiceError:  # its connection is not defined any more
-        return "position"
 
 
 def _table_gaps(source: SourceSession, state: GatewayState) -> dict[str, str]:

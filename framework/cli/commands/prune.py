@@ -27,7 +27,8 @@ def command(call: Call, /, *, yes: bool) -> None:
     """Drop tables that the code no longer declares.
 
     Lists the tables and asks for confirmation. Each table is dropped with its rows, its AUTO CDC state and
-    the checkpoints of its flows; checkpoints of sinks and replication slots stay. Prints the dropped tables.
+    the checkpoints of its flows; checkpoints of sinks and what databases keep for ingestions stay.
+    Prints the dropped tables.
     """
     pipeline = call.pipeline()
     left = pipeline.left_tables()
@@ -45,7 +46,7 @@ def command(call: Call, /, *, yes: bool) -> None:
         if table not in dropped:
             say(f"kept {table.name}: it is declared again, or was written to")
     call.warn([table.left_entry for table in dropped if table.left_entry is not None])
-    for line in _left_slots(pipeline, {table.name for table in dropped}):
+    for line in _left_positions(pipeline, {table.name for table in dropped}):
         say(line)
     rows = [{"table": str(table.name), "path": table.path} for table in dropped]
     if call.output.as_json:
@@ -54,16 +55,18 @@ def command(call: Call, /, *, yes: bool) -> None:
         call.output.text("\n".join(f"dropped {row['table']}" for row in rows))
 
 
-def _left_slots(pipeline: PipelinePort, dropped: Collection[QualifiedName]) -> Iterator[str]:
-    """Yield a line for each slot whose changes nothing reads any more: its database keeps the log for it."""
+def _left_positions(pipeline: PipelinePort, dropped: Collection[QualifiedName]) -> Iterator[str]:
+    """Yield a line for each position whose changes nothing reads any more: its database keeps the log for it."""
+    from framework.ingest.connections import gateway_facts
     from framework.ingest.state import GatewayStore
 
     for gateway in (state.gateway for state in GatewayStore(pipeline.storage).read_all()):
-        if gateway.changes in dropped:
+        facts = gateway_facts(gateway)
+        if gateway.changes in dropped and facts.drop_statement:
+            statement = facts.drop_statement.format(position=gateway.position_name, tables=gateway.table_list)
             yield (
-                f"The database of the connection {gateway.connection} keeps its log for the replication slot "
-                f"{gateway.position_name}. If nothing else reads it, run there: "
-                f"SELECT pg_drop_replication_slot('{gateway.position_name}'); DROP PUBLICATION {gateway.table_list}"
+                f"The database of the connection {gateway.connection} keeps its log for the {facts.position_noun} "
+                f"{gateway.position_name}. If nothing else reads it, run there: {statement}"
             )
 
 

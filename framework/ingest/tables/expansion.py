@@ -27,6 +27,7 @@ from framework.ingest.confirmation import (
     has_changes,
     snapshot_filter,
 )
+from framework.ingest.connections import named_connection
 from framework.ingest.names import change_flow_name, changes_name, log_name, snapshot_flow_name
 from framework.ingest.state import GatewayState, GatewayStore, TableState
 from framework.ingest.status import lost_operations, read_from_other_log
@@ -140,7 +141,8 @@ class _Expansion:
         refusal = self._of_other_storage(other) if other else self._of_other_log(state)
         if refusal is not None:
             found = self._refuse_all(found, refusal)
-        self.registry.gateways.append(replace(self._gateway(found), other_storage=other))
+        scheme = named_connection(self.spec.connection, str(self.folder)).scheme
+        self.registry.gateways.append(replace(self._gateway(found), other_storage=other, scheme=scheme))
         copies = [copy for copy in found if isinstance(copy, Copy)]
         gap = None if state is None or self._is_new_log_asked(state) else lost_operations(self.storage, state)
         if refusal is None and gap is not None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, cast
 from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.errors import UserError
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.facts import DialectFacts
 from framework.sources.databases.schemes import find_dialect, known_dialects
 
 if TYPE_CHECKING:
     from framework.sources.databases.dialect import Dialect
-    from framework.sources.databases.facts import DialectFacts, GapEnd
+    from framework.sources.databases.facts import GapEnd
     from framework.sources.databases.source_session import SourceSession
 
 
@@ -45,6 +46,12 @@ def require_drivers(name: str, facts: DialectFacts) -> None:
             raise UserError(
                 "DRIVER_NOT_INSTALLED", source=f"a database of {name}", module=module, install=facts.install
             )  # fmt: skip
+
+
+def facts_of(scheme: str) -> DialectFacts:
+    """Return the data of the dialect that reads connections of a scheme; those of no database if it is unknown."""
+    found = find_dialect(scheme) if scheme else None
+    return DialectFacts() if found is None else cast("Dialect", found.load()).facts
 
 
 @cache

@@ -61,6 +61,8 @@ class DialectFacts:
         drivers: the modules that it imports.
         install: the command that installs them.
         position_noun: what the database calls the position that it keeps for a reader; empty if it keeps none.
+        drop_statement: the statement that drops it, with `{position}` and `{tables}`, the names of a `LogName`; empty
+            if nothing is kept.
         diagnoses: of its own faults.
         explained: the conditions of its own that a diagnosis of every source explains, by the name of the diagnosis.
         gap_ends: the gaps that a new position should not end, by their conditions.
@@ -72,6 +74,7 @@ class DialectFacts:
     drivers: tuple[str, ...] = ()
     install: str = ""
     position_noun: str = ""
+    drop_statement: str = ""
     diagnoses: tuple[SourceDiagnosis, ...] = ()
     explained: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     gap_ends: Mapping[str, GapEnd] = field(default_factory=lambda: MappingProxyType({}))

@@ -32,6 +32,7 @@ def recorded(pipeline: FakePipeline) -> GatewayStore:
     gateway = IngestedGateway(
         name="bank",
         connection="none",
+        scheme="postgresql",
         folder="/none",
         position_name="s",
         table_list="s",
@@ -108,7 +109,7 @@ def test_status_prints_the_tables(sluice: Sluice, pipeline: FakePipeline) -> Non
     result = sluice("ingest", "status")
     assert result.exit_code == 0
     head, *table = result.stdout.splitlines()
-    assert head == "bank: position s, the source gave no answer (DATABASE_CONNECTION_UNKNOWN)"
+    assert head == "bank: slot s, the source gave no answer (DATABASE_CONNECTION_UNKNOWN)"
     assert table[-1].split() == ["public.orders", "main.shop.orders", "WAITING", "0"]
     (gateway,) = json.loads(sluice("ingest", "status", "-o", "json").stdout)
     assert gateway["tables"] == [

@@ -64,7 +64,7 @@ def ingested(table: str, schema: str = "shop") -> IngestedTable:
 def gateway(*tables: IngestedTable, called: str = "bank") -> IngestedGateway:
     """Return a gateway whose connection does not exist."""
     return IngestedGateway(
-        name=called, connection="none", folder="/none", position_name="s",
+        name=called, connection="none", folder="/none", scheme="postgresql", position_name="s",
         table_list="s", changes=name(f"{called}_changes"),
         tables=tables,
     )  # fmt: skip

@@ -11,6 +11,7 @@ FACTS = DialectFacts(
     drivers=("psycopg2", "adbc_driver_postgresql"),
     install="pip install 'sluice-spark[postgres]'",
     position_noun="slot",
+    drop_statement="SELECT pg_drop_replication_slot('{position}'); DROP PUBLICATION {tables}",
     diagnoses=(
         SourceDiagnosis(
             name="POSTGRES_POSITION_LOST",
