@@ -10,6 +10,9 @@ from framework.sources.databases.position import Position
 from framework.sources.databases.source_session import LogName
 from framework.sources.databases.tables import KeyKind, SourceTable, TableName
 
+TABLE = "7"
+"""What identifies each table of the source."""
+
 
 class FakeSource:
     """A session of the port; the log of its source ends at position 42.
@@ -58,11 +61,11 @@ class FakeSource:
         return continuity(source.identity, self._member if source.name in self.published else 0)
 
     def read_tables(self, names: Sequence[TableName]) -> dict[TableName, SourceTable]:
-        """Return tables; each is the one with the number 7."""
+        """Return tables, with one identity."""
         return {
             name: SourceTable(
                 name=name, columns=(), key=("id",), key_kind=KeyKind.PRIMARY, storage_id="", estimated_rows=0,
-                estimated_bytes=0, identity="7",
+                estimated_bytes=0, identity=TABLE,
             )
             for name in names
         }  # fmt: skip

@@ -190,6 +190,23 @@ def test_a_table_without_a_snapshot_is_published_once(storage: LocalStorage, swa
     assert (source.published, orders(storage).continuity) == ([name], continuity("7", 90))
 
 
+def test_another_table_without_a_snapshot_is_not_taken_for_the_one_of_before(
+    storage: LocalStorage, swap: pytest.MonkeyPatch
+) -> None:
+    """It is published, since changes of it are asked for; what is recorded stays until a snapshot of it begins."""
+    name, source = TableName(schema="public", table="orders"), FakeSource()
+    swap.setattr("framework.ingest.log_positions.open_gateway", source.open)
+    assert begin_generations([found(7, 70)], storage, ManualClock()) == ()
+    Operations(storage=storage).resync(BANK, ORDERS, None)
+    GatewayStore(storage).change_request(lambda before: replace(before, mode=Mode.SKIPPED), "bank", "public.orders")
+    with swap.context() as during:
+        during.setattr(FakeSource, "settled_position", refuse)
+        during.setattr("tests.support.fake_source.TABLE", "8")
+        assert len(begin_generations([found(8)], storage, ManualClock())) == 1
+    assert source.published == [name]
+    assert (orders(storage).identity, orders(storage).continuity) == ("7", continuity("7", 70))
+
+
 @pytest.mark.parametrize("is_early", [True, False])
 def test_a_request_that_an_update_does_not_see_is_asked_for_again(
     storage: LocalStorage, swap: pytest.MonkeyPatch, *, is_early: bool
