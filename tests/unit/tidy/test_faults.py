@@ -6,7 +6,7 @@ import ast
 import re
 
 from framework.foundation.conditions.recovery import BREAKS
-from tests.support.conditions import EVERY_CONDITION
+from tests.support.conditions import EVERY_CONDITION, POSTGRES_CONDITIONS
 from tests.support.sources import Source, sources
 
 # The outermost loops: they record what they catch, and end in a named state.
@@ -61,6 +61,19 @@ def test_every_condition_of_the_catalogue_is_met_by_code() -> None:
     # The name of a subcondition may be computed: `f"SESSION_MUTATION….{method}"`.
     families = set(re.findall(r'f"([A-Z][A-Z0-9_]+)\.\{', code))
     assert sorted(name for name in set(EVERY_CONDITION) - named if name.partition(".")[0] not in families) == []
+
+
+def test_a_condition_of_one_kind_of_database_is_named_in_its_folder_only() -> None:
+    """What it means and how it ends is data of the dialect; a second engine would have none of it."""
+    folder = "framework/sources/databases/postgres/"
+    found = [
+        (source.path, name)
+        for source in sources("framework")
+        if not source.path.startswith(folder)
+        for name in POSTGRES_CONDITIONS
+        if f'"{name}"' in source.text
+    ]
+    assert found == []
 
 
 def test_no_test_checks_calls_in_place_of_behaviour() -> None:
