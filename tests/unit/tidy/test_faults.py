@@ -6,7 +6,8 @@ import ast
 import re
 
 from framework.foundation.conditions.recovery import BREAKS
-from tests.support.conditions import EVERY_CONDITION, POSTGRES_CONDITIONS
+from framework.sources.databases.postgres.conditions import CONDITIONS
+from tests.support.conditions import EVERY_CONDITION
 from tests.support.sources import Source, sources
 
 # The outermost loops: they record what they catch, and end in a named state.
@@ -70,7 +71,7 @@ def test_a_condition_of_one_kind_of_database_is_named_in_its_folder_only() -> No
         (source.path, name)
         for source in sources("framework")
         if not source.path.startswith(folder)
-        for name in POSTGRES_CONDITIONS
+        for name in CONDITIONS
         if f'"{name}"' in source.text
     ]
     assert found == []
