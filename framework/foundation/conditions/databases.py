@@ -49,13 +49,13 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_CONNECTION_UNKNOWN": Condition(
         "The connection `{name}` is not defined; defined are: {known}.{hint}",
-        "Set the environment variable {variable} to postgresql://user:password@host:port/database, or write "
-        "`{name}: postgresql://…` to {path}, a file that Git must ignore.",
+        "Set the environment variable {variable} to {example}, or write it after `{name}: ` to {path}, a file that Git "
+        "must ignore.",
     ),
     "DATABASE_CONNECTION_INVALID": Condition(
         "The connection `{name}` is not a connection string.",
-        "Write postgresql://user:password@host:port/database, as a text or as `uri` of a mapping. In user and "
-        "password, percent-encode the characters / ? # @ : % and spaces, such as %40 for @.",
+        "Write {example}, as a text or as `uri` of a mapping. In user and password, percent-encode the characters "
+        "/ ? # @ : % and spaces, such as %40 for @.",
     ),
     "DATABASE_CONNECTIONS_UNREADABLE": Condition(
         "The connections in {path} cannot be read: {cause}.",
@@ -72,7 +72,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_KIND_NOT_SUPPORTED": Condition(
         "The database of the connection `{name}` cannot be read: {problem}.",
-        "Supported is PostgreSQL: postgresql://user:password@host:port/database.",
+        "Supported: {example}.",
     ),
     "DATABASE_UNREACHABLE": Condition(
         "The database {address} of the connection `{connection}` cannot be reached: {cause}.",

@@ -58,6 +58,7 @@ class DialectFacts:
     """The data of a dialect.
 
     Args:
+        connection_example: a connection string, with words in place of its parts.
         drivers: the modules that it imports.
         install: the command that installs them.
         position_noun: what the database calls the position that it keeps for a reader; empty if it keeps none.
@@ -71,6 +72,7 @@ class DialectFacts:
         retryable: the conditions that another attempt may heal without any other change.
     """
 
+    connection_example: str = ""
     drivers: tuple[str, ...] = ()
     install: str = ""
     position_noun: str = ""

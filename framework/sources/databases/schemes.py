@@ -27,3 +27,9 @@ def known_dialects() -> tuple[EntryPoint, ...]:
     built_in = (EntryPoint(name=scheme, value=value, group=GROUP) for scheme, value in _BUILT_IN.items())
     places = {each.value: each for each in (*built_in, *entry_points(group=GROUP))}
     return tuple(places.values())
+
+
+def connection_example() -> str:
+    """Return how a connection is written, for each dialect that says so."""
+    examples = (each.load().facts.connection_example for each in known_dialects())
+    return " or ".join(filter(None, examples))

@@ -8,6 +8,7 @@ _LOST = "DATABASE_POSITION_LOST"
 _KEPT = ("PARTITION_ROOT", "OTHER_SLOT", "TWO_PHASE")
 
 FACTS = DialectFacts(
+    connection_example="postgresql://user:password@host:port/database",
     drivers=("psycopg2", "adbc_driver_postgresql"),
     install="pip install 'sluice-spark[postgres]'",
     position_noun="slot",
