@@ -139,7 +139,7 @@ class Operations:
             raise UserError("INGESTION_NOT_STARTED", name=table.source)
         return known.number
 
-    def replace_slot(self, gateway: IngestedGateway) -> None:
+    def replace_position(self, gateway: IngestedGateway) -> None:
         """Begin the log at a new position, and read all tables of the gateway again, also those without a snapshot.
 
         Raises:

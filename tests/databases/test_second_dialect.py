@@ -135,7 +135,7 @@ def test_the_whole_path_of_an_ingestion_needs_neither_slot_nor_acknowledgement(
     (status,) = read_status(pipeline.storage, SystemClock().now())
     assert status.gap == "DATABASE_POSITION_LOST.LOG_REMOVED"
     assert {each.state for each in status.tables} == {IngestedState.GAP}
-    Operations(storage=pipeline.storage).replace_slot(GatewayTables(gateways=pipeline.gateways).gateway("shop"))
+    Operations(storage=pipeline.storage).replace_position(GatewayTables(gateways=pipeline.gateways).gateway("shop"))
     pipeline = pipeline_of(interpreting, tmp_path, MODULE)
     assert pipeline.run().state is UpdateState.COMPLETED
     _assert_equal(pipeline, ledger)

@@ -169,7 +169,7 @@ def resync(
         return
     found = operating.tables.gateway(gateway)
     if new_slot:
-        operating.operations.replace_slot(found)
+        operating.operations.replace_position(found)
     else:
         for each in found.tables:
             operating.operations.resync(found, each, None)

@@ -161,7 +161,7 @@ DIAGNOSES = (
         meaning="The database no longer has the changes after the stored position, or it is another one. Changes in "
         "between are in no log.",
         faults=(Fault(condition="DATABASE_POSITION_LOST"), Fault(condition="DATABASE_POSITION_INVALID")),
-        ways=(Way.REPLACE_SLOT, Way.FOLLOW),
+        ways=(Way.REPLACE_POSITION, Way.FOLLOW),
     ),
     Diagnosis(
         name="MYSQL_POSITION_LOST",
@@ -362,7 +362,7 @@ WITHOUT_FAULT = (SILENT, POSITION_STILL, FALLING_BEHIND, HELD, TABLE_RESTORED, U
 
 
 _REMEDIES = {
-    Remedy.NEW_POSITION: Way.REPLACE_SLOT, Remedy.RESYNC: Way.RESYNC, Remedy.FULL_REFRESH: Way.FULL_REFRESH,
+    Remedy.NEW_POSITION: Way.REPLACE_POSITION, Remedy.RESYNC: Way.RESYNC, Remedy.FULL_REFRESH: Way.FULL_REFRESH,
     Remedy.FOLLOW: Way.FOLLOW, Remedy.RUN_AGAIN: Way.RUN_AGAIN,
 }  # fmt: skip
 

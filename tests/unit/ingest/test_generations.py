@@ -125,7 +125,7 @@ def test_a_new_slot_begins_a_generation_of_every_table(storage: LocalStorage, sw
     """
     source = FakeSource()
     swap.setattr("framework.ingest.log_positions.open_gateway", source.open)
-    Operations(storage=storage).replace_slot(BANK)
+    Operations(storage=storage).replace_position(BANK)
     wanted = SnapshotGeneration(number=1, log_generation=1, position=0, checkpoint=2)
     assert begin_generations([found(7, 70)], storage, ManualClock()) == ()
     # As the new log has it, not as it was found before.

@@ -241,7 +241,7 @@ def test_another_snapshot_is_pending_until_it_begins(storage: LocalStorage) -> N
     )  # fmt: skip
     assert [is_pending(storage, "bank", each.source) for each in (orders, customers)] == [True, False]
     operations.skip_snapshot(BANK, customers)
-    operations.replace_slot(BANK)
+    operations.replace_position(BANK)
     assert held_flows(storage) == {}
     assert [is_pending(storage, "bank", each.source) for each in (orders, customers)] == [True, True]
     with pytest.raises(SluiceError) as caught:
