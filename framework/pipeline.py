@@ -345,7 +345,7 @@ class Pipeline:
 
         Args:
             first: a dataset, a table, a folder as delta.`/path`, or a table of a source database as
-                postgres:CONNECTION/schema.table; a suffix such as `@v12` selects a version of a Delta table.
+                database:CONNECTION/schema.table; a suffix such as `@v12` selects a version of a Delta table.
             second: likewise.
             **options: `keys`, `columns`, `where` and `limit`; see `ComparisonRequest`.
 

@@ -86,10 +86,10 @@ class GatewayOperator:
         return Operated(gateway=found, table=only, has_filter=request.where is not None)
 
     def resync_all(self, gateway: str | None, *, new_slot: bool) -> Operated:
-        """Read all tables of a gateway again, with `new_slot` from a new replication slot."""
+        """Read all tables of a gateway again, with `new_slot` from a new position of the database's log."""
         found = self._tables.gateway(gateway)
         if new_slot:
-            self._operations.replace_slot(found)
+            self._operations.replace_position(found)
         else:
             for each in found.tables:
                 self._operations.resync(found, each, None)

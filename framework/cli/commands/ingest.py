@@ -153,7 +153,7 @@ def resync(
         call.output.text(f"{rows}{named.name} {'are' if rows else 'is'} read again. {_NEXT_UPDATE}")
         return
     found = operator.resync_all(gateway, new_slot=new_slot).gateway
-    slot = f" from a new slot {found.slot}" if new_slot else ""
+    slot = f" from a new slot {found.position_name}" if new_slot else ""
     call.output.text(f"All {len(found.tables)} tables of {found.name} are read again{slot}. {_NEXT_UPDATE}")
 
 

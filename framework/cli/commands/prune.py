@@ -13,7 +13,8 @@ from framework.cli.output import say
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
-    from framework.declare.specs import IngestedGateway
+    from framework.operations.pruning import LeftPosition
+
 
 _COLUMNS = ("table", "path")
 
@@ -25,7 +26,8 @@ def command(call: Call, /, *, yes: bool) -> None:
     """Drop tables that the code no longer declares.
 
     Lists the tables and asks for confirmation. Each table is dropped with its rows, its AUTO CDC state and
-    the checkpoints of its flows; checkpoints of sinks and replication slots stay. Prints the dropped tables.
+    the checkpoints of its flows; checkpoints of sinks and what databases keep for ingestions stay.
+    Prints the dropped tables.
     """
     from framework.operations.pruning import prune
 
@@ -44,8 +46,8 @@ def command(call: Call, /, *, yes: bool) -> None:
     for table in report.kept:
         say(f"kept {table.name}: it is declared again, or was written to")
     call.warn(report.warnings)
-    for gateway in report.gateways:
-        say(_left_slot(gateway))
+    for position in report.positions:
+        say(_left_position(position))
     rows = [{"table": str(table.name), "path": table.path} for table in report.dropped]
     if call.output.as_json:
         call.output.table(_COLUMNS, rows)
@@ -53,11 +55,10 @@ def command(call: Call, /, *, yes: bool) -> None:
         call.output.text("\n".join(f"dropped {row['table']}" for row in rows))
 
 
-def _left_slot(gateway: IngestedGateway) -> str:
+def _left_position(left: LeftPosition) -> str:
     return (
-        f"The database of the connection {gateway.connection} keeps its log for the replication slot "
-        f"{gateway.slot}. If nothing else reads it, run there: "
-        f"SELECT pg_drop_replication_slot('{gateway.slot}'); DROP PUBLICATION {gateway.publication}"
+        f"The database of the connection {left.connection} keeps its log for the {left.noun} {left.name}. "
+        f"If nothing else reads it, run there: {left.statement}"
     )
 
 

@@ -22,7 +22,7 @@ from framework.recovery.doctor.actions import (
     Action,
     FullRefresh,
     RebuildCopy,
-    ReplaceSlot,
+    ReplacePosition,
     ResetCheckpoint,
     Resume,
     Resync,
@@ -74,7 +74,7 @@ def request_of_action(action: Action) -> RequestOptions | None:
             return RequestOptions(full_refresh=[str(action.dataset)])
         case RunAgain() | RollBack():
             return RequestOptions(refresh=[str(action.dataset)])
-        case Resync() | ReplaceSlot() | Resume():
+        case Resync() | ReplacePosition() | Resume():
             return None
         case _:
             assert_never(action)
@@ -164,8 +164,8 @@ def _operate(action: Action, storage: Storage) -> None:
     match action:
         case Resync(gateway=name, table=table) | RebuildCopy(gateway=name, table=table):
             operations.resync(*tables.table(table, name), None)
-        case ReplaceSlot(gateway=name):
-            operations.replace_slot(tables.gateway(name))
+        case ReplacePosition(gateway=name):
+            operations.replace_position(tables.gateway(name))
         case Resume(gateway=name, table=table):
             gateway = tables.gateway(name)
             operations.resume(gateway, None if table is None else tables.table(table, name)[1])

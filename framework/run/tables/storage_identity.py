@@ -110,7 +110,7 @@ class StorageIdentity:
         return self._other(mark, spark, came_along=real_path(path).startswith(f"{self.root}/"))
 
     def other_reader(self, mark: str, spark: SparkSession) -> str:
-        """Return the storage whose updates read a replication slot, for messages; empty if those of this one do.
+        """Return the storage whose updates read a log, for messages; empty if those of this one do.
 
         Args:
             mark: the recorded storage; empty if none is.
