@@ -6,7 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from framework.engine.registry.private_part import PrivatePart, Product
-from framework.engine.registry.session_check import PARTS, SessionNames, check_session, missing_names, versions_of
+from framework.engine.registry.session_check import PARTS, SessionNames, check_session, missing_names
+from framework.engine.registry.versions import versions_of
 from framework.foundation.errors import OperationError
 
 

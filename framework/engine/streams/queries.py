@@ -15,7 +15,7 @@ from framework.engine.jvm.java_errors import Py4JError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _BUS_TIMEOUT_MILLISECONDS = 10_000
 
@@ -64,7 +64,7 @@ def remove_query_listener(session: SparkSession) -> None:
 
 
 @contextmanager
-def metrics_observed(session: SparkSession, receive: Callable[[str, dict[str, int]], None]) -> Iterator[None]:
+def metrics_observed(session: SparkSession, receive: Callable[[str, dict[str, int]], object]) -> Iterator[None]:
     """Pass on the observed metrics of the queries of a session, all of them before the block ends.
 
     Args:
@@ -85,7 +85,7 @@ def metrics_observed(session: SparkSession, receive: Callable[[str, dict[str, in
 class _Listener:
     """A QueryExecutionListener for the JVM; Spark defines its method names."""
 
-    def __init__(self, receive: Callable[[str, dict[str, int]], None]) -> None:
+    def __init__(self, receive: Callable[[str, dict[str, int]], object]) -> None:
         self._receive = receive
 
     def onSuccess(self, _function: str, execution: Any, _nanoseconds: int) -> None:
