@@ -10,8 +10,9 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
 
 if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
     from collections.abc import Iterator
+
+    from pyspark.errors import PySparkException
 from typing import Any
 
 __all__ = [
