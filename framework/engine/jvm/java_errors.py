@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaObject, is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.errors import PySparkException
-from typing import Any
 
 __all__ = [
     "Py4JError", "Py4JJavaError", "Py4JNetworkError",
