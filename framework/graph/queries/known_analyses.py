@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from pyspark.version import __version__ as spark_version
 
+import framework
 from framework.declare.registry import GeneratedQuery
 from framework.declare.specs import DatasetSpec, FlowSpec
 from framework.engine.sessions.session import settings_text
@@ -120,6 +121,10 @@ def analysis_settings(spark: SparkSession) -> str:
 @cache
 def _code_version() -> str:
     """Return a hash of our own source: another release may analyse in another way."""
-    root = Path(__file__).parents[1]
-    files = sorted(path for room in _ROOMS for path in (root / room).rglob("*.py"))
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in source_files())).hexdigest()
+
+
+def source_files() -> list[Path]:
+    """Return the files of the rooms that decide what an analysis is."""
+    root = Path(framework.__file__).parent
+    return sorted(path for room in _ROOMS for path in (root / room).rglob("*.py"))
