@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Self
 
 from pyspark.version import __version__ as spark_version
 
-import framework
 from framework.declare.registry import GeneratedQuery
 from framework.declare.specs import DatasetSpec, FlowSpec
 from framework.engine.sessions.session import settings_text
@@ -126,5 +125,5 @@ def _code_version() -> str:
 
 def source_files() -> list[Path]:
     """Return the files of the rooms that decide what an analysis is."""
-    root = Path(framework.__file__).parent
+    root = next(each for each in Path(__file__).parents if each.name == "framework")
     return sorted(path for room in _ROOMS for path in (root / room).rglob("*.py"))
