@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from framework.engine.jvm.java_errors import condition_of, is_of_class, throwables
+from framework.engine.jvm.java_errors import condition_of, is_of_class, stack_text, throwables
 from framework.foundation.errors import OperationError, RemoteError, SluiceError
 
 _CONDITIONS = (
@@ -76,8 +76,7 @@ def is_source_fault(error: BaseException) -> bool:
         return not error.is_users
     if isinstance(error, SluiceError):
         return isinstance(error, OperationError)
-    stack = str(getattr(error, "_stackTrace", ""))
-    if isinstance(error, PySparkException) and _is_of_data(error.getCondition(), stack):
+    if isinstance(error, PySparkException) and _is_of_data(error.getCondition(), stack_text(error)):
         return True
     causes = tuple(throwables(error))
     if any(is_of_class(each, _NO_FILE_SYSTEM) for each in causes):

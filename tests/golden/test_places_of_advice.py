@@ -57,6 +57,7 @@ PLACES = {
     "declare/": {Place.PYTHON},
     "demo/": {Place.COMMAND},
     "deploy/": {Place.BUNDLE},
+    "engine/": FLOWS | {Place.COMMAND},
     "foundation/": FLOWS | {Place.COMMAND},
     "graph/resolving/snapshots.py": {Place.SNAPSHOT},
     "graph/": {Place.PYTHON, Place.SQL} | OF_USERS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaObject, is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -12,9 +12,12 @@ from pyspark import SparkContext
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyspark.errors import PySparkException
+
 __all__ = [
     "Py4JError", "Py4JJavaError", "Py4JNetworkError",
-    "class_name", "condition_of", "is_of_class", "is_raised_by_py4j", "throwable_of", "throwables",
+    "class_name", "condition_of", "is_of_class", "is_raised_by_py4j", "printed_text", "set_printed_text", "stack_text",
+    "throwable_of", "throwables",
 ]  # fmt: skip
 
 _MOST_CAUSES = 20
@@ -24,6 +27,23 @@ def throwable_of(error: BaseException) -> JavaObject | None:
     """Return the Java throwable of an exception of Py4J or PySpark; None if it has none."""
     found = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     return found if isinstance(found, JavaObject) else None
+
+
+def stack_text(error: PySparkException) -> str:
+    """Return the stack of Java that PySpark keeps of an exception; empty for an exception of Python."""
+    return str(getattr(error, "_stackTrace", ""))
+
+
+def printed_text(error: PySparkException) -> str:
+    """Return the text that PySpark prints of an exception of the JVM."""
+    captured: Any = error
+    return str(captured._desc)
+
+
+def set_printed_text(error: PySparkException, text: str) -> None:
+    """Replace the text that PySpark prints of an exception of the JVM."""
+    captured: Any = error
+    captured._desc = text
 
 
 def throwables(error: BaseException) -> Iterator[JavaObject]:

@@ -61,6 +61,11 @@ PYSPARK_PARTS = (
     ),
     PrivatePart(
         module="jvm.java_errors",
+        owner="pyspark.errors.exceptions.captured.CapturedException",
+        members=("_origin", "_stackTrace", "_desc"),
+    ),
+    PrivatePart(
+        module="jvm.java_errors",
         owner="py4j.java_gateway",
         product=_PY4J,
         members=("JavaObject", "is_instance_of(gateway, object, class)"),

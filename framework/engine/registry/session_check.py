@@ -28,7 +28,7 @@ PARTS = (*PYSPARK_PARTS, *SPARK_PARTS, *DELTA_PARTS)
 
 _MOST_NAMED = 5
 _METHOD = re.compile(r"([\w$]+)\(")
-_FIELD = re.compile(r"([\w$]+),")
+_FIELD = re.compile(r"([\w$]+)$", re.MULTILINE)
 
 
 class Names(Protocol):
@@ -103,9 +103,13 @@ def _names_in_java(owner: str) -> Collection[str] | None:
         kind = java_class("java.lang.Class").forName(owner, False, loader)  # noqa: FBT003 - a Java call
     except Py4JError:
         return None
-    text = java_class("java.util.Arrays").toString  # by one call for all members
-    methods = f"{text(kind.getMethods())} {text(kind.getDeclaredMethods())}"
-    return {*_METHOD.findall(methods), *_FIELD.findall(f"{text(kind.getDeclaredFields())[:-1]},")}
+    methods = f"{_text(kind.getMethods())} {_text(kind.getDeclaredMethods())}"
+    return {*_METHOD.findall(methods), *_FIELD.findall(_text(kind.getDeclaredFields()))}
+
+
+def _text(members: Any) -> str:
+    """Return the members in an array, one a line, without a call for each."""
+    return str(java_class("scala.collection.immutable.ArraySeq").unsafeWrapArray(members).mkString("\n"))
 
 
 def _names_in_python(owner: str) -> Collection[str] | None:

@@ -94,8 +94,10 @@ def session_catalog_entry(spark: SparkSession, schema: str, table: str) -> tuple
         return None
     found = state.catalog().getTableMetadata(identifier)
     location = found.storage().locationUri()
-    path = str(java_class("org.apache.hadoop.fs.Path")(location.get()).toString()) if location.isDefined() else ""
-    return str(found.tableType().name()), path
+    kind = str(found.tableType().name())
+    if not location.isDefined():
+        return kind, ""
+    return kind, str(java_class("org.apache.hadoop.fs.Path")(location.get()).toString())
 
 
 def with_variables(spark: SparkSession, text: str) -> str:
