@@ -77,7 +77,7 @@ def test_an_update_changes_the_columns_that_its_plan_shows(spark: SparkSession, 
         {"path": ["part", "x"], "before": "int", "after": "bigint", "was": []},
     ]
     # The table is set up after the other one, whose columns widen: meanwhile somebody takes a column of it away.
-    arm_all({("tables.before_wider_types", 1): lambda: replaced(world, "notes", "CAST(id AS INT) AS n")})
+    arm_all({("tables.after_wider_types", 1): lambda: replaced(world, "notes", "CAST(id AS INT) AS n")})
     result = world.pipeline(second, configuration=ONE_BY_ONE).run()
     disarm()
     (failed,) = [flow for flow in result.flows if flow.error is not None]
