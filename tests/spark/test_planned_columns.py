@@ -98,7 +98,7 @@ def test_an_update_changes_the_columns_that_its_plan_shows(spark: SparkSession, 
     }
     assert columns(world, "notes") == "n int, own int"
     assert lines(plan_text(world.pipeline(second).plan())) == [
-        "publish notes all flows of the rebuild have completed; adds word string, list array<struct<k:int>>; drops own"
+        "publish rebuild 1 of notes all flows of the rebuild have completed; adds word string, list array<struct<k:int>>; drops own"
     ]
     assert world.run(second).state is UpdateState.COMPLETED
     assert columns(world, "notes") == "n int, word string, list array<struct<k:int>>"
