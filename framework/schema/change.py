@@ -112,7 +112,7 @@ def schema_change(before: Mapping[str, Any], after: Mapping[str, Any], number: s
     Args:
         before: the earlier schema, as the JSON of a struct.
         after: the later one.
-        number: the metadata that identifies a column whatever its name is; None: its name does, in any case.
+        number: the metadata that identifies a column, whose name may have changed; None: its name does, in any case.
     """
     found: dict[str, list[ColumnChange]] = {name: [] for name in SchemaChange.__slots__}
     for kind, change in _fields(before["fields"], after["fields"], (), number):
@@ -138,17 +138,19 @@ def _fields(
         name, metadata = field["name"].lower(), field.get("metadata") or {}
         return name if number is None else metadata.get(number, name)
 
-    later = {identity(field): field for field in after}
+    left = {identity(field): field for field in after}
     for field in before:
-        own, other = (*path, field["name"]), later.pop(identity(field), None)
+        own, other = (*path, field["name"]), left.pop(identity(field), None)
         if other is None:
             yield "dropped", ColumnChange(path=own, before=type_text(_type_of(field)))
             continue
-        if other["name"].lower() != field["name"].lower():
+        if number is not None and other["name"] != field["name"]:
             kind = type_text(_type_of(other))
             yield "renamed", ColumnChange(path=(*path, other["name"]), before=kind, after=kind, was=own)
-        yield from _types(_type_of(field), _type_of(other), own, number)
-    for field in later.values():
+        earlier, later = _type_of(field), _type_of(other)
+        if earlier != later:
+            yield from _types(earlier, later, own, number)
+    for field in left.values():
         yield "added", ColumnChange(path=(*path, field["name"]), after=type_text(_type_of(field)))
 
 

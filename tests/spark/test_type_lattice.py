@@ -36,8 +36,9 @@ def test_delta_widens_each_column_that_the_lattice_calls_wider(spark: SparkSessi
     pairs = [(old, new) for old, new in product(VALUES, repeat=2) if old != new and TABLE.wider(old, new) == new]
     columns = {f"c{number}": pair for number, pair in enumerate(pairs)}
     table = f"delta.`{tmp_path}/pairs`"
-    spark.sql(f"CREATE TABLE {table} ({', '.join(f'{name} {old}' for name, (old, _) in columns.items())}) USING delta "
-              f"TBLPROPERTIES ('{WIDENING_PROPERTY}' = 'true')")  # fmt: skip
+    fields = ", ".join(f"{name} {old}" for name, (old, _) in columns.items())
+    properties = f"'{WIDENING_PROPERTY}' = 'true', 'delta.feature.timestampNtz' = 'supported'"
+    spark.sql(f"CREATE TABLE {table} ({fields}) USING delta TBLPROPERTIES ({properties})")
     rows = (", ".join(f"CAST('{VALUES[old][place]}' AS {old})" for old, _ in pairs) for place in (0, 1))
     spark.sql(f"INSERT INTO {table} {' UNION ALL '.join(f'SELECT {row}' for row in rows)}")
     spark.sql(

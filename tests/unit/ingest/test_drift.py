@@ -71,6 +71,23 @@ def test_a_difference_that_mixes_rows_has_a_condition(now: CopyDefinition, condi
     assert condition == (error and error.condition)
 
 
+@pytest.mark.parametrize(
+    ("columns", "change"),
+    [
+        ((replace(A, name="b"), replace(B, name="a")), "`a` is now `b`"),
+        ((replace(A, name="A"), B), "`a` is now `A`"),
+        ((B,), "`a` is gone"),
+        ((replace(A, number=3), B), "`a` is another column of the same name"),
+        ((replace(A, type="BIGINT"), B), "`a` was INT, and is BIGINT"),
+    ],
+)
+def test_the_first_difference_of_columns_is_named(columns: tuple[CopiedColumn, ...], change: str) -> None:
+    """A column is known by its number: one with another name is renamed, also if there was one of that name."""
+    error = drift_error(WITH_B, replace(WITH_B, columns=columns))
+    assert error is not None
+    assert error.fields["change"] == change
+
+
 def test_a_copy_begins_empty_where_its_rows_could_not_be_replaced() -> None:
     """A history stays if columns are only added, and if another condition or another enum selects its values."""
     replaced = [now for now in (*FOLLOWED, *ALTERED, *REDEFINED) if is_replaceable(BEFORE, now)]

@@ -40,8 +40,7 @@ from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.marked_tables import older_copy
 from framework.run.tables.table_kind import view_fingerprint
 from framework.run.tables.table_record import definition_of
-from framework.run.tables.table_store import StoredTable, TableStore
-from framework.schema.change import SchemaChange
+from framework.run.tables.table_store import TableStore
 from framework.sources.cloud_files.source import follows_columns
 from framework.sources.delta.history import batches_in
 from framework.sources.delta.log import LogTip, read_tip
@@ -167,6 +166,7 @@ class StateReader:
         manifests = [GenerationStore(self.storage).manifest(name, flow.spec.name) for flow in flows]
         path = self.store.path(dataset.spec)
         tip = read_tip(self.storage, path)
+        change = None if stored is None or tip is None else change_of(dataset, tip.schema)
         computed_from = None
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
             computed_from = view_fingerprint(self.storage, path)
@@ -183,19 +183,10 @@ class StateReader:
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
             last_rebuild=last_number(rebuild, manifests),
             keeps_history=rebuild is not None and rebuild.is_building and rebuild.backup is not None,
-            change=self._change(dataset, stored, tip),
+            change=None if change is None else shown(change),
             files=None if tip is None else tip.files,
             size_bytes=None if tip is None else tip.size_bytes,
         )
-
-    def _change(self, dataset: GraphDataset, stored: StoredTable | None, tip: LogTip | None) -> SchemaChange | None:
-        """Return how the columns of a table change; Spark reads them only where no small file has them, for a step."""
-        if stored is None or tip is None:
-            return None
-        is_applied = stored.definition == definition_of(dataset)
-        columns = tip.schema or (None if is_applied else self.store.schema(self.store.address(dataset.spec)))
-        change = change_of(dataset, columns)
-        return None if change is None else shown(change)
 
     def _sink_state(self, dataset: GraphDataset) -> TableState:
         """Return the state of a sink: another pipeline that writes to one of this name has its checkpoints here."""
