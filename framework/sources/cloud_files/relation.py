@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -50,9 +49,6 @@ def stand_in(
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     options = parse_options(path, given, has_schema=schema is not None, zone=zone)
     lower = {name.lower(): value for name, value in given.items()}
-    if "header" not in lower and _is_recorded_without_header(options, schemas):
-        lower["header"] = "false"
-        options = parse_options(path, {**given, "header": "false"}, has_schema=False, zone=zone)
     columns = resolve_schema(spark, options, schema, schemas)
     mark = json.dumps(
         {
@@ -71,12 +67,6 @@ def stand_in(
     reader = spark._jsparkSession.readStream().format(kind).option(MARK, mark)
     struct = java_class("org.apache.spark.sql.types.DataType").fromJson(columns.columns.json())
     return DataFrame(reader.schema(struct).load("/dev/null/[s]luice"), spark)
-
-
-def _is_recorded_without_header(options: CloudFilesOptions, schemas: SchemaStore) -> bool:
-    """Whether the columns of CSV files were recorded by a version that assumed no header: the stream keeps them."""
-    before = replace(options, reader=tuple(option for option in options.reader if option[0] != "header"))
-    return options.format == "csv" and not options.has_schema and schemas.read(before) is not None
 
 
 def mark_of(leaf: Any) -> dict[str, Any] | None:
