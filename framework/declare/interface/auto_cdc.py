@@ -113,7 +113,7 @@ def snapshot_flow(
         UserError: INVALID_ARGUMENT.* or AUTOCDC_* for an invalid argument.
     """
     call = Call.of("snapshot_flow", flow=name or f"into {target}")
-    cdc = read_cdc(call, keys, sequence_by, CdcArguments(**arguments))
+    cdc = read_cdc(call, keys, sequence_by, arguments)
     return _query_flow(call, target, cdc, name=name, once=True, spark_conf=spark_conf, comment=comment)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from framework.declare.interface.call import Call
 from framework.declare.interface.expressions import column_names, optional_row_expression, row_expression
@@ -62,31 +63,30 @@ class CdcArguments(HistoryArguments, total=False):
     soft_deletes: bool | str
 
 
-def read_cdc(call: Call, keys: object, sequence_by: str | Column, arguments: CdcArguments) -> AutoCdcSpec:
-    """Return the spec for the arguments of an AUTO CDC flow.
+def read_cdc(call: Call, keys: object, sequence_by: str | Column, given: Mapping[str, Any]) -> AutoCdcSpec:
+    """Return the spec for the arguments of an AUTO CDC flow; `given` are some of `CdcArguments`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* or AUTOCDC_* for the first invalid argument.
     """
-    given = arguments.get
-    scd_type = read_scd_type(call, given("stored_as_scd_type"))
+    scd_type = read_scd_type(call, given.get("stored_as_scd_type"))
     spec = AutoCdcSpec(
         keys=read_keys(call, keys),
         sequence_by=read_sequence(call, sequence_by),
-        where=optional_row_expression(call, "where", given("where")),
+        where=optional_row_expression(call, "where", given.get("where")),
         ignore_null_updates=_nulls_ignored(
-            call, given("ignore_null_updates"), given("ignore_null_updates_column_list"),
-            given("ignore_null_updates_except_column_list"),
+            call, given.get("ignore_null_updates"), given.get("ignore_null_updates_column_list"),
+            given.get("ignore_null_updates_except_column_list"),
         ),
-        apply_as_deletes=optional_row_expression(call, "apply_as_deletes", given("apply_as_deletes")),
-        apply_as_truncates=optional_row_expression(call, "apply_as_truncates", given("apply_as_truncates")),
-        columns=_columns(call, given("column_list"), given("except_column_list")),
-        columns_to_update=_single_column(call, "columns_to_update", given("columns_to_update")),
+        apply_as_deletes=optional_row_expression(call, "apply_as_deletes", given.get("apply_as_deletes")),
+        apply_as_truncates=optional_row_expression(call, "apply_as_truncates", given.get("apply_as_truncates")),
+        columns=_columns(call, given.get("column_list"), given.get("except_column_list")),
+        columns_to_update=_single_column(call, "columns_to_update", given.get("columns_to_update")),
         scd_type=scd_type,
         track_history=read_history(
-            call, scd_type, given("track_history_column_list"), given("track_history_except_column_list")
+            call, scd_type, given.get("track_history_column_list"), given.get("track_history_except_column_list")
         ),
-        soft_deletes=read_soft_deletes(call, scd_type, given("soft_deletes")),
+        soft_deletes=read_soft_deletes(call, scd_type, given.get("soft_deletes")),
     )  # fmt: skip
     if spec.apply_as_truncates is not None and scd_type == 2:
         raise call.fault("AUTOCDC_NEEDS_SCD_TYPE", argument="apply_as_truncates", needed=1, actual=2)
