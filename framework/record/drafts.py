@@ -30,7 +30,6 @@ def create_update(
     refresh_selection: Sequence[str] = (),
     full_refresh_selection: Sequence[str] = (),
     reset_checkpoint_selection: Sequence[str] = (),
-    validate_only: bool = False,
     continuous: bool = False,
 ) -> EventDraft:
     """Draft the event of a requested update. Names are fully qualified; `cause` is such as USER_ACTION."""
@@ -40,7 +39,7 @@ def create_update(
         "refresh_selection": list(refresh_selection),
         "full_refresh_selection": list(full_refresh_selection),
         "reset_checkpoint_selection": list(reset_checkpoint_selection),
-        "validate_only": validate_only,
+        "validate_only": False,
         "continuous": continuous,
     }
     return _draft(EventType.CREATE_UPDATE, f"Update created by {cause}.", details)

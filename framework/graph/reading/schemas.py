@@ -28,9 +28,7 @@ CHANGE_FEED_COLUMNS = (
 )
 
 
-def merge_schemas(
-    first: StructType, second: StructType, *, dataset: object, widens: bool = False, path: str = ""
-) -> StructType:
+def merge_schemas(first: StructType, second: StructType, *, dataset: object, widens: bool = False) -> StructType:
     """Return all columns of both schemas, those of `first` in front; column names are case-insensitive.
 
     Args:
@@ -38,13 +36,12 @@ def merge_schemas(
         second: another one.
         dataset: the dataset, for the error.
         widens: whether a column of `first` may become wider to have the values of `second` too.
-        path: the prefix of the columns' names, for the error.
 
     Raises:
         UserError: SCHEMA_CANNOT_EVOLVE if a common column has two types.
     """
     merge = _Merge(dataset=dataset, widens=widens)
-    return merge.schemas(first, second, path)
+    return merge.schemas(first, second, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
