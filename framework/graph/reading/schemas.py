@@ -28,7 +28,9 @@ CHANGE_FEED_COLUMNS = (
 )
 
 
-def merge_schemas(first: StructType, second: StructType, *, dataset: object, widens: bool = False) -> StructType:
+def merge_schemas(
+    first: StructType, second: StructType, *, dataset: object, widens: bool = False, path: str = ""
+) -> StructType:
     """Return all columns of both schemas, those of `first` in front; column names are case-insensitive.
 
     Args:
@@ -36,12 +38,13 @@ def merge_schemas(first: StructType, second: StructType, *, dataset: object, wid
         second: another one.
         dataset: the dataset, for the error.
         widens: whether a column of `first` may become wider to have the values of `second` too.
+        path: the prefix of the columns' names, for the error.
 
     Raises:
         UserError: SCHEMA_CANNOT_EVOLVE if a common column has two types.
     """
     merge = _Merge(dataset=dataset, widens=widens)
-    return merge.schemas(first, second, "")
+    return merge.schemas(first, second, path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
