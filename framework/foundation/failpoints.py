@@ -82,7 +82,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "prune.before_table",  # record and auxiliary table of a pruned table are deleted, rows and checkpoints are not
         "catalog.after_drop",  # the name of a table no longer refers to its former folder, it refers to none
         "prune.before_unmark",  # a pruned table is deleted completely, its mark still exists
-        "lease.before_cleaning",  # the lease is acquired, files of former holders still exist
+        "versions.before_cleaning",  # a new version of a lease or a request is created, former ones still exist
     }
 )
 

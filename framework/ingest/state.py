@@ -18,10 +18,10 @@ from framework.declare.copy_definition import StagedForm
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.versioned_files import newest_versions, read_newest, replace_version
 from framework.foundation.names import QualifiedName
 from framework.ingest.copy_state import CopyState, copy_of_json, staged_of_json
 from framework.ingest.names import file_name, name_json, name_of_json
-from framework.ingest.request_files import newest_versions, read_newest, replace_version
 
 _VERSION = 1
 _ROOT = "ingest"

@@ -64,7 +64,7 @@ OF_HISTORIES = FIXTURES / "history" / "history.py"
 ELSEWHERE = {
     "sources.after_known", "sources.before_known",
     "staging.after_files", "staging.after_commit", "quarantine.after_claim", "quarantine.after_replay",
-    "lease.before_cleaning", "updates.after_claim", "prune.after_mark", "prune.before_table", "prune.before_unmark",
+    "versions.before_cleaning", "updates.after_claim", "prune.after_mark", "prune.before_table", "prune.before_unmark",
     "rewinds.after_mark", "rewinds.after_checkpoint", "rewinds.after_quarantine", "rewinds.after_abandon",
     "rewinds.after_refresh", "rewinds.after_names", "rewinds.after_restore",
     "cloud_files.after_merge", "cloud_files.before_clean_mark", "cloud_files.after_known", "resets.after_begin",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructType
 
 from framework.checkpoints.offsets import read_progress
-from framework.foundation.clock import Clock, SystemClock
+from framework.foundation.clock import SystemClock
 from framework.foundation.conditions.cloud_files import WIDER_TYPES
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
@@ -53,7 +53,6 @@ class CloudFilesStream:
         checkpoint: the checkpoint of the query.
         number: of the source in the query.
         with_metadata: whether the stream has Spark's column `_metadata`.
-        clock: for the pause between listings.
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class CloudFilesStream:
         checkpoint: str,
         number: int,
         with_metadata: bool,
-        clock: Clock | None = None,
     ) -> None:
         self._spark = spark
         self._options = options
@@ -78,7 +76,7 @@ class CloudFilesStream:
         self._folder = log_folder(checkpoint, number)
         self._log = FileLog(storage, f"{self._folder}/files")
         self._data = schema
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._cleaner = Cleaner(
             spark=spark, options=options, storage=storage, checkpoint=checkpoint, number=number, clock=self._clock
         )

@@ -14,8 +14,8 @@ from framework.checkpoints.generations import GenerationStore
 from framework.declare.copy_definition import CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SourceError
+from framework.foundation.files import versioned_files
 from framework.foundation.files.local_storage import LocalStorage
-from framework.ingest import request_files
 from framework.ingest.confirmation import is_pending
 from framework.ingest.generations import begin_generations
 from framework.ingest.holds import held_flows
@@ -246,7 +246,7 @@ def test_a_request_that_an_update_does_not_see_is_asked_for_again(
 
 def test_no_request_is_lost_to_one_of_the_same_moment(storage: LocalStorage, swap: pytest.MonkeyPatch) -> None:
     """Another process changes the request between the read and the write of this one: both are in effect."""
-    operations, replaced = Operations(storage=storage), request_files.replace_version
+    operations, replaced = Operations(storage=storage), versioned_files.replace_version
 
     def meanwhile(first: Callable[[], object], second: Callable[[], object]) -> Request:
         """Return what is asked for after the second action, in which the first one comes before its write."""
@@ -281,7 +281,7 @@ def test_no_request_is_lost_to_one_of_the_same_moment(storage: LocalStorage, swa
         operations.resync(BANK, ORDERS, None)
 
     assert meanwhile(twice, resync("b = 2")) == Request(generation=1, mode=Mode.PAUSED)
-    assert len(storage.list_names(storage.path("ingest", "bank", "requests"))) == 1
+    assert len(storage.list_names(storage.path("ingest", "bank", "requests"))) == 8
 
 
 def test_a_request_for_more_rows_outlives_the_end_of_the_update_that_misses_it(

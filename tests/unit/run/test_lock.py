@@ -152,7 +152,7 @@ def test_one_of_many_takers_gets_the_lease(storage: LocalStorage) -> None:
 def test_a_lease_that_is_renewed_does_not_expire(storage: LocalStorage) -> None:
     """Renewals update the file's time, so a living holder does not lose the lease."""
     lease = take(storage, 1)
-    file = pathlib.Path(storage.path("lease", f"{1:020d}.json"))
+    file = pathlib.Path(storage.path("lease", "lease.json"))
     os.utime(file, (0, 0))
     while file.stat().st_mtime == 0:
         threading.Event().wait(0.01)
@@ -167,13 +167,13 @@ def test_a_lease_that_was_not_renewed_is_taken_over_and_its_holder_told(storage:
     second = take(storage, 2, lasts_seconds=-60)  # to it every lease is an old one
     assert lost.wait(30)
     assert (first.release(), second.release()) == (False, True)
-    assert storage.list_names("lease")[-1] == f"{2:020d}.json"
+    assert storage.list_names("lease") == ["lease.json", "lease~~1.json"]
 
 
 def test_a_taker_that_is_killed_leaves_a_lease_like_any_other(storage: LocalStorage) -> None:
     """`kill -9` between taking and cleaning: the lease is the dead taker's, and expires as such."""
-    storage.write_text("lease/00000000000000000001.json", '{"format": 1, "released": true}')
-    environment = {**os.environ, "SLUICE_FAILPOINT": "lease.before_cleaning"}
+    storage.write_text("lease/lease.json", '{"format": 1, "released": true}')
+    environment = {**os.environ, "SLUICE_FAILPOINT": "versions.before_cleaning"}
     done = subprocess.run([sys.executable, "-c", TAKER, storage.root], env=environment, check=False)
     assert (done.returncode, len(storage.list_names("lease"))) == (-9, 2)
     assert Lease(storage, "lease", LeaseTerms()).acquire({"pid": 3}) == {"pid": 2}
@@ -276,9 +276,9 @@ def test_who_looks_at_the_lock_keeps_no_update_out(storage: LocalStorage) -> Non
 @pytest.mark.parametrize("text", ["", "{", "[]"])
 def test_a_damaged_lease_is_no_lease(storage: LocalStorage, text: str) -> None:
     """A file that can't be understood is passed over by a higher number."""
-    storage.write_text("lease/00000000000000000007.json", text)
+    storage.write_text("lease/lease~~7.json", text)
     lease = take(storage, 1)
-    assert storage.list_names("lease") == [f"{8:020d}.json"]
+    assert storage.list_names("lease") == ["lease~~7.json", "lease~~8.json"]
     assert lease.release()
 
 

@@ -390,7 +390,7 @@ def test_a_sink_belongs_to_the_pipeline_that_wrote_to_it(tmp_path: Path) -> None
         plan = make_plan(graph, UpdateRequest(), state)
         return [step.owner for step in plan.steps if isinstance(step, RefuseTable)]
 
-    assert refused("other") == []  # a checkpoint of an earlier version
+    assert refused("other") == []  # a checkpoint whose stream has never started
     world.generations.started(name("t"), name("t"), 1, "t 1", owner="shop")
     assert (refused("shop"), refused("other")) == ([], ["pipeline shop"])
     world.begin("t")

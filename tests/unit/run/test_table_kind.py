@@ -1,4 +1,4 @@
-"""The kind of a table that no record has, as after a crash or in a storage of an earlier version."""
+"""The kind of a table that no record has, as after a crash."""
 
 from __future__ import annotations
 
