@@ -40,7 +40,7 @@ _ANSWER_SECONDS, _STOP_SECONDS, _START_SECONDS, _POLL_SECONDS = 5.0, 40.0, 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a command could not use the session that is ready, in words for users."""
+    """The reason why a command could not use the ready session, as text for users."""
 
     reason: str
 
@@ -127,7 +127,7 @@ def _forget() -> None:
 
 
 def shut_down_connections(gateway: Any) -> None:
-    """End the reads of other threads: Py4J closes a stream before its socket, and waits for ever for its reader."""
+    """End the reads of other threads: Py4J closes a stream before its socket, and waits for its reader without end."""
     callbacks = vars(gateway).get("_callback_server")
     calls = gateway._gateway_client.deque.copy()  # noqa: SLF001 - Py4J's; a copy, because threads change it
     if callbacks is not None:
@@ -280,7 +280,7 @@ def start_server(
     login: Login,
     clock: Clock,
 ) -> Message:
-    """Start a session server for this folder, and wait until it is ready, or until one that another process starts is.
+    """Start a session server for this folder, and wait until it, or the one of another process, is ready.
 
     Args:
         master: URL of the Spark master.
