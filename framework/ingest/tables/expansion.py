@@ -81,7 +81,7 @@ def expand_ingestions(
         storage: has the checkpoints of the flows.
         folder: the folder of the spec, with `connections.yml`.
         is_refreshed: whether the update clears a dataset and recomputes it.
-        other_reader: returns the storage that reads a log if it is another one than that of the pipeline.
+        other_reader: returns the other storage that reads a log; None if it is the pipeline's.
 
     Raises:
         UserError: the connection or any table of an ingestion is missing.

@@ -39,7 +39,7 @@ _ANSWER_SECONDS, _STOP_SECONDS, _START_SECONDS, _POLL_SECONDS = 5.0, 40.0, 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a command could not use the session that is ready, in words for users."""
+    """The reason why a command could not use the ready session, as text for users."""
 
     reason: str
 
@@ -242,7 +242,7 @@ def start_server(
     login: Login,
     clock: Clock,
 ) -> Message:
-    """Start a session server for this folder, and wait until it is ready, or until one that another process starts is.
+    """Start a session server for this folder, and wait until it, or the one of another process, is ready.
 
     Args:
         master: URL of the Spark master.

@@ -292,7 +292,7 @@ def refuse_other_table(table: TableName, planned: str | int, found: str | int) -
 
 
 def column_fault(table: TableName, column: str, *, found: str, expected: str) -> SourceError:
-    """Return the fault of a column whose Spark type is another one than that of the query."""
+    """Return the error of a column whose Spark type has changed since the query was planned."""
     return SourceError(
         "SNAPSHOT_COLUMN_CHANGED", table=table, column=column, found=found.lower(), expected=expected.lower()
     )

@@ -74,7 +74,7 @@ class LogListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMark:
-    """What we wrote into the user metadata of a commit, and that commit's version."""
+    """The user metadata that Sluice wrote into a commit, and the commit's version."""
 
     version: int
     content: Mapping[str, Any]
@@ -149,7 +149,7 @@ def read_commit(storage: Storage, file: str) -> list[dict[str, Any]]:
 
 
 def last_user_metadata(storage: Storage, table_path: str) -> CommitMark | None:
-    """The newest mark of ours among the table's last 20 commits.
+    """The newest user metadata of Sluice among the table's last 20 commits.
 
     A mark is a commit's `userMetadata` that is a JSON object with an object under `sluice`. Commits
     of others (OPTIMIZE, a rename of a column) are passed over.

@@ -86,12 +86,12 @@ class ReadCommits:
             storage.write_text(f"{checkpoint}/{_FILE}", _FORMAT.text({"tables": {**self.tables}}))
 
     def is_last(self, storage: Storage, table_path: str, table_id: str, version: int) -> bool:
-        """Whether a version of a table is the commit that the stream has read last, as far as its file is there."""
+        """Whether a version of a table is the last commit that the stream has read, as far as its file exists."""
         present = commit_identity(storage, table_path, version)
         return present is None or self.tables.get(table_id, {}).get(version) == present
 
     def replaced(self, storage: Storage, table_path: str, table_id: str, last: int) -> int | None:
-        """Return a version up to the last one read whose commit is another one now; None if none is known to be.
+        """Detect a version, up to the last one read, whose commit was replaced; None if none is known.
 
         Args:
             storage: reads the log.
@@ -106,7 +106,7 @@ class ReadCommits:
         return None if commit_identity(storage, table_path, newest) in {None, known[newest]} else newest
 
     def common(self, storage: Storage, table_path: str, table_id: str, last: int) -> int | None:
-        """Return the newest version that was read and has the same commit as then; None if none is known."""
+        """Return the newest version whose commit is still the one that was read; None if none is known."""
         known = self.tables.get(table_id, {})
         versions = sorted((version for version in known if version <= last), reverse=True)
         return next((each for each in versions if commit_identity(storage, table_path, each) == known[each]), None)

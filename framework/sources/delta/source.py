@@ -89,7 +89,7 @@ class _Offset:
 
     @classmethod
     def begin(cls, source: SourceReference, tip: LogTip | None) -> _Offset | None:
-        """The offset of a stream that has read nothing of a table yet, which Spark does not store.
+        """The offset of a stream without a batch of a table, which Spark does not store.
 
         Returns:
             None if the stream does not begin at a version.
@@ -253,7 +253,7 @@ class DeltaSource:
         known.save(storage, position.checkpoint)
 
     def _offsets(self, position: SourcePosition) -> Iterator[tuple[SourceReference, LogTip, _Offset]]:
-        """Each offset with the table that it reads; of two of one table, the one that is ahead comes last."""
+        """Each offset with its table; of two offsets of one table, the later one comes last."""
         parsed = [offset for text in position.offsets if (offset := _Offset.parse(text)) is not None]
         for source, tip, found in self._pairs(position):
             mine = [offset for offset in parsed if tip is not None and offset.table_id == tip.table_id]
@@ -357,7 +357,7 @@ def _is_last(storage: Storage, source: SourceReference, known: ReadCommits, offs
 
 
 def _is_alone(tip: LogTip | None, tips: list[LogTip | None], offsets: tuple[str, ...]) -> bool:
-    """Whether a table is read by one stream of the query, so that its offset belongs to its conditions."""
+    """Whether just one stream of the query reads a table, so that its offset belongs to its conditions."""
     if tip is None or tip.table_id is None:
         return False
     read = [parsed for text in offsets if (parsed := _Offset.parse(text)) and parsed.table_id == tip.table_id]
@@ -407,7 +407,7 @@ def _record_count(add: dict[str, Any]) -> int | None:
 
 
 def _older_copy(storage: Storage, path: str, tip: LogTip, offset: _Offset) -> Gap | None:
-    """Return that a table does not have the last version that was read, if only in part; None if it has."""
+    """Detect a table that is older than the last version that was read, also in part."""
     # A flow that runs may have read a commit that the tip does not have yet.
     if offset.last <= tip.version or offset.last <= (latest_version(fresh(storage), path) or 0):
         return None
@@ -418,7 +418,7 @@ def _older_copy(storage: Storage, path: str, tip: LogTip, offset: _Offset) -> Ga
 def _table_gap(
     storage: Storage, path: str, tip: LogTip | None, offsets: tuple[str, ...], *, is_gone: bool
 ) -> Gap | None:
-    """Return why a table can't be read on; `is_gone` is whether the stream has read a table that is none of its own."""
+    """Detect a table that a stream can't continue; `is_gone` if its offsets name a table that no source has now."""
     parsed = [offset for text in offsets if (offset := _Offset.parse(text)) is not None]
     if tip is None:
         return Gap(condition="DELTA_TABLE_NOT_FOUND", location=path, problem="The path contains no Delta table.")

@@ -10,6 +10,7 @@ import pytest
 
 from framework.declare.pipeline_spec import _FLAGS, _MAPS, _TEXTS
 from framework.declare.workspace.local_file import KEYS
+from framework.recovery.doctor.diagnoses import DIAGNOSES, WITHOUT_FAULT
 from tests.support.sources import ROOT, sources, tracked_files
 
 PAGES = {
@@ -73,6 +74,14 @@ def test_the_page_of_settings_is_complete() -> None:
     assert {*re.findall(r"`([a-z_]+)`", first)} == keys
     assert {*re.findall(r"`((?:pipelines|sluice)\.(?!local|yml)[\w.]+)`", first)} == settings
     assert {*re.findall(r"`(SLUICE_(?:[A-Z]+_?)+)", first)} == variables
+
+
+def test_the_page_of_the_doctor_has_every_diagnosis() -> None:
+    """Its table has a row, or a part of one, for each, and no other."""
+    table = PAGES["docs/doctor.md"].partition("| diagnosis | ")[2].partition("\n\n")[0]
+    listed = [name for row in table.splitlines() for name in re.findall(r"[A-Z_]{4,}", row.split(" | ")[0])]
+    known = {each.name for each in (*DIAGNOSES, *WITHOUT_FAULT)}
+    assert (len(listed), {*listed}) == (len(known), known)
 
 
 def is_importable(name: str) -> bool:

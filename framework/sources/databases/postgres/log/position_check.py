@@ -155,7 +155,7 @@ def unconfirmed_from(session: Session, stored: StoredPosition) -> int | None:
 
 
 def history_gap(stored: StoredPosition, confirmed: int, found: Commit | None) -> Gap | None:
-    """Return the gap of a source whose log up to a stored position is another one than that which was read.
+    """Detect a replaced log: before the stored position it differs from the log that was read.
 
     Args:
         stored: the position.
