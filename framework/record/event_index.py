@@ -30,6 +30,7 @@ BEGIN;
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_FORMAT};
 CREATE TABLE log (root TEXT NOT NULL);
+CREATE TABLE datasets (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE files (
     number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, modified_at REAL NOT NULL,
     read INTEGER NOT NULL, last_start INTEGER NOT NULL, last_id TEXT NOT NULL, newest TEXT NOT NULL
@@ -134,9 +135,8 @@ class EventIndex:
                 self._forget(name)
 
     def datasets(self) -> frozenset[str]:
-        """Return the full names of all datasets that events are about."""
-        found = self._database.execute("SELECT DISTINCT dataset FROM events WHERE dataset IS NOT NULL")
-        return frozenset(name for (name,) in found)
+        """Return the full names of all datasets that events are or were about."""
+        return frozenset(name for (name,) in self._database.execute("SELECT name FROM datasets"))
 
     def before(self, event_id: str | None, wanted: Conditions, limit: int | None) -> list[Entry] | None:
         """Return the last events before one, newest first; None if the log does not have that one.
@@ -223,6 +223,8 @@ class EventIndex:
                 ))  # fmt: skip
                 last_start, last_id, newest = start, event.id, max(newest, event.timestamp)
             start += len(line) + 1
+        names = {event_dataset for row in rows if (event_dataset := row[8]) is not None}
+        self._database.executemany("INSERT OR IGNORE INTO datasets VALUES (?)", ((name,) for name in names))
         self._database.executemany(f"INSERT OR IGNORE INTO events VALUES ({', '.join('?' * 12)})", rows)
         read = found.read + len(complete) + len(newline)
         return replace(found, read=read, last_start=last_start, last_id=last_id, newest=newest)
