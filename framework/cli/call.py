@@ -30,6 +30,12 @@ _Rest = ParamSpec("_Rest")
 _Given = TypeVar("_Given", bound=Callable[..., Any])
 
 
+def _cache_folder() -> Path:
+    from framework.session.jars import cache_folder
+
+    return cache_folder()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """Dependencies of a command; tests replace them."""
@@ -37,6 +43,7 @@ class Surroundings:
     open_pipeline: PipelineOpener = open_pipeline
     clock: Clock = field(default_factory=SystemClock)
     bundles: BundleSurroundings = field(default_factory=BundleSurroundings)
+    cache: Callable[[], Path] = _cache_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,5 +48,5 @@ def sluice(pipeline: FakePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         pipeline.calls.append(("open", (spec, opened)))
         return pipeline
 
-    surroundings = Surroundings(open_pipeline=open_fake, clock=ManualClock())
+    surroundings = Surroundings(open_pipeline=open_fake, clock=ManualClock(), cache=lambda: tmp_path / "cache")
     return lambda *arguments: CliRunner().invoke(cli, list(arguments), obj=surroundings)
