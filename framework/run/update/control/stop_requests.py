@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from threading import Event as Signal
 from threading import Thread
@@ -21,7 +21,7 @@ from typing import Any
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage_port import Storage
 from framework.record.drafts import user_action
-from framework.record.events import EventDraft
+from framework.record.events import EventDraft, EventLevel
 from framework.record.log import EVENTS_FOLDER, EventLog, logged_updates
 from framework.run.flows.stop_signal import StopSignal
 
@@ -151,10 +151,11 @@ def stopped_on_request(
 def _asked(request: StopRequest) -> EventDraft:
     where = "" if request.host is None else f" on {request.host}"
     why = "" if request.reason is None else f": {request.reason}"
-    return user_action(
+    draft = user_action(
         action="STOP",
         user_name=request.user,
         message=f"{request.user or 'A user'}{where} asked to stop this update{why}.",
         reason=request.reason,
         more={"host": request.host, "since": request.since},
     )
+    return replace(draft, level=EventLevel.WARN)  # whoever watches the update sees why it stops
