@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from click.testing import Result
@@ -17,8 +18,9 @@ from framework.operations.stopping import stop_update
 from framework.record import drafts
 from framework.record.events import Origin
 from framework.record.log import EventLog
-from framework.run.update.control.stop_requests import StopRequests
+from framework.run.update.control.stop_requests import StopRequest, StopRequests
 from framework.run.update.lock import update_lock
+from framework.run.update.results import UpdateState
 from framework.views.stopping import StopReport
 from tests.support.fake_pipeline import FakePipeline
 
@@ -94,6 +96,17 @@ def test_the_wait_ends_with_the_update(pipeline: FakePipeline) -> None:
     thread.join()
     assert report.holder is not None
     assert report == StopReport(update_id=UPDATE, holder=report.holder, state="CANCELED", has_ended=True)
+
+
+@pytest.mark.parametrize(("state", "code"), [("CANCELED", 143), ("COMPLETED", 0), ("FAILED", 1)])
+def test_a_command_whose_update_is_stopped_by_a_request_ends_as_at_sigterm(
+    sluice: Sluice, pipeline: FakePipeline, state: str, code: int
+) -> None:
+    """So a service manager does not start it again; an update that completes before it stops has completed."""
+    pipeline.request = StopRequest(update_id="u-1", user="ada", reason="wrong prices")
+    pipeline.result = replace(pipeline.result, state=UpdateState(state))
+    result = sluice("run")
+    assert (result.exit_code, "ada asked to stop this update: wrong prices." in result.stderr) == (code, True)
 
 
 def test_an_update_gets_its_identity_from_the_command_line(sluice: Sluice, pipeline: FakePipeline) -> None:
