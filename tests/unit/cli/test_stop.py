@@ -45,6 +45,17 @@ def test_without_a_running_update_nothing_is_asked(sluice: Sluice, pipeline: Fak
     assert pipeline.storage.list_names(pipeline.storage.path("requests")) == []
 
 
+def test_an_update_that_was_killed_has_ended_without_an_end_in_its_log(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """It is asked nevertheless: its machine may be suspended, and go on without its lock."""
+    record(pipeline, "RUNNING")
+    result = sluice("stop", UPDATE)
+    expected = (
+        f"Update {UPDATE} of shop does not run any more. It was killed, or has lost its lock: its log has no end."
+    )
+    assert (result.exit_code, result.stdout) == (0, f"{expected}\n")
+    assert StopRequests(pipeline.storage).of(UPDATE) is not None
+
+
 def test_the_running_update_is_asked_and_its_end_waited_for(sluice: Sluice, pipeline: FakePipeline) -> None:
     """The request has who, where and why; an update that does not end in time makes the exit code 1."""
     with update_lock(pipeline.storage, UPDATE):
