@@ -253,8 +253,7 @@ class Pipeline:
         identity: UpdateIdentity | None = None, **request: Unpack[RequestOptions],
     ) -> UpdateResult:  # fmt: skip
         make = self._making(request_of(self._spec, **request), observers, identity)
-        if is_local(self._spec.storage):
-            check_unlocked(self.storage)
+        check_unlocked(self.storage)
         return self._updates.run(lambda stop, more: replace(make(stop, more), check=check))
 
     def start(
@@ -269,8 +268,7 @@ class Pipeline:
         Its handle has `update_id`, `state`, `board`, `flows`, `wait()` and `stop()`. The arguments are those of `run`.
 
         Raises:
-            GraphErrors: errors of the definitions; nothing was written.
-            UserError: unknown names in the request; nothing was written.
+            SluiceError: as of `run`; nothing was written. Later errors are raised by `wait()`.
         """
         wanted = replace(request_of(self._spec, **request), continuous=request.get("continuous", True))
         return self._updates.start(self._making(wanted, observers, identity))

@@ -15,12 +15,14 @@ from framework.cli.call import Call
 from framework.cli.command import styled
 from framework.cli.output import Output, say
 from framework.cli.progress import open_progress
-from framework.cli.signals import run_stoppable
+from framework.cli.signals import Terminated, exit_code, run_stoppable
 from framework.foundation.wording import seconds_text
 from framework.operations.pipeline_port import PipelinePort
 from framework.operations.updating import finish_update
 from framework.plan.request import RequestOptions
+from framework.record.events import Event
 from framework.run.update.control.identity import UpdateIdentity
+from framework.run.update.control.stop_requests import is_stop_event
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.views.backups import backup_text
 from framework.views.summary import UPDATE_TONES, UpdateSummary, result_errors
@@ -35,7 +37,7 @@ def run_and_report(
     """Run an update with progress on standard error and its summary as the result.
 
     Raises:
-        click.exceptions.Exit: 1, if the update did not complete.
+        click.exceptions.Exit: 1, if the update did not complete; the code of SIGTERM, if a request stopped it.
         SluiceError: the update could not start.
     """
     if not gc.isenabled():
@@ -44,9 +46,16 @@ def run_and_report(
     with open_progress(
         sys.stderr, title=pipeline.name, clock=call.surroundings.clock, each_idle=call.verbose
     ) as progress:
-        started = threading.Event()
+        started, asked = threading.Event(), threading.Event()
+
+        def observe(event: Event) -> None:
+            started.set()
+            if is_stop_event(event):
+                asked.set()
+            progress(event)
+
         result = run_stoppable(
-            lambda: pipeline.run(**refresh, identity=identity, observers=(lambda _: started.set(), progress)),
+            lambda: pipeline.run(**refresh, identity=identity, observers=(observe,)),
             pipeline.stop,
             progress.say,
             has_started=started.is_set,
@@ -58,6 +67,8 @@ def run_and_report(
     print_errors(result)
     if result.state is UpdateState.FAILED:
         say("\nNext: `sluice doctor` explains what failed, and what each way out costs.")
+    if result.state is UpdateState.CANCELED and asked.is_set():
+        raise click.exceptions.Exit(exit_code(Terminated()))  # whoever starts failed updates again must not do so
     if result.state is not UpdateState.COMPLETED:
         raise click.exceptions.Exit(1)
 

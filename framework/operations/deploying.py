@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from framework.deploy.bundle.documents.findings import BundleFinding, Severity, of_error
 from framework.foundation.errors import OperationError, UserError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from framework.deploy.api.workspace import Workspace
     from framework.deploy.bundle.documents.bundle import Bundle
     from framework.deploy.deployer import Deployer
+    from framework.deploy.plan.policy import Policy
 
 PLACEHOLDER_USER = "somebody@example.com"
 """The user as whom a bundle is checked without a workspace."""
@@ -69,11 +70,16 @@ class LoadedTarget:
         """Build the artifacts of the bundle."""
         self.surroundings.build(self.bundle)
 
-    def deployer(self, **options: Any) -> Deployer:
-        """Return the deployer of the target; `options` are those of `Deployer`."""
+    def deployer(
+        self, *, policy: Policy | None = None, table: str | None = None, commit: str = "", force_lock: bool = False
+    ) -> Deployer:
+        """Return the deployer of the target; the arguments are those of `Deployer`."""
         from framework.deploy.deployer import Deployer
 
-        return Deployer(self.workspace, self.bundle, user=self.user, **options)
+        return Deployer(
+            self.workspace, self.bundle, user=self.user, policy=policy, table=table, commit=commit,
+            force_lock=force_lock,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

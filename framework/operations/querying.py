@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
 
@@ -25,6 +26,18 @@ def rows_of_query(pipeline: PipelinePort, query: str) -> RowsView:
     with query_errors():
         found = pipeline.sql(query)
         return RowsView.of(found.columns, found.collect())
+
+
+def quarantined_rows(
+    pipeline: PipelinePort, flow: str, *, reason: str | None = None, limit: int = 20
+) -> list[dict[str, Any]]:
+    """Return rows of a flow that are quarantined, each with its reasons and with the row itself as JSON.
+
+    Raises:
+        UserError: the flow is not found.
+    """
+    found = pipeline.quarantine.rows(flow, reason=reason).limit(limit).collect()
+    return [row.asDict() | {"row": None if row["row"] is None else row["row"].toJson()} for row in found]
 
 
 @contextmanager

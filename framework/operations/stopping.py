@@ -12,7 +12,7 @@ from framework.record.reader import read_events
 from framework.run.update.control.identity import UpdateIdentity
 from framework.run.update.control.lock_holder import lock_holder
 from framework.run.update.control.stop_requests import POLL_SECONDS, StopRequest, StopRequests
-from framework.views.stopping import StopReport
+from framework.views.stopping import ENDED, StopReport
 
 
 def stop_update(
@@ -44,13 +44,14 @@ def stop_update(
         return StopReport()
     runs = holder is not None and holder.update_id == named
     state = _state(storage, named)
-    if not runs and state is not None:
+    if not runs and state in ENDED:
         return StopReport(update_id=named, state=state, has_ended=True)
+    # Also without a holder: a machine that was suspended may have lost its lease and go on.
     now = timestamp_text(clock.now())
     StopRequests(storage).ask(
         StopRequest(update_id=named, user=user_name(), host=socket.gethostname(), reason=reason or None, since=now)
     )
-    has_ended = runs and _ends(storage, named, clock, wait_seconds)
+    has_ended = _ends(storage, named, clock, wait_seconds) if runs else state is not None
     return StopReport(
         update_id=named, holder=holder if runs else None, state=_state(storage, named), has_ended=has_ended
     )

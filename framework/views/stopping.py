@@ -7,6 +7,9 @@ from typing import Any
 
 from framework.run.update.control.lock_holder import LockHolder
 
+ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED"})
+"""The states in which an update has ended in order."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopReport:
@@ -30,8 +33,10 @@ def stop_sentence(pipeline: str, report: StopReport) -> str:
     if report.update_id is None:
         return f"No update of {pipeline} is running."
     update = f"Update {report.update_id} of {pipeline}"
+    if report.has_ended and report.state in ENDED:
+        return f"{update} has ended: {report.state}."
     if report.has_ended:
-        return f"{update} has ended" + (f": {report.state}." if report.state else ".")
+        return f"{update} does not run any more. It was killed, or has lost its lock: its log has no end."
     if report.holder is None:
         return f"{update} has not started. It stops when it starts."
     where = f"process {report.holder.pid} on {report.holder.host}"

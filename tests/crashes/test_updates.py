@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 OF_HISTORIES = FIXTURES / "history" / "history.py"
 
 # A lease exists on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker, test_update_identity.py
-# there the claimer of an id. A prune is cut short in tests/spark/test_honest_plan.py, a replay in
+# beside it the claim of an id. A prune is cut short in tests/spark/test_honest_plan.py, a replay in
 # tests/spark/test_quarantine.py. Kills while files are staged are in test_postgres.py, those at each write of a rewind
 # in tests/spark/test_rewind.py. The lists of files are merged in tests/unit/sources/test_file_log.py. A refresh is
 # given up in tests/spark/test_interrupted_type_changes.py. Computed columns of a view are in

@@ -36,6 +36,7 @@ from framework.recovery.rewind.point_in_time import PointInTime
 from framework.run.flows.quality_counts import ExpectationCount
 from framework.run.tables.left_tables import LeftTable
 from framework.run.update.control.identity import UpdateIdentity
+from framework.run.update.control.stop_requests import StopRequest, stop_event
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.testing.manual_clock import ManualClock
 
@@ -181,6 +182,7 @@ class FakePipeline:
         result: the result of an update.
         fault: raised by each call.
         during_run: called in the middle of an update.
+        request: asks the update to stop, in the middle of it.
     """
 
     storage: LocalStorage
@@ -188,6 +190,7 @@ class FakePipeline:
     result: UpdateResult = COMPLETED
     fault: Exception | None = None
     during_run: Callable[[], None] = lambda: None
+    request: StopRequest | None = None
     rows: FakeRows = field(default_factory=lambda: FakeRows(columns=["id", "city"], rows=[(1, "Łódź"), (2, None)]))
     left: tuple[LeftTable, ...] = ()
     changed: tuple[LeftTable, ...] = ()
@@ -269,6 +272,8 @@ class FakePipeline:
                     drafts.flow_progress(flow=flow_name, dataset=dataset, status=flow.state.value, metrics=metrics)
                 )
             self.during_run()
+            if self.request is not None:
+                log.record(stop_event(self.request))
             log.record(drafts.update_progress(state=self.result.state.value))
         return self.result
 

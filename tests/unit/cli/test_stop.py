@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from click.testing import Result
@@ -17,8 +18,9 @@ from framework.operations.stopping import stop_update
 from framework.record import drafts
 from framework.record.events import Origin
 from framework.record.log import EventLog
-from framework.run.update.control.stop_requests import StopRequests
+from framework.run.update.control.stop_requests import StopRequest, StopRequests
 from framework.run.update.lock import update_lock
+from framework.run.update.results import UpdateState
 from framework.views.stopping import StopReport
 from tests.support.fake_pipeline import FakePipeline
 
@@ -41,6 +43,17 @@ def test_without_a_running_update_nothing_is_asked(sluice: Sluice, pipeline: Fak
     result = sluice("stop", UPDATE)
     assert (result.exit_code, result.stdout) == (0, f"Update {UPDATE} of shop has ended: COMPLETED.\n")
     assert pipeline.storage.list_names(pipeline.storage.path("requests")) == []
+
+
+def test_an_update_that_was_killed_has_ended_without_an_end_in_its_log(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """It is asked nevertheless: its machine may be suspended, and go on without its lock."""
+    record(pipeline, "RUNNING")
+    result = sluice("stop", UPDATE)
+    expected = (
+        f"Update {UPDATE} of shop does not run any more. It was killed, or has lost its lock: its log has no end."
+    )
+    assert (result.exit_code, result.stdout) == (0, f"{expected}\n")
+    assert StopRequests(pipeline.storage).of(UPDATE) is not None
 
 
 def test_the_running_update_is_asked_and_its_end_waited_for(sluice: Sluice, pipeline: FakePipeline) -> None:
@@ -94,6 +107,17 @@ def test_the_wait_ends_with_the_update(pipeline: FakePipeline) -> None:
     thread.join()
     assert report.holder is not None
     assert report == StopReport(update_id=UPDATE, holder=report.holder, state="CANCELED", has_ended=True)
+
+
+@pytest.mark.parametrize(("state", "code"), [("CANCELED", 143), ("COMPLETED", 0), ("FAILED", 1)])
+def test_a_command_whose_update_is_stopped_by_a_request_ends_as_at_sigterm(
+    sluice: Sluice, pipeline: FakePipeline, state: str, code: int
+) -> None:
+    """So a service manager does not start it again; an update that completes before it stops has completed."""
+    pipeline.request = StopRequest(update_id="u-1", user="ada", reason="wrong prices")
+    pipeline.result = replace(pipeline.result, state=UpdateState(state))
+    result = sluice("run")
+    assert (result.exit_code, "ada asked to stop this update: wrong prices." in result.stderr) == (code, True)
 
 
 def test_an_update_gets_its_identity_from_the_command_line(sluice: Sluice, pipeline: FakePipeline) -> None:

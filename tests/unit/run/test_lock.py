@@ -348,3 +348,16 @@ def test_others_see_the_holder_of_the_lock_while_it_is_held(storage: LocalStorag
         assert holder is not None
         assert (holder.update_id, holder.pid, holder.host) == ("u-1", os.getpid(), socket.gethostname())
     assert lock_holder(storage) is None
+
+
+def test_others_see_the_holder_of_a_lease_until_it_expires_or_is_released(storage: LocalStorage) -> None:
+    """Looking takes nothing and leaves no file behind."""
+    lease = Lease(storage, "lease", LeaseTerms())
+    assert lease.present_holder() is None
+    assert lease.acquire({"pid": 1}) is None
+    files = storage.list_names("lease")
+    assert Lease(storage, "lease", LeaseTerms()).present_holder() == {"pid": 1}
+    assert Lease(storage, "lease", LeaseTerms(lasts_seconds=0)).present_holder() is None
+    assert storage.list_names("lease") == files
+    assert lease.release()
+    assert Lease(storage, "lease", LeaseTerms()).present_holder() is None

@@ -17,6 +17,7 @@ from framework.record.log import EventLog
 from framework.record.reader import read_events
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.update.control.stop_requests import StopRequest, StopRequests, stopped_on_request
+from framework.views.flow_board import is_warning
 
 FIRST, SECOND = "7b1c0f3e-5a1f-4c5e-9d43-0d6f2a1b8c9e", "8c2d1a4f-6b2a-4d6f-8e54-1e7a3b2c9d0f"
 
@@ -53,7 +54,7 @@ def test_a_request_stops_the_update_that_it_names_and_its_cause_is_recorded(stor
     assert event.details["user_action"] == {
         "action": "STOP", "user_name": "ada", "reason": "wrong prices", "host": "laptop", "since": "2026-11-28T06:40Z"
     }  # fmt: skip
-    assert event.origin.update_id == FIRST
+    assert (event.origin.update_id, event.level, is_warning(event)) == (FIRST, "WARN", True)
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", '{"user": "ada", "new field": 1}'])

@@ -10,9 +10,9 @@ until its deletion a request has no effect but on its own update.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from threading import Event as Signal
 from threading import Thread
@@ -21,11 +21,12 @@ from typing import Any
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage_port import Storage
 from framework.record.drafts import user_action
-from framework.record.events import EventDraft
+from framework.record.events import Event, EventDraft, EventLevel, EventType
 from framework.record.log import EVENTS_FOLDER, EventLog, logged_updates
 from framework.run.flows.stop_signal import StopSignal
 
 REQUESTS_FOLDER = "requests"
+_ACTION = "STOP"
 POLL_SECONDS = 2.0
 """The time between two looks for a request."""
 _KEPT_DAYS = 30
@@ -126,7 +127,7 @@ def stopped_on_request(
         if request is None:
             return False
         try:
-            log.record(_asked(request))
+            log.record(stop_event(request))
         finally:  # also if the log can't be written
             stop.set()
         return True
@@ -148,13 +149,23 @@ def stopped_on_request(
         thread.join()
 
 
-def _asked(request: StopRequest) -> EventDraft:
+def stop_event(request: StopRequest) -> EventDraft:
+    """Draft the event of a request, which says who asked and why to those who watch the update."""
     where = "" if request.host is None else f" on {request.host}"
     why = "" if request.reason is None else f": {request.reason}"
-    return user_action(
-        action="STOP",
+    draft = user_action(
+        action=_ACTION,
         user_name=request.user,
         message=f"{request.user or 'A user'}{where} asked to stop this update{why}.",
         reason=request.reason,
         more={"host": request.host, "since": request.since},
     )
+    return replace(draft, level=EventLevel.WARN)
+
+
+def is_stop_event(event: Event) -> bool:
+    """Return whether an event is that of a request to stop its update."""
+    if event.event_type is not EventType.USER_ACTION:
+        return False
+    details: Mapping[str, Any] = event.details.get(EventType.USER_ACTION.value, {})
+    return details.get("action") == _ACTION
