@@ -64,7 +64,7 @@ def test_a_prune_says_what_was_dropped_and_what_was_kept(pipeline: FakePipeline)
     gone = LeftTable(name=name("gone"), path="/gone", left_entry=entry)
     back = replace(gone, name=name("back"), left_entry=None)
     pipeline.changed = (back,)
-    assert prune(pipeline, (gone, back)) == PruneReport(dropped=(gone,), kept=(back,), warnings=(entry,), gateways=())
+    assert prune(pipeline, (gone, back)) == PruneReport(dropped=(gone,), kept=(back,), warnings=(entry,), positions=())
 
 
 def test_an_interrupted_rewind_is_finished_before_another_one_and_is_not_done_twice(pipeline: FakePipeline) -> None:

@@ -13,10 +13,10 @@ _DECORATORS = {"cache", "lru_cache"}
 _MAPPINGS = {"dict", "defaultdict", "OrderedDict", "WeakKeyDictionary"}
 # Mappings of a module that are no caches: nothing could be looked up again if they were lost.
 _REGISTRIES = {
-    "apply._locks", "cold_start._connectors", "failpoints._armed", "jvm_callbacks._callers", "session_global._loans",
+    "__init__._REGISTERED", "apply._locks", "cold_start._connectors", "failpoints._armed", "callbacks._callers", "session_global._loans",
     "shims._replaced",
 }  # fmt: skip
-_OF_USER = re.compile(r"cache_folder\(\) / \"([\w-]+)\"")
+_OF_USER = re.compile(r"cache(?:_folder\(\))? / \"([\w-]+)\"")
 
 
 def _table() -> dict[str, str]:
@@ -68,4 +68,4 @@ def test_every_folder_of_the_users_cache_is_in_the_table() -> None:
     """Whoever deletes it knows what the next command costs."""
     found = {name for source in sources("framework") for name in _OF_USER.findall(source.text)}
     listed = {re.sub(r"\W*`.*", "", cell.strip("`")) for cell in _table() if "user's cache" in cell}
-    assert found == listed == {"jars", "classes", "java", "session-mentioned"}
+    assert found == listed == {"jars", "classes", "java", "events", "session-mentioned"}
