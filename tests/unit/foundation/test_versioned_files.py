@@ -15,7 +15,7 @@ from framework.foundation.files.versioned_files import NONE, read_newest, replac
 
 KILLED = """
 import sys
-from framework.foundation.files.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.foundation.files.versioned_files import read_newest, replace_version
 
 storage = open_storage(sys.argv[1])
