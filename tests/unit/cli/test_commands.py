@@ -217,7 +217,7 @@ def test_run_writes_the_page_of_the_graph(sluice: Sluice, pipeline: FakePipeline
 
 
 def test_a_stored_graph_is_drawn_without_the_code(sluice: Sluice, pipeline: FakePipeline) -> None:
-    """`graph --stored` prints what `graph` prints without the graph of the pipeline; without a file it says what to do."""
+    """`graph --stored` prints what `graph` prints without its graph; without a file it says what to do."""
     missing = sluice("graph", "--stored")
     assert (missing.exit_code, "[GRAPH_NOT_STORED] No graph of pipeline shop is stored" in missing.stderr) == (2, True)
     GraphStore(pipeline.storage, "shop").write(graph(), {})
