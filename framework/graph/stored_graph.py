@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from framework.declare.specs import (
@@ -21,7 +22,7 @@ from framework.declare.specs import (
     ViolationAction,
 )
 from framework.foundation.errors import RemoteError, SluiceError, UserError, UserErrors
-from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.storage_port import Storage, present_path
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.foundation.secrets.known_secrets import hide_known_values
@@ -39,7 +40,7 @@ class StoredGraph:
 
     Args:
         graph: the graph with what `shown` leaves; no update can be planned with it.
-        folders: the folders of its tables.
+        folders: the folders of its tables; without those that the storage may not own, because it was moved or copied.
     """
 
     graph: DataflowGraph
@@ -65,7 +66,7 @@ class GraphStore:
         Raises:
             OperationError: STORED_FORMAT_UNKNOWN, STORED_FILE_DAMAGED.
         """
-        return _FORMAT.read(self._storage, self.path, _stored)
+        return _FORMAT.read(self._storage, self.path, partial(_stored, self._storage))
 
     def write(self, graph: DataflowGraph, folders: Mapping[QualifiedName, str]) -> None:
         """Replace the graph atomically; nothing is written if the file has it already.
@@ -79,7 +80,8 @@ class GraphStore:
         Raises:
             OperationError: STORAGE_NOT_WRITABLE.
         """
-        text = _FORMAT.text(hide_known_values(_content(graph, folders))) + "\n"
+        content = {"root": self._storage.root, **_content(graph, folders)}
+        text = _FORMAT.text(hide_known_values(content)) + "\n"
         if self._storage.read_text(self.path) != text:
             self._storage.write_text(self.path, text)
 
@@ -172,9 +174,10 @@ def _values(value: Any) -> dict[str, Any]:
     return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
 
 
-def _stored(content: dict[str, Any]) -> StoredGraph:
-    datasets = tuple(map(_dataset, content["datasets"]))
-    folders = zip(datasets, (each["folder"] for each in content["datasets"]), strict=True)
+def _stored(storage: Storage, content: dict[str, Any]) -> StoredGraph:
+    datasets, root = tuple(map(_dataset, content["datasets"])), content["root"]
+    stored = zip(datasets, (each["folder"] for each in content["datasets"]), strict=True)
+    folders = ((each, present_path(storage, folder, root)) for each, folder in stored if folder is not None)
     graph = DataflowGraph(
         pipeline=content["pipeline"],
         datasets=datasets,

@@ -54,9 +54,7 @@ class EventQuery:
         Raises:
             UserError: EVENT_DATASET_NOT_FOUND if no event of the log is about the dataset; EVENT_NOT_FOUND.
         """
-        if self.before is not None:
-            return self._earlier(storage, cache, self.before)
-        events = self._matching(storage)
+        events = self._matching(storage) if self.before is None else self._earlier(storage, cache, self.before)
         if not events and self.dataset is not None:
             self._check_dataset(storage, self.dataset)
         return events

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from framework.run.update.continuous.units import FlowHealth
 from framework.run.update.results import FlowState, UpdateState
 from framework.running_update import RunningUpdate
 from framework.sources.cloud_files import stream
+from framework.views.stored_graph import stored_graph
 from tests.support.engine_world import EngineWorld
 from tests.support.running_updates import Watched, until
 
@@ -372,8 +374,11 @@ def test_new_columns_of_files_restart_their_flow_and_its_readers_only(world: Eng
         until(lambda: is_read("steady", 2) and seen.rows("counted") == [(3,)], running)
         result = running.stop()
     restarted = {event.origin.flow_name for event in world.events() if "restarts with new columns" in event.message}
+    stored = {each.name.table: each.schema or "" for each in stored_graph(pipeline.storage, pipeline.name).datasets}
+    columns = [field["name"] for field in json.loads(stored["readers"])["fields"]]
     assert result.state is UpdateState.CANCELED, result
     assert world.rows("grown") == world.rows("readers") == [("1", None, None), ("2", "x", None), ("3", None, "x")]
+    assert columns == ["id", "a", "b"]
     assert world.rows("steady") == [("1",), ("2",)]
     assert {flow.rpartition(".")[2] for flow in restarted if flow} == {"grown", "readers", "counted"}
     assert pipeline.run().state is UpdateState.COMPLETED

@@ -14,6 +14,7 @@ from click.testing import Result
 from framework.diagrams.picture import picture_of
 from framework.diagrams.svg import svg
 from framework.foundation.errors import OperationError, SourceError, UserError
+from framework.graph.stored_graph import GraphStore
 from framework.plan.explainer import plan_json, plan_text
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.commands import every_command
@@ -213,6 +214,18 @@ def test_run_writes_the_page_of_the_graph(sluice: Sluice, pipeline: FakePipeline
     page = pipeline.storage.read_text("graph.html")
     assert page is not None
     assert svg(picture_of(graph())) in page
+
+
+def test_a_stored_graph_is_drawn_without_the_code(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """`graph --stored` prints what `graph` prints without its graph; without a file it says what to do."""
+    missing = sluice("graph", "--stored")
+    assert (missing.exit_code, "[GRAPH_NOT_STORED] No graph of pipeline shop is stored" in missing.stderr) == (2, True)
+    GraphStore(pipeline.storage, "shop").write(graph(), {})
+    for form in ("svg", "mermaid", "dot", "html"):
+        pipeline.calls.clear()
+        stored = sluice("graph", "--stored", "--format", form).stdout
+        assert [name for name, _ in pipeline.calls] == ["open"]
+        assert stored == sluice("graph", "--format", form).stdout
 
 
 def test_run_as_json_is_one_object_with_full_names(sluice: Sluice) -> None:

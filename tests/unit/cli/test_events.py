@@ -83,6 +83,8 @@ def test_pages_go_back_to_the_beginning(sluice: Sluice) -> None:
     assert json.loads(sluice("events", "-o", "json", "--before", found[0]["id"]).stdout) == []
     kept = ("--type", "flow_progress", "--before", found[3]["id"])
     assert messages(sluice("events", "-o", "json", *kept)) == [each["message"] for each in found[1:3]]
+    unknown = sluice("events", "--dataset", "ordres", "--before", found[0]["id"])
+    assert "[EVENT_DATASET_NOT_FOUND]" in unknown.stderr
     missing = sluice("events", "--before", "x")
     assert missing.exit_code == 2
     assert "[EVENT_NOT_FOUND] The event log has no event with the id x." in missing.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,6 +112,16 @@ def test_a_graph_comes_back_as_it_was(storage: LocalStorage) -> None:
     assert found.folders == FOLDERS
     assert found.graph.flows[0].sources[0].details == '{"a": 1}'
     assert found.graph.flows[0].sources[0].begins == "modifiedAfter=1"
+
+
+def test_a_copied_storage_has_the_folders_of_its_own_tables(tmp_path: Path) -> None:
+    """Below its root they are where the copy has them; a table outside may belong to the original."""
+    first, copy = (LocalStorage(str(tmp_path / each)) for each in ("first", "copy"))
+    folders = {name("orders"): first.path("tables", "orders"), name("waiting"): "/data/waiting"}
+    GraphStore(first, GRAPH.pipeline).write(GRAPH, folders)
+    shutil.copytree(first.root, copy.root)
+    stored = [GraphStore(each, GRAPH.pipeline).read() for each in (first, copy)]
+    assert [each and each.folders for each in stored] == [folders, {name("orders"): copy.path("tables", "orders")}]
 
 
 def test_settings_and_known_secrets_are_not_stored(storage: LocalStorage) -> None:
