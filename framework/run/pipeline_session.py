@@ -72,7 +72,7 @@ class PipelineSession:
                     formats=named_formats(spec),
                 )
                 _STARTED.add(self, self._base, is_started=is_started)
-            session_warning()
+            session_warning(self._base)
             # An existing session may lack our settings; static ones can't be changed.
             base = self._base
             settings = {key: value for key, value in spark_conf if base.conf.isModifiable(key)}

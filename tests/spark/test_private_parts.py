@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
+from framework import pipelines as dp
+from framework.engine.registry import session_check
 from framework.engine.registry.private_part import PrivatePart, Product
-from framework.engine.registry.session_check import PARTS, SessionNames, check_session, missing_names
+from framework.engine.registry.session_check import PARTS, SessionNames, check_session, missing_names, session_warning
 from framework.engine.registry.versions import versions_of
 from framework.foundation.errors import OperationError
+from tests.support.engine_world import EngineWorld
 
 
 def test_the_installed_versions_have_each_part_of_the_registry(spark: SparkSession) -> None:
@@ -35,3 +40,20 @@ def test_a_part_that_a_version_does_not_have_is_an_error_at_the_start(spark: Spa
 
     missing = "org.apache.spark.sql.classic.Dataset.neverThere, pyspark.sql.classic.dataframe.DataFrame._never, "
     assert f"{missing}org.apache.spark.Nothing." in str(raised.value)
+
+
+def test_a_version_that_was_not_tested_is_a_warning_of_each_graph(
+    spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
+) -> None:
+    """The session is looked at once, so what was found for its JVM is what each pipeline says."""
+    assert session_warning(spark) is None
+    found = check_session(spark, versions={**versions_of(spark), Product.SPARK: "4.9.0"})
+    swap.setitem(session_check._warnings, spark.sparkContext._gateway, found)
+
+    def declare() -> None:
+        dp.materialized_view(name="view")(lambda: spark.range(1))
+
+    (warning,) = EngineWorld(spark, tmp_path).pipeline(declare).validate().warnings
+
+    assert warning.condition == "SPARK_VERSION_NOT_TESTED"
+    assert "The session has Spark 4.9.0, and Sluice was tested with Spark 4.2.0" in str(warning)

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable
 from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
-from framework.engine.jvm.java import built_once, java_class
+from framework.engine.jvm.java import java_class
 from framework.engine.jvm.java_errors import Py4JError
 from framework.engine.registry.delta_parts import DELTA_PARTS
 from framework.engine.registry.private_part import TESTED, PrivatePart, Product
@@ -27,6 +28,8 @@ PARTS = (*PYSPARK_PARTS, *SPARK_PARTS, *DELTA_PARTS)
 """The private parts that the room uses."""
 
 _MOST_NAMED = 5
+# By the gateway to the JVM.
+_warnings: WeakKeyDictionary[Any, OperationError | None] = WeakKeyDictionary()
 _METHOD = re.compile(r"([\w$]+)\(")
 _FIELD = re.compile(r"([\w$]+)$", re.MULTILINE)
 
@@ -73,12 +76,16 @@ def check_session(
     return OperationError("SPARK_VERSION_NOT_TESTED", found=said, tested=tested, state=state)
 
 
-@built_once
-def session_warning() -> OperationError | None:
-    """Return what `check_session` says of the JVM of this process, which is looked at once."""
-    from pyspark.sql import SparkSession
+def session_warning(spark: SparkSession) -> OperationError | None:
+    """Return what `check_session` says of a session; its JVM is looked at once.
 
-    return check_session(SparkSession.active())
+    Raises:
+        OperationError: SPARK_VERSION_NOT_TESTED.
+    """
+    gateway = spark.sparkContext._gateway
+    if gateway not in _warnings:
+        _warnings[gateway] = check_session(spark)
+    return _warnings[gateway]
 
 
 def missing_names(part: PrivatePart, names: Names) -> list[str]:

@@ -152,7 +152,7 @@ class Resolution:
         )
         warnings = (*partition_warnings(graph, self.spark), *option_warnings(graph, self.tables.schemas()), *sequences)
         told = (*streamed_view_warnings(graph), *graph.lacking.values(), *self.registry.refreshed.values())
-        session = filter(None, (session_warning(),))
+        session = filter(None, (session_warning(self.spark),))
         return replace(graph, warnings=(*session, *self.registry.notes, *self._notes, *warnings, *told))
 
     def _has_unread(self) -> bool:
