@@ -20,10 +20,12 @@ from framework.cli.signals import exit_code, unwinding_when_ended
 from framework.cli.verbosity import verbose_option
 from framework.foundation.nearest import nearest_name
 
-_COMMANDS = {
+_PROJECTS = {
     "demo": "Run two pipelines without preparation: real flights, and a database at work.",
     "init": "Create a new pipeline project that runs.",
     "adopt": "Prepare a pipeline that was written for Databricks to run on this machine.",
+}
+_COMMANDS = {
     "validate": "Check definitions, graph and schemas; change no data.",
     "plan": "Print the steps of an update and their reasons; write nothing.",
     "run": "Update the datasets of the pipeline.",
@@ -204,8 +206,9 @@ cli = SluiceGroup(
     name="sluice",
     help="Declarative pipelines on Spark and Delta Lake that run anywhere Spark runs.",
     commands_by_name={
-        name: LazyCommand(module=f"framework.cli.commands.{name}", summary=summary)
-        for name, summary in _COMMANDS.items()
+        name: LazyCommand(module=f"framework.cli.{folder}.{name}", summary=summary)
+        for folder, commands in (("projects", _PROJECTS), ("commands", _COMMANDS))
+        for name, summary in commands.items()
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     no_args_is_help=True,

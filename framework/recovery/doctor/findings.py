@@ -36,12 +36,12 @@ from framework.recovery.doctor.diagnoses import (
     sqlstate_of,
 )
 from framework.recovery.doctor.diagnosis import Diagnosis
-from framework.recovery.doctor.disk import disk_fault
-from framework.recovery.doctor.failures import Failure, parse_error, read_failures, read_update_failure
+from framework.recovery.doctor.evidence.disk import disk_fault
+from framework.recovery.doctor.evidence.failures import Failure, parse_error, read_failures, read_update_failure
+from framework.recovery.doctor.evidence.gateways import log_evidence, read_gateways
+from framework.recovery.doctor.evidence.pace import pace_of
+from framework.recovery.doctor.evidence.undone import undone_commits
 from framework.recovery.doctor.finding import Examination, Finding, Position
-from framework.recovery.doctor.pace import pace_of
-from framework.recovery.doctor.slots import log_evidence, read_gateways
-from framework.recovery.doctor.undone import undone_commits
 from framework.recovery.doctor.ways import person_ways, ways_out
 from framework.recovery.flow_lag import FlowHealth, FlowLag
 from framework.recovery.lag import read_lag

@@ -16,7 +16,7 @@ from framework.recovery.doctor import ways
 from framework.recovery.doctor.amounts import NONE, Amount, Cost, unknown
 from framework.recovery.doctor.diagnoses import UNKNOWN, WITHOUT_FAULT, diagnosis_of, every_diagnosis, sqlstate_of
 from framework.recovery.doctor.diagnosis import Diagnosis, Way
-from framework.recovery.doctor.failures import parse_error
+from framework.recovery.doctor.evidence.failures import parse_error
 from framework.recovery.doctor.way_out import WayOut
 from framework.recovery.doctor.ways import _WAYS, ways_out
 from framework.run.update.fault_classification import _CAN_HEAL

@@ -17,8 +17,8 @@ from framework.record.progress import stream_details
 from framework.record.reader import read_events
 from framework.recovery.doctor.diagnoses import FALLING_BEHIND, POSITION_STILL
 from framework.recovery.doctor.diagnosis import Diagnosis
-from framework.recovery.doctor.failures import Failure, read_failures, read_update_failure
-from framework.recovery.doctor.pace import pace_of
+from framework.recovery.doctor.evidence.failures import Failure, read_failures, read_update_failure
+from framework.recovery.doctor.evidence.pace import pace_of
 from framework.run.flows.state.trusted_positions import trusted_progress
 from framework.testing.manual_clock import ManualClock
 from tests.support.hand_written_world import EMPTY_STATE

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from itertools import takewhile
+from pathlib import PurePath
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.support.sources import Source, sources
 
 _MODULE_LINES = 450
 _FUNCTION_LINES = 60
+_FOLDER_MODULES = 20
 _WORDS_FOR_NOTHING = ("util", "utils", "helper", "helpers", "common", "manager", "misc")
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -48,6 +51,13 @@ def test_no_module_is_longer_than_a_reader_can_hold() -> None:
     """A module over 450 lines has two subjects."""
     long = {source.path: len(source.text.splitlines()) for source in sources("framework")}
     assert {path: lines for path, lines in long.items() if lines > _MODULE_LINES} == {}
+
+
+def test_no_folder_has_more_modules_than_a_reader_can_scan() -> None:
+    """A folder with over 20 modules has two subjects."""
+    modules = [PurePath(source.path) for source in sources("framework")]
+    folders = Counter(str(path.parent) for path in modules if path.name != "__init__.py")
+    assert {folder: count for folder, count in folders.items() if count > _FOLDER_MODULES} == {}
 
 
 def _is_for_types(node: ast.stmt) -> bool:
