@@ -18,7 +18,7 @@ from framework.cdc.model.target_plan import TargetPlan
 from framework.cdc.snapshot_diff import apply_snapshot
 from framework.cdc.unconfirmed import Missing, delete_unconfirmed
 from framework.declare.specs import AutoCdcSpec
-from framework.foundation.call_sites import without_call_sites
+from framework.engine.jvm.call_sites import without_call_sites
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from framework.cdc.delta.new_files import NewFile
     from framework.cdc.model.snapshot_versions import SnapshotVersion
+    from framework.engine.delta.new_files import NewFile
     from framework.foundation.added_columns import AddedColumn
 
 _WITHOUT_VECTORS = ("delta.enableicebergcompatv1", "delta.enableicebergcompatv2")

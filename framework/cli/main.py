@@ -27,6 +27,7 @@ _COMMANDS = {
     "validate": "Check definitions, graph and schemas; change no data.",
     "plan": "Print the steps of an update and their reasons; write nothing.",
     "run": "Update the datasets of the pipeline.",
+    "stop": "Stop the update that runs, on any machine.",
     "graph": "Draw the dataflow graph.",
     "events": "Print the event log.",
     "show": "Print rows of a dataset.",

@@ -13,10 +13,6 @@ NEW_SLOT = "sluice ingest resync --all --new-slot"
 """The command that ends a gap of a whole gateway."""
 
 
-SLOT_REPLACED = "DATABASE_POSITION_LOST.SLOT_REPLACED"
-"""The condition of a slot that another program or database replaced."""
-
-
 class IngestedState(StrEnum):
     """The state of a table."""
 
@@ -97,13 +93,14 @@ class GatewayStatus:
     Args:
         name: name of the gateway.
         is_paused: whether it is paused.
-        slot: name of the replication slot.
-        slot_status: what the server says of it; None if there is no slot, or no answer.
-        keeps_position: whether the database keeps a position for each reader, as a slot.
+        position_noun: what the database calls the position that it keeps for the gateway; empty if it keeps none.
+        position_name: its name there.
+        log_status: what the database says of it; None if there is none, or no answer.
         position: the position up to which changes are staged; None before the first.
         gap: the condition of a gap; None without one.
+        is_lost: whether changes are missing because of the gap.
         way_out: the command, or the statement at the source, that ends the gap; None without one.
-        refused: the condition with which the last update did not get the new slot that is asked for; None without one.
+        refused: the condition with which the last update did not get the new position that is asked for; else None.
         error: why the source gave no answer; None if it did.
         waits: what it waits for at the source, each with the statement that ends it.
         tables: the tables.
@@ -111,13 +108,14 @@ class GatewayStatus:
 
     name: str
     is_paused: bool
-    slot: str
-    slot_status: LogStatus | None
+    position_noun: str
+    position_name: str
+    log_status: LogStatus | None
     position: Position | None
     gap: str | None
+    is_lost: bool = True
     way_out: str | None
     refused: str | None
     error: str | None
     waits: tuple[str, ...]
-    keeps_position: bool = True
     tables: tuple[TableStatus, ...]

@@ -51,10 +51,12 @@ from framework.cdc.model.reserved_names import (
     START_AT,
     STARTED,
 )
+from framework.cdc.model.sequence_types import stored_sequence
 from framework.cdc.model.target_plan import TargetPlan
-from framework.cdc.model.type_widening import merge_schemas, plain_schema, plain_type, stored_sequence
 from framework.foundation.errors import GraphErrors, SluiceError
 from framework.foundation.names import QualifiedName
+from framework.schema.data_types import merge_schemas, plain_schema, plain_type
+from framework.schema.lattice import AUTO_CDC
 
 __all__ = ["CdcInput", "CdcTarget", "plan_target", "raise_all"]
 
@@ -219,7 +221,7 @@ def _with_stored(columns: StructType, stored: StructType, scd_type: int, flag: s
     """Return the columns of the stored table, widened, then the new columns of the flows."""
     ours = {HIDDEN_COLUMN, START_AT, END_AT} if scd_type == 2 else {HIDDEN_COLUMN}
     kept = [field for field in stored.fields if field.name not in ours and field.name.lower() != (flag or "").lower()]
-    merged = merge_schemas(StructType(kept), columns)
+    merged = merge_schemas(StructType(kept), columns, AUTO_CDC)
     assert merged is not None  # check_drift found a common type of every column
     return plain_schema(merged)
 
@@ -266,7 +268,7 @@ def _physical(
         fields.append(StructField(flag, BooleanType()))
         kind[SOFT_DELETES_KEY] = flag
     wanted = StructType([*fields, StructField(HIDDEN_COLUMN, hidden, nullable=True, metadata={METADATA_KEY: kind})])
-    merged = wanted if stored is None else merge_schemas(stored, wanted)
+    merged = wanted if stored is None else merge_schemas(stored, wanted, AUTO_CDC)
     assert merged is not None  # check_drift found a common type of every column
     return plain_schema(merged)
 

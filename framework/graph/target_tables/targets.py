@@ -16,13 +16,13 @@ from framework.declare.specs import DatasetKind, DatasetSpec, ExpectationSpec, F
 from framework.foundation.computed_columns import as_read, is_computed, is_generated
 from framework.foundation.errors import GraphErrors, UserError
 from framework.foundation.names import QualifiedName
-from framework.foundation.wider_types import WIDENING_PROPERTY
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.graph.queries.calls import SPARK_ERRORS, first_words
 from framework.graph.reading.schemas import as_nullable, merge_schemas
 from framework.graph.target_tables.computed_columns import check_computed, returned_identities
 from framework.graph.target_tables.declared_schema import is_same_type, nullable_parts, parse_schema
 from framework.graph.target_tables.dropped_columns import finds_dropped
+from framework.schema.lattice import WIDENING_PROPERTY
 from framework.sources.cloud_files.source import widens_types
 
 _CHANGE_FEED = "delta.enableChangeDataFeed"

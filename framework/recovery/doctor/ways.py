@@ -21,7 +21,7 @@ from framework.plan.selection import is_resettable
 from framework.recovery.doctor.actions import (
     FullRefresh,
     RebuildCopy,
-    ReplaceSlot,
+    ReplacePosition,
     ResetCheckpoint,
     Resume,
     Resync,
@@ -244,16 +244,16 @@ def _resync(case: BrokenFlow) -> WayOut | None:
     )
 
 
-def _replace_slot(case: BrokenFlow) -> WayOut | None:
+def _replace_position(case: BrokenFlow) -> WayOut | None:
     found = case.ingested()
     if found is None:
         return None
     gateway, _ = found
     tables = ", ".join(table.source for table in gateway.tables)
     return WayOut(
-        way=Way.REPLACE_SLOT,
-        text="Create a new replication slot, and read all tables of the gateway again. The copies stay readable.",
-        action=ReplaceSlot(gateway=gateway.name),
+        way=Way.REPLACE_POSITION,
+        text="Begin the log at a new position, and read all tables of the gateway again. The copies stay readable.",
+        action=ReplacePosition(gateway=gateway.name),
         cost=Cost(
             lost=Amount(
                 rows=0, note="except versions between the position and the new snapshot, in copies with history"
@@ -363,7 +363,7 @@ _WAYS: Mapping[Way, Callable[[BrokenFlow], WayOut | None]] = {
     Way.RUN_AGAIN: _run_again,
     Way.REWIND: _rewind,
     Way.RESYNC: _resync,
-    Way.REPLACE_SLOT: _replace_slot,
+    Way.REPLACE_POSITION: _replace_position,
     Way.RESUME: _resume,
     Way.QUARANTINE: _quarantine,
     Way.ALLOW_NULL: _allow_null,

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import string_literal
 from framework.foundation.nearest import meant_names, qualified_hint
+from framework.foundation.processes import user_name
 from framework.graph.graph import DataflowGraph
 from framework.record.drafts import user_action
 from framework.recovery.quarantine.replay import replay_rows
@@ -24,7 +25,7 @@ from framework.run.quarantine.row_state import RowState
 from framework.run.quarantine.states import RowStates
 from framework.run.quarantine.table import QuarantineTable
 from framework.run.tables.table_store import TableStore
-from framework.run.update.checkpoint_actions import changing, user_name
+from framework.run.update.checkpoint_actions import changing
 from framework.run.update.fault_classification import flow_fault, unreadable_quarantine
 
 if TYPE_CHECKING:

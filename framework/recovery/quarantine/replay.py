@@ -25,10 +25,10 @@ from pyspark.sql.types import StructType
 
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.model.columns import column, match_field
-from framework.cdc.spark.execution import computed_once
 from framework.cdc.writer import AutoCdcWriter
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.specs import ViolationAction
+from framework.engine.sessions.execution import computed_once
 from framework.foundation.errors import UserError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import string_literal

@@ -66,7 +66,7 @@ def _check_pipeline(graph: DataflowGraph, store: TableStore, rewind: StoredRewin
     names = [*(each.dataset for each in rewind.tables), *(each.dataset for each in rewind.flows)]
     for name in dict.fromkeys(name for name in names if graph.dataset(name) is None):
         record = store.record(name)
-        if record is not None and record.pipeline not in {None, store.pipeline}:
+        if record is not None and record.pipeline != store.pipeline:
             raise OperationError("REWIND_OF_OTHER_PIPELINE", to=rewind.to, dataset=name, pipeline=record.pipeline)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framework.checkpoints.rewinds import RestoredRows, RewindRefusal, RewoundFlow, RewoundTable, StoredRewind
+from framework.checkpoints.rewinds import RewindRefusal, RewoundFlow, RewoundTable, StoredRewind
+from framework.engine.delta.restored_rows import RestoredRows
 from framework.foundation.names import QualifiedName
 from framework.recovery.rewind.point_in_time import PointInTime
 

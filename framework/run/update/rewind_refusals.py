@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.rewinds import RewindRefusal, RewindStore, RewoundFlow, RewoundTable, StoredRewind
 from framework.checkpoints.truncation import missing_for
+from framework.engine.delta.stored_version import restored_rows
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
 from framework.run.flows.state.generation_numbers import names_rewind
-from framework.run.tables.stored_version import restored_rows
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import read_tip

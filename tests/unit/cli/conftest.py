@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
-from framework.cli.pipeline_port import PipelinePort
 from framework.foundation.files.local_storage import LocalStorage
+from framework.operations.pipeline_port import PipelinePort
 from framework.testing.manual_clock import ManualClock
 from tests.support.fake_pipeline import FakePipeline
 

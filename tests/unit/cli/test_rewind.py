@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from framework.checkpoints.rewinds import RestoredRows, RewindRefusal, RewoundFlow, RewoundTable, StoredRewind
+from framework.checkpoints.rewinds import RewindRefusal, RewoundFlow, RewoundTable, StoredRewind
+from framework.engine.delta.restored_rows import RestoredRows
 from framework.recovery.rewind.plan import Abandonment, FlowRewind, RewindPlan, TableRewind
 from framework.recovery.rewind.point_in_time import PointInTime
 from framework.testing.manual_clock import START

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
-from framework.checkpoints.rewinds import RestoredRows, RewoundFlow, RewoundTable
+from framework.checkpoints.rewinds import RewoundFlow, RewoundTable
+from framework.engine.delta.restored_rows import RestoredRows
 from framework.foundation.errors import SluiceError
 from framework.graph.graph import DataflowGraph, Read
 from framework.recovery.rewind.checks import Checks, Restored

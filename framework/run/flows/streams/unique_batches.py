@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from framework.cdc.spark.execution import compute, computed_once, planned_for
 from framework.declare.specs import ViolationAction
+from framework.engine.sessions.execution import compute, computed_once, planned_for
 from framework.foundation.failpoints import failpoint
 from framework.run.flows.expectations import violation
 from framework.run.flows.flow_run import FlowRun

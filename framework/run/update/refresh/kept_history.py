@@ -18,12 +18,12 @@ from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.delta.auxiliary_table import mapped_properties
 from framework.cdc.delta.destination import Destination
 from framework.cdc.delta.new_tables import new_table
-from framework.cdc.delta.table_version import read_table, read_version
 from framework.cdc.history import StoredTarget, column_difference, has_truncates, history_difference, put_back
 from framework.cdc.model.columns import column, match_field
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.checkpoints.backups import Backup, BackupStore
 from framework.checkpoints.rebuilds import Rebuild
+from framework.engine.delta.table_version import read_table, read_version
 from framework.foundation.clock import Clock, milliseconds, timestamp_text
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint

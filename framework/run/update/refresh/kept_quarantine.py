@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from framework.cdc.analysis.compatibility import can_hold
-from framework.cdc.delta.table_version import read_table
 from framework.cdc.model.columns import align_column, column, match_field
 from framework.checkpoints.backups import BackupStore
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.rebuilds import Rebuild
+from framework.engine.delta.table_version import read_table
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
