@@ -132,7 +132,7 @@ def _missing_keys(session: SparkSession, rows: DataFrame, target: CdcTarget, mis
 
 
 def _text(value: Column, data_type: DataType) -> Column:
-    """Return a value of a key as text that PostgreSQL reads without settings."""
+    """Return a value of a key as text that a database reads without settings."""
     if isinstance(data_type, TimestampType):
         # In UTC, without the zone of the session: that may be off by seconds, and has some hours twice.
         since = F.timestamp_add("MICROSECOND", F.unix_micros(value), F.lit("1970-01-01").cast("timestamp_ntz"))

@@ -1,6 +1,6 @@
 """Delta's jars: resolved once by Spark's own resolver, then kept in the user's cache.
 
-PySpark ships all dependencies of Delta, so everything but Delta's own jars and those of Unity
+PySpark ships all dependencies of Delta, so everything but Delta's own jars and the jars of Unity
 Catalog's client is excluded: 13 MB in place of 87, and no second version of a library on the
 class path. Later starts use the cached jars and never start the resolver.
 """
@@ -35,14 +35,9 @@ _SHIPPED_WITH_SPARK = (
 _RESOLVER_SETTINGS = ("spark.jars.repositories", "spark.jars.ivySettings")
 
 
-def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Return `sluice` below XDG_CACHE_HOME, else below `~/.cache`; the folder may not exist yet.
-
-    Args:
-        environment: the environment variables; None: those of this process.
-    """
-    variables = os.environ if environment is None else environment
-    base = variables.get("XDG_CACHE_HOME", "")
+def cache_folder() -> Path:
+    """Return `sluice` below XDG_CACHE_HOME, else below `~/.cache`; the folder may not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base else Path.home() / ".cache") / "sluice"
 
 
@@ -112,7 +107,7 @@ def resolved_jars(
 
 
 def check_cache(path: Path) -> None:
-    """Check that nobody else could have changed the code in a file or folder of the cache.
+    """Check that no other user could have changed the code in a file or folder of the cache.
 
     Raises:
         OperationError: CACHE_NOT_TRUSTED.

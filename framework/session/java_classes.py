@@ -76,7 +76,7 @@ class JavaClasses:
 
     @property
     def cache(self) -> Path:
-        """The file that keeps the code; classes are linked with those of Hadoop that this PySpark brings."""
+        """The file of the compiled code; the classes are linked with Hadoop's classes of this PySpark."""
         digest = hashlib.sha256(f"{pyspark.__version__}\n{self.source}".encode()).hexdigest()
         return cache_folder() / "java" / f"{digest[:24]}.json"
 

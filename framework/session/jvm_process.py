@@ -206,7 +206,7 @@ def start_submitted_jvm(settings: Mapping[str, str], java: Java, *, verbose: boo
 
 
 def _submit_arguments(folder: Path, settings: Mapping[str, str]) -> str:
-    """Return the arguments of spark-submit, with the settings in a private file; those of the user come last, and win.
+    """Return the arguments of spark-submit, with the settings in a private file, the user's last.
 
     The user's options of Java have a file of their own, because spark-submit starts Java with them as arguments.
     """

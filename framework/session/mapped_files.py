@@ -192,7 +192,7 @@ def mapped_file_settings(spark: SparkSession, paths: PathMap) -> dict[str, str]:
         original = common_file_system_class(spark, scheme)
         found |= {
             f"fs.{scheme}.impl": MAPPED,
-            f"fs.{scheme}.impl.disable.cache": "true",  # Hadoop's cache knows no settings: another pipeline has its own
+            f"fs.{scheme}.impl.disable.cache": "true",  # Hadoop's cache ignores settings: another pipeline has its own
             f"fs.AbstractFileSystem.{scheme}.impl": f"{MAPPED}$Context",
             **({} if original is None else {f"fs.sluice.{scheme}.impl": original}),
         }

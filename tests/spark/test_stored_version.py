@@ -11,7 +11,8 @@ from delta import DeltaTable
 from delta.exceptions import ConcurrentAppendException
 from pyspark.errors import IllegalArgumentException
 
-from framework.engine.delta.stored_version import RestoredRows, _commit, _restore_listed, restore, restored_rows
+from framework.engine.delta.restored_rows import RestoredRows
+from framework.engine.delta.stored_version import _commit, _restore_listed, restore, restored_rows
 from framework.engine.delta.table_version import TableVersion
 from framework.engine.files.storage import open_storage
 from framework.engine.jvm.java import java_class

@@ -25,4 +25,4 @@ def test_a_lease_on_hadoop_keeps_a_second_update_out(spark: SparkSession, tmp_pa
     ):
         pass
     with update_lock(storage, "u-3"):
-        assert storage.list_names(storage.path("update.lease")) == [f"{2:020d}.json"]
+        assert storage.list_names(storage.path("update.lease")) == ["lease.json", "lease~~1.json"]

@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 from framework.cdc.events.key_bounds import Ranges, key_range, may_contain
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import FILE_METADATA
-from framework.cdc.model.type_widening import plain_type
 from framework.engine.delta.deletion_vectors import location_of, removals, write_few_vectors, write_vectors
 from framework.engine.delta.new_files import NewFile, added_file, takes_files
 from framework.engine.delta.table_version import TableVersion, can_open, each, in_few_tasks, row_count
 from framework.engine.delta.transaction_identifiers import Batch
+from framework.schema.data_types import plain_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

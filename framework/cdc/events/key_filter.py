@@ -22,7 +22,7 @@ _BITS_PER_KEY = 12
 
 
 def with_keys_of(rows: DataFrame, source: DataFrame, keys: Sequence[str], *, key_count: int) -> DataFrame:
-    """Return the rows whose keys may be those of source rows.
+    """Return the rows whose keys may occur in source rows.
 
     Args:
         rows: rows of a table.

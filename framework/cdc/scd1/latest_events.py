@@ -63,8 +63,8 @@ def collect_latest_events(events: DataFrame, target: CdcTarget, *, truncates: bo
     Returns:
         The values and `ORDER` of the key's newest upsert, unless the batch itself undoes it; `DELETED`, the
         point of its newest delete; `TOMBSTONE`, the same point if the delete must be recorded. For a target with
-        authors the values are those of each leaf's newest author, whose order is in the column of `author_names`.
-        If deleted rows stay, an undone upsert stays as well, and `IS_DELETED` tells that it is undone.
+        authors each leaf has the value of its newest author, whose order is in the column of `author_names`.
+        If deleted rows stay, an undone upsert stays as well, and `IS_DELETED` flags it.
     """
     aggregates, made, tombstone = _gathering(target, truncates=truncates)
     grouped = events.groupBy(*(column(key) for key in target.keys)).agg(*aggregates)

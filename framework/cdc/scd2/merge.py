@@ -63,7 +63,7 @@ def affected_rows(events: DataFrame, rows: DataFrame, target: CdcTarget, counts:
 
     Args:
         events: the events of the batch.
-        rows: rows of the target with their `LOCATION`; at least those of the batch's keys.
+        rows: rows of the target with their `LOCATION`; at least the rows of the batch's keys.
         target: the target.
         counts: the counts of the batch.
     """
@@ -190,7 +190,7 @@ def _counting(target: CdcTarget) -> list[Column]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HistoryReplacement:
-    """The replacement of the target's rows by those of a history; implements `Replacement`.
+    """The replacement of the target's rows by the rows of a history; implements `Replacement`.
 
     Unchanged rows are not written again, unless some rows are manual.
 

@@ -91,7 +91,7 @@ def _rank(target: CdcTarget) -> Column:
 def _by_point(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the highest-ranked event per point, where events author whole rows.
 
-    Its `OLD` and `FRESH` are those of all events at its point. Recorded events before the key's first event from
+    Its `OLD` and `FRESH` combine all events at its point. Recorded events before the key's first event from
     the batch or the target are omitted. This step and the histories share one sort of a key's events.
     """
     counts, entry = _last_at_point(target)

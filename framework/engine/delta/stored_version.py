@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from framework.engine.delta.data_files import file_name, missing_files
+from framework.engine.delta.restored_rows import RestoredRows
 from framework.engine.delta.table_replacement import is_plain
 from framework.engine.delta.table_version import (
     DELTA,
@@ -35,21 +36,6 @@ from framework.foundation.table_address import TableAddress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoredRows:
-    """The effect of a restore.
-
-    Args:
-        before: the number of rows now; None if the log does not have it.
-        after: the number of rows of the version; None if the log does not have it.
-        missing: files of the version that are not there any more.
-    """
-
-    before: int | None
-    after: int | None
-    missing: tuple[str, ...] = ()
 
 
 def restored_rows(spark: SparkSession, storage: Storage, path: str, version: int | None) -> RestoredRows | None:

@@ -1,4 +1,4 @@
-"""What a JVM holds before a command, so that everything else is removed after the command."""
+"""The baseline of a JVM before a command, to which it is cleaned after the command."""
 
 from __future__ import annotations
 

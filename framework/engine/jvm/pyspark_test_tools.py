@@ -19,7 +19,7 @@ _UTILS = f"{_PACKAGE}.utils"
 
 
 def defer_test_tools() -> None:
-    """Import PySpark's test tools when somebody uses them; nothing happens if the process has them already."""
+    """Defer the import of PySpark's test tools to their first use; no effect if they are imported already."""
     if _PACKAGE in sys.modules or _UTILS in sys.modules:
         return
     package, utils = _Deferred(_PACKAGE), _Deferred(_UTILS)

@@ -12,7 +12,7 @@ from framework.cdc.model.metrics import CdcMetrics
 from framework.engine.streams.queries import metrics_observed
 from framework.foundation.files.storage import Storage
 from framework.foundation.files.storage_port import lines_of
-from framework.run.flows.expectations import NOTHING_COUNTED, QualityCounts
+from framework.run.flows.quality_counts import NOTHING_COUNTED, QualityCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

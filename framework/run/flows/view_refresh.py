@@ -28,6 +28,7 @@ from framework.run.flows.flow_run import FlowSessions
 from framework.run.flows.metrics import CommittedRows, FlowOutcome, Observed, observing
 from framework.run.flows.reads import TableQueries
 from framework.run.flows.state.state_reader import StateReader
+from framework.run.tables.column_changes import check_stored
 from framework.run.tables.stored_columns import spelled_as_in
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import latest_version
@@ -67,6 +68,7 @@ class ViewRefresher:
         query = self.queries.flow_query(flow.spec, settings)
         session = self.sessions.of(flow.spec.name, settings)
         path = self.store.path(dataset.spec)
+        check_stored(self.store.storage, path, dataset, step.change)
         commits = CommittedRows(self.store.storage, path, after=latest_version(self.store.storage, path))
         with observing(session) if any(query.expectations.values()) else _no_metrics() as observed:
             rows = moved(query.frame, session)

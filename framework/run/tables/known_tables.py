@@ -55,9 +55,9 @@ class StoredTables:
         return None if record is None else record.schema
 
     def stored_kind(self, name: QualifiedName) -> DatasetKind | None:
-        """Return the kind in the record of a dataset's table; None if there is no record, or one without a kind."""
+        """Return the kind in the record of a dataset's table; None if there is no record."""
         record = self.store.record(name)
-        if record is None or record.kind is None:
+        if record is None:
             return None
         is_view = record.kind is TableKind.MATERIALIZED_VIEW
         return DatasetKind.MATERIALIZED_VIEW if is_view else DatasetKind.STREAMING_TABLE

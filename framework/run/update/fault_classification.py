@@ -21,7 +21,6 @@ from framework.engine.jvm.java_errors import (
 from framework.engine.jvm.process_ends import end_of_java, kills_since, memory_kills
 from framework.engine.sessions.session import has_stopped
 from framework.foundation.ansi_errors import hint_of_value
-from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.conditions.recovery import BREAKS, SOURCE_FILES_GONE, SOURCES_CHANGED
 from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError, SluiceError, remote_error
@@ -34,6 +33,7 @@ from framework.foundation.wording import exception_text, one_line, without_inter
 from framework.graph.queries.calls import first_words
 from framework.run.flows.expectations import VIOLATION_MARK
 from framework.run.tables.table_record import QUARANTINE_FOLDER
+from framework.sources.databases.dialects import is_retryable
 
 _HEAD = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
@@ -250,12 +250,12 @@ def can_heal(error: BaseException) -> bool:
     if is_resource_fault(error):
         return False
     if isinstance(error, SluiceError):
-        return error.condition in RETRYABLE or error.condition == FILES_GONE
+        return is_retryable(error.condition) or error.condition == FILES_GONE
     if is_spark_lost(error):
         return False
     text = "\n".join(_texts(error))
     remote = remote_error(text)
-    return _CAN_HEAL.search(text) is not None if remote is None else remote.condition in RETRYABLE
+    return _CAN_HEAL.search(text) is not None if remote is None else is_retryable(remote.condition)
 
 
 def is_spark_lost(error: BaseException) -> bool:

@@ -25,9 +25,9 @@ from framework.plan.foretelling import dropped_columns_ways, foretell, foretell_
 from framework.plan.state import FlowState as StoredFlow
 from framework.plan.state import TableState
 from framework.plan.steps import Breakage, RefreshView, RunFlow, breakage_error
-from framework.run.flows.expectations import NOTHING_COUNTED, ExpectationCount, QualityCounts
 from framework.run.flows.flow_runner import FlowRunner
 from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.quality_counts import NOTHING_COUNTED, ExpectationCount, QualityCounts
 from framework.run.flows.state.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import StoppedError

@@ -39,7 +39,7 @@ _ANSWER_SECONDS, _STOP_SECONDS, _START_SECONDS, _POLL_SECONDS = 5.0, 40.0, 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a command could not use the session that is ready, in words for users."""
+    """The reason why a command could not use the ready session, as text for users."""
 
     reason: str
 
@@ -70,7 +70,7 @@ class Attachment:
         self._tell({"hold": path}, descriptor)
 
     def release(self, path: str) -> None:
-        """Let the server release a lock; one that it still has at the end counts as that of a killed command."""
+        """Let the server release a lock; one that it still has at the end counts as the lock of a killed command."""
         with suppress(OperationError):
             self._tell({"release": path})
 
@@ -242,7 +242,7 @@ def start_server(
     login: Login,
     clock: Clock,
 ) -> Message:
-    """Start a session server for this folder, and wait until it is ready, or until one that another process starts is.
+    """Start a session server for this folder, and wait until it, or the one of another process, is ready.
 
     Args:
         master: URL of the Spark master.

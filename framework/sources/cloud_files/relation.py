@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.plans.plans import analysed_plan, of_plan, output_of, replaced_leaves
@@ -49,9 +48,6 @@ def stand_in(
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     options = parse_options(path, given, has_schema=schema is not None, zone=zone)
     lower = {name.lower(): value for name, value in given.items()}
-    if "header" not in lower and _is_recorded_without_header(options, schemas):
-        lower["header"] = "false"
-        options = parse_options(path, {**given, "header": "false"}, has_schema=False, zone=zone)
     columns = resolve_schema(spark, options, schema, schemas)
     mark = json.dumps(
         {
@@ -68,12 +64,6 @@ def stand_in(
     kind = "parquet" if options.format == "parquet" else "json"
     # A glob that matches nothing: Spark neither lists the folder nor complains that it is empty.
     return stream_without_rows(spark, kind, columns.columns, "/dev/null/[s]luice", **{MARK: mark})
-
-
-def _is_recorded_without_header(options: CloudFilesOptions, schemas: SchemaStore) -> bool:
-    """Whether the columns of CSV files were recorded by a version that assumed no header: the stream keeps them."""
-    before = replace(options, reader=tuple(option for option in options.reader if option[0] != "header"))
-    return options.format == "csv" and not options.has_schema and schemas.read(before) is not None
 
 
 def mark_of(leaf: Any) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.model.target_plan import TargetPlan
 from framework.checkpoints.operators import StatefulOperator
 from framework.declare.registry import GeneratedQuery
 from framework.declare.specs import AutoCdcSpec, DatasetKind, DatasetSpec, FlowSpec
@@ -106,7 +106,7 @@ ANALYSED = GraphDataset(
     kind=KIND,
     schema="visible",
     table_schema=TABLE,
-    cdc=CdcTarget(
+    cdc=TargetPlan(
         name=SPEC.name, keys=("id",), scd_type=2, table_json=TABLE, literal_flows=(FLOWS[0].name,), split=("a",),
         tracked=("b", "c"), text_partitions=("d",),
     ),

@@ -10,7 +10,7 @@ import pytest
 
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.checkpoints.rewinds import RewoundFlow, RewoundTable
-from framework.engine.delta.stored_version import RestoredRows
+from framework.engine.delta.restored_rows import RestoredRows
 from framework.foundation.errors import SluiceError
 from framework.graph.graph import DataflowGraph, Read
 from framework.recovery.rewind.checks import Checks, Restored

@@ -19,9 +19,10 @@ from framework.engine.sessions.execution import compute, thread_target
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
-from framework.run.flows.expectations import QualityCounts, counted
+from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.quality_counts import QualityCounts
 from framework.run.flows.reads import FlowQuery
 from framework.run.flows.state.sink_types import check_sink_types
 from framework.run.flows.stop_signal import StopSignal

@@ -28,7 +28,8 @@ from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.plan.history import ALL_COLUMNS
 from framework.run.flows.state.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
-from framework.run.quarantine.states import RowState, RowStates
+from framework.run.quarantine.row_state import RowState
+from framework.run.quarantine.states import RowStates
 from framework.run.quarantine.table import ID, QuarantineTable, by_columns, is_of
 from framework.run.quarantine.values import from_variant
 from framework.run.tables.table_store import TableStore

@@ -1,4 +1,4 @@
-"""Interface of a pipeline for the commands, so that they can be tested without a real one."""
+"""Interface of a pipeline for operations, so that they and the commands can be tested without a real one."""
 
 from __future__ import annotations
 
@@ -20,21 +20,19 @@ if TYPE_CHECKING:
     from framework.graph.graph import DataflowGraph
     from framework.plan.steps import Plan
     from framework.recovery.comparison import Comparison
-    from framework.recovery.doctor.finding import Examination, Finding
-    from framework.recovery.doctor.repair import Repair
-    from framework.recovery.lag import FlowLag
-    from framework.recovery.quarantine.quarantine import QuarantinedRows
-    from framework.recovery.quarantine.replay import Replay
-    from framework.recovery.rewind.abandonment import Abandonment
-    from framework.recovery.rewind.plan import RewindPlan
+    from framework.recovery.doctor.finding import Examination, Finding, Repair
+    from framework.recovery.flow_lag import FlowLag
+    from framework.recovery.quarantine.results import QuarantinedRows, Replay
+    from framework.recovery.rewind.plan import Abandonment, RewindPlan
     from framework.run.tables.left_tables import LeftTable
+    from framework.run.update.control.identity import UpdateIdentity
     from framework.run.update.results import UpdateResult
 
 Observer = Callable[[Event], None]
 
 
 class Rows(Protocol):
-    """The part of a DataFrame that the commands use."""
+    """The part of a DataFrame that operations and commands use."""
 
     @property
     def columns(self) -> list[str]:
@@ -60,7 +58,7 @@ class FirstRows(Rows, Protocol):
 
 
 class QuarantinePort(Protocol):
-    """The part of a quarantine that the command line calls."""
+    """The part of a quarantine that operations and commands call."""
 
     def list(self) -> tuple[QuarantinedRows, ...]:
         """Return the numbers of rows."""
@@ -80,7 +78,7 @@ class QuarantinePort(Protocol):
 
 
 class DoctorPort(Protocol):
-    """The part of `framework.recovery.doctor.doctor.Doctor` that the command line calls."""
+    """The part of `framework.recovery.doctor.doctor.Doctor` that operations and commands call."""
 
     def examine(self, flows: Sequence[str] = ()) -> Examination:
         """Return what is wrong with flows, and the ways out."""
@@ -92,7 +90,7 @@ class DoctorPort(Protocol):
 
 
 class RewindPort(Protocol):
-    """The part of `framework.recovery.rewind.rewinder.Rewinder` that the command line calls."""
+    """The part of `framework.recovery.rewind.rewinder.Rewinder` that operations and commands call."""
 
     def plan(self, to: str, datasets: Sequence[str] = ()) -> RewindPlan:
         """Return what a rewind would do."""
@@ -116,7 +114,7 @@ class RewindPort(Protocol):
 
 
 class PipelinePort(Protocol):
-    """The part of `framework.pipeline.Pipeline` that the command line calls."""
+    """The part of `framework.pipeline.Pipeline` that operations and commands call."""
 
     @property
     def name(self) -> str:
@@ -164,7 +162,13 @@ class PipelinePort(Protocol):
         """Plan the update that `run` would do."""
         ...
 
-    def run(self, *, observers: Sequence[Observer] = (), **request: Unpack[RequestOptions]) -> UpdateResult:
+    def run(
+        self,
+        *,
+        observers: Sequence[Observer] = (),
+        identity: UpdateIdentity | None = None,
+        **request: Unpack[RequestOptions],
+    ) -> UpdateResult:
         """Run an update."""
         ...
 

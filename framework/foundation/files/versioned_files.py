@@ -1,7 +1,8 @@
 """Files that several processes change at the same moment: each version is a file of its own, which one of them creates.
 
-The version with the highest number counts. A change of version `n` creates `n + 1`, then deletes older ones: a crash in
-between leaves files that have no effect. So no lock is held, and none remains when a process is killed.
+The version with the highest number counts. A change of version `n` creates `n + 1`, then deletes versions that are
+older by `_KEPT`: a crash in between leaves files that have no effect. So no lock is held, and none remains when a
+process is killed. This is the only compare-and-swap of the storage: requests and the lease of an update use it.
 """
 
 from __future__ import annotations
@@ -9,10 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
 
 NONE = -1
 """The version of a file that does not exist."""
+
+_KEPT = 8
+"""So many versions stay. A writer can take the name of a version that was replaced only after that is deleted: then the
+newest one is higher by this number. If it is not, a newer version is the change of a writer that has read this one."""
 
 _VERSION = re.compile(r"(.+?)(?:~~(\d+))?\.json")
 
@@ -41,37 +47,38 @@ def read_newest(storage: Storage, folder: str, name: str) -> tuple[int, str | No
     """
     while True:
         version = newest_versions(storage.list_names(folder)).get(name, NONE)
-        text = None if version == NONE else storage.read_text(_path(folder, name, version))
+        text = None if version == NONE else storage.read_text(version_path(folder, name, version))
         if text is not None or version == NONE:
             return version, text
         # Another process has replaced it since.
 
 
 def replace_version(storage: Storage, folder: str, name: str, version: int, text: str) -> bool:
-    """Replace a version of a file; False if another process has done so since it was read.
+    """Replace a version of a file; False, without an effect, if another process has done so since it was read.
 
     Args:
         storage: the storage of the folder.
         folder: the folder.
         name: the name of the file.
         version: the version that was read.
-        text: the new text.
+        text: the new text, which no other process writes.
     """
-    created = _path(folder, name, version + 1)
+    created = version_path(folder, name, version + 1)
     # S3 lets several processes create a file: that of the last one stays.
     if not storage.create_text(created, text) or storage.read_text(created) != text:
         return False
-    newest = newest_versions(storage.list_names(folder)).get(name, NONE)
-    for older in range(version, NONE, -1):
-        path = _path(folder, name, older)
+    if newest_versions(storage.list_names(folder)).get(name, NONE) >= version + 1 + _KEPT:
+        storage.delete_tree(created)
+        return False
+    failpoint("versions.before_cleaning")
+    for older in range(version + 1 - _KEPT, NONE, -1):
+        path = version_path(folder, name, older)
         if not storage.exists(path):
             break
         storage.delete_tree(path)
-    if newest == version + 1:
-        return True
-    storage.delete_tree(created)  # it took the name of a version that was replaced, too
-    return False
+    return True
 
 
-def _path(folder: str, name: str, version: int) -> str:
+def version_path(folder: str, name: str, version: int) -> str:
+    """Return the path of a version of a file."""
     return f"{folder}/{name}" if not version else f"{folder}/{name.removesuffix('.json')}~~{version}.json"
