@@ -7,7 +7,6 @@ each version of a request by one process only.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -18,12 +17,13 @@ from framework.declare.copy_definition import StagedForm
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.files.versioned_files import newest_versions, read_newest, replace_version
 from framework.foundation.names import QualifiedName
 from framework.ingest.copy_state import CopyState, copy_of_json, staged_of_json
 from framework.ingest.names import file_name, name_json, name_of_json
 
-_VERSION = 1
+_FORMAT = StoredFormat(1)
 _ROOT = "ingest"
 _GATEWAY = "gateway.json"
 _REQUESTS = "requests"
@@ -219,7 +219,7 @@ class GatewayStore:
         """Return a gateway; None before its first update.
 
         Raises:
-            OperationError: INGESTION_STATE_DAMAGED.
+            OperationError: INGESTION_STATE_DAMAGED, STORED_FORMAT_UNKNOWN.
         """
         text = self._read(gateway, _GATEWAY)
         return None if text is None else self._parsed(gateway, _GATEWAY, text, _gateway_state)
@@ -232,7 +232,7 @@ class GatewayStore:
         """Return what is asked for a source table; None for the whole gateway.
 
         Raises:
-            OperationError: INGESTION_STATE_DAMAGED.
+            OperationError: INGESTION_STATE_DAMAGED, STORED_FORMAT_UNKNOWN.
         """
         return self._request(gateway, source)[1]
 
@@ -268,7 +268,7 @@ class GatewayStore:
         while True:
             version, before = self._request(gateway, source)
             after = change(before)
-            text = _json_text({"source": source, **asdict(after)})
+            text = _FORMAT.text({"source": source, **asdict(after)}, indent=1)
             if after == before or replace_version(self._storage, folder, name, version, text):
                 return after
 
@@ -285,34 +285,18 @@ class GatewayStore:
         return self._storage.read_text(self._path(gateway, name))
 
     def _write(self, gateway: str, name: str, value: Mapping[str, Any]) -> None:
-        self._storage.write_text(self._path(gateway, name), _json_text(value))
+        self._storage.write_text(self._path(gateway, name), _FORMAT.text(value, indent=1))
 
     def _path(self, gateway: str, name: str) -> str:
         return self._storage.path(_ROOT, file_name(gateway), *name.split("/"))
 
-    def _parsed(self, gateway: str, name: str, text: str, parse: Callable[[str], _Value]) -> _Value:
+    def _parsed(self, gateway: str, name: str, text: str, parse: Callable[[str, str], _Value]) -> _Value:
+        path = self._path(gateway, name)
         try:
-            return parse(text)
+            return parse(text, path)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            is_known = isinstance(error, _VersionError)
-            problem = str(error) if is_known else f"it has a missing or malformed field: {error}"
-            raise OperationError("INGESTION_STATE_DAMAGED", path=self._path(gateway, name), problem=problem) from error
-
-
-def _json_text(value: Mapping[str, Any]) -> str:
-    return json.dumps({"version": _VERSION, **value}, ensure_ascii=False, indent=1)
-
-
-class _VersionError(ValueError):
-    """A file of another release."""
-
-
-def _versioned(text: str) -> Any:
-    value = json.loads(text)
-    if value["version"] != _VERSION:
-        msg = f"its version is {value['version']}, but this release reads version {_VERSION}"
-        raise _VersionError(msg)
-    return value
+            problem = f"it has a missing or malformed field: {error}"
+            raise OperationError("INGESTION_STATE_DAMAGED", path=path, problem=problem) from error
 
 
 def copy_elsewhere(store: GatewayStore, target: QualifiedName, gateway: str) -> CopyState | None:
@@ -325,9 +309,9 @@ def _request_file(source: str | None) -> str:
     return _WHOLE_GATEWAY if source is None else f"{_REQUESTS}/{file_name(source)}.json"
 
 
-def _table_request(text: str) -> tuple[str | None, Request]:
+def _table_request(text: str, path: str) -> tuple[str | None, Request]:
     """Return a source table, None for the whole gateway, and what is asked for it."""
-    value = _versioned(text)
+    value = _FORMAT.content(text, path)
     request = Request(
         mode=Mode(value["mode"]), generation=int(value["generation"]), where=value["where"],
         accepted=value["accepted"],
@@ -380,8 +364,8 @@ def _table_json(state: TableState) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)  # each flow of an update reads the file, which names all tables
-def _gateway_state(text: str) -> GatewayState:
-    value = _versioned(text)
+def _gateway_state(text: str, path: str) -> GatewayState:
+    value = _FORMAT.content(text, path)
     tables = tuple(_table_state(each) for each in value["tables"])
     gateway = IngestedGateway(
         name=value["name"], connection=value["connection"], folder=value["folder"], scheme=value["scheme"],

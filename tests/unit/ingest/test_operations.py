@@ -119,7 +119,7 @@ def test_the_state_of_a_gateway_survives_its_file(storage: LocalStorage) -> None
     assert [(each.table.source_table, each.is_declared, each.number) for each in refreshed(state, BANK).tables] == [
         ("orders", True, 1), ("customers", True, 0), ("Odd/Name é", True, 0), ("left", False, 0),
     ]  # fmt: skip
-    storage.write_text(storage.path("ingest", "bank", "gateway.json"), '{"version": 1}')
+    storage.write_text(storage.path("ingest", "bank", "gateway.json"), '{"format": 1}')
     with pytest.raises(SluiceError) as caught:
         store.read("bank")
     assert caught.value.condition == "INGESTION_STATE_DAMAGED"

@@ -118,6 +118,6 @@ def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [(each.continuity, each.named_continuity) for each in read.tables] == [('{"of": "the dialect"}', "more")] * 2
     path = storage.path("ingest", "bank", "gateway.json")
     value = json.loads(storage.read_text(path) or "")
-    storage.write_text(path, json.dumps({**value, "version": 99}))
-    with pytest.raises(OperationError, match=r"version.* 99"):
+    storage.write_text(path, json.dumps({**value, "format": 99}))
+    with pytest.raises(OperationError, match="STORED_FORMAT_UNKNOWN"):
         store.read("bank")
