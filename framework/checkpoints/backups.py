@@ -6,14 +6,15 @@ that was killed while it was made or dropped; the next backup of the table delet
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from framework.checkpoints.generations import folder_name
-from framework.foundation.files.storage_port import Storage, read_stored_json
+from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
 
+_FORMAT = StoredFormat(1)
 _ROOT = "backups"
 _FILE = "backup.json"
 
@@ -67,6 +68,14 @@ class Backup:
     comparison: BackupComparison | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredBackup:
+    """A backup and the folder of its copy of the table."""
+
+    backup: Backup
+    path: str
+
+
 class BackupStore:
     """Reads, writes and deletes backups; the state of each is one small file, replaced atomically."""
 
@@ -86,7 +95,7 @@ class BackupStore:
         found = []
         for dataset in self._storage.list_names(root):
             for number in self._storage.list_names(f"{root}/{dataset}"):
-                backup = read_stored_json(self._storage, f"{root}/{dataset}/{number}/{_FILE}", _backup)
+                backup = _FORMAT.read(self._storage, f"{root}/{dataset}/{number}/{_FILE}", _backup)
                 if backup is not None:
                     found.append(backup)
         return tuple(sorted(found, key=lambda backup: (backup.dataset, backup.number)))
@@ -97,7 +106,7 @@ class BackupStore:
         Raises:
             OperationError: STORED_FILE_DAMAGED.
         """
-        return read_stored_json(self._storage, f"{self.folder(dataset, number)}/{_FILE}", _backup)
+        return _FORMAT.read(self._storage, f"{self.folder(dataset, number)}/{_FILE}", _backup)
 
     def next_number(self, dataset: QualifiedName) -> int:
         """Return a number that no complete backup of a dataset has, and delete the rests of incomplete ones."""
@@ -110,7 +119,7 @@ class BackupStore:
 
     def write(self, backup: Backup) -> None:
         """Write or replace the state of a backup."""
-        text = json.dumps(asdict(backup), indent=1)
+        text = _FORMAT.text(asdict(backup), indent=1)
         self._storage.write_text(f"{self.folder(backup.dataset, backup.number)}/{_FILE}", text + "\n")
 
     def delete(self, backup: Backup) -> None:
@@ -133,7 +142,7 @@ class BackupStore:
 
 
 def _backup(found: dict[str, Any]) -> Backup:
-    comparison = found.pop("comparison", None)
+    comparison = found.pop("comparison")
     return Backup(
         **{**found, "dataset": QualifiedName(**found["dataset"])},
         comparison=None if comparison is None else BackupComparison(**comparison),

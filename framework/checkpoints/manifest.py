@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from framework.foundation.errors import InternalError, OperationError
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
 
-_FORMAT = 1
+_FORMAT = StoredFormat(1)
 _NAME = re.compile(r"(.*?) \((\w+)(?:, .*)?\)", re.DOTALL)
 """A source as text; see `SourceReference`."""
-
-_TABLES = {"table", "delta"}
-"""The kinds of tables in the names of sources: one of the pipeline, and one with a path."""
 
 BY_REWIND, BY_REFRESH, BY_LOSS = "rewind", "full refresh", "loss of the table"
 
@@ -94,10 +91,6 @@ class Generation:
             present: the sources in the order of the present query.
             place: returns the one name of a source that may have several.
         """
-        if len(present) != len(self.sources):
-            # Earlier releases recorded no tables of the pipeline.
-            known = {place(name) for names in self.sources for name in names}
-            present = [name for name in present if place(name) in known or _parts(name)[1] not in _TABLES]
         if len(present) != len(self.sources):
             return None
         found = _misplaced(self.sources, present, place)
@@ -229,7 +222,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the manifest as JSON."""
-        return json.dumps({"format": _FORMAT, **dataclasses.asdict(self)}, indent=1) + "\n"
+        return _FORMAT.text(dataclasses.asdict(self), indent=1) + "\n"
 
     def _require(self, number: int, action: str, states: set[GenerationState]) -> Generation:
         chosen = self.find(number)
@@ -247,18 +240,17 @@ def parse_manifest(text: str, path: str) -> Manifest:
     """Parse the JSON of `to_json`.
 
     Raises:
-        OperationError: CHECKPOINT_MANIFEST_DAMAGED with the path, if the text is not a manifest.
+        OperationError: CHECKPOINT_MANIFEST_DAMAGED with the path, if the text is not a manifest;
+            STORED_FORMAT_UNKNOWN.
     """
     try:
-        fields = json.loads(text)
-        if fields["format"] != _FORMAT:
-            raise ValueError(f"format {fields['format']}")  # noqa: EM102, TRY003, TRY301 - becomes the `problem` below
+        fields = _FORMAT.content(text, path)
         generations = [
             Generation(
                 **{
                     **each,
                     "state": GenerationState(each["state"]),
-                    "sources": tuple(map(tuple, each.get("sources", ()))),
+                    "sources": tuple(map(tuple, each["sources"])),
                 }
             )
             for each in fields["generations"]
@@ -268,7 +260,7 @@ def parse_manifest(text: str, path: str) -> Manifest:
             flow=QualifiedName(**fields["flow"]),
             generations=tuple(generations),
             last_number=int(fields["last_number"]),
-            owner=str(fields.get("owner", "")),
+            owner=str(fields["owner"]),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         problem = f"{type(error).__name__}: {error}"

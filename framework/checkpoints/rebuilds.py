@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -10,8 +9,11 @@ from typing import Any
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.manifest import Generation, GenerationState, Manifest
 from framework.foundation.errors import UserError
-from framework.foundation.files.storage_port import Storage, read_stored_json
+from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
+
+_FORMAT = StoredFormat(1)
 
 REBUILD_MARK = "rebuild "
 """The start of the fingerprint of a generation that belongs to a rebuild, also after it is published."""
@@ -29,8 +31,8 @@ class Rebuild:
         backup: number of the backup of the table before it, whose rows are put back into the copy; None: none are.
         history_keys: the columns that identify a row to put back; `*` or () for all columns, or the keys of AUTO CDC.
         restored: the rows are put back into the copy.
-        identifier: names the last publication in the transactions of the table; "" if there was none, or in an older
-            version. It is new for each, because a copy of the storage may publish a rebuild of this number, too.
+        identifier: names the last publication in the transactions of the table; "" if there was none. It is new for
+            each, because a copy of the storage may publish a rebuild of this number, too.
     """
 
     number: int
@@ -70,7 +72,7 @@ class RebuildStore:
         One that is being built, although a generation of it or of a later one was made current, is an older copy of its
         file: it is finished. It would go on in its copy, with rows of flows that have other checkpoints now.
         """
-        rebuild = read_stored_json(self._storage, self._path(dataset), _rebuild)
+        rebuild = _FORMAT.read(self._storage, self._path(dataset), _rebuild)
         if rebuild is None or not rebuild.is_building:
             return rebuild
         is_older = rebuild.number <= _published(GenerationStore(self._storage).list_of(dataset))
@@ -78,7 +80,7 @@ class RebuildStore:
 
     def write(self, dataset: QualifiedName, rebuild: Rebuild) -> None:
         """Replace the stored rebuild."""
-        self._storage.write_text(self._path(dataset), json.dumps(asdict(rebuild)))
+        self._storage.write_text(self._path(dataset), _FORMAT.text(asdict(rebuild)))
 
     def give_up(self, dataset: QualifiedName) -> int | None:
         """Mark an unfinished rebuild as finished before other rows replace the table; return its number.
@@ -106,7 +108,7 @@ class RebuildStore:
 
 
 def _rebuild(mark: dict[str, Any]) -> Rebuild:
-    return Rebuild(**{**mark, "history_keys": tuple(mark.get("history_keys", ()))})
+    return Rebuild(**{**mark, "history_keys": tuple(mark["history_keys"])})
 
 
 def last_refresh(manifest: Manifest) -> Generation | None:

@@ -7,7 +7,6 @@ in an older copy of the folder, the flow has a later generation than the one tha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,9 +14,11 @@ from typing import Any
 from framework.checkpoints.generations import Generation, GenerationStore, folder_name
 from framework.foundation.clock import Clock
 from framework.foundation.failpoints import failpoint
-from framework.foundation.files.storage_port import Storage, read_stored_json
+from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
 
+_FORMAT = StoredFormat(1)
 _FRESH_SECONDS = 2.0
 
 
@@ -29,8 +30,7 @@ class ResetRequest:
         dataset: the target of the flow.
         flow: the flow's full name.
         start: where its sources start, as the manifest stores it; None: as the flow's code says.
-        ends: the number of the generation that was current when it was asked for; None if there was none, or if an
-            earlier release asked for it.
+        ends: the number of the generation that was current when it was asked for; None if there was none.
     """
 
     dataset: QualifiedName
@@ -53,14 +53,19 @@ class ResetRequests:
         self._looked_at: float | None = None
 
     def ask(self, request: ResetRequest) -> None:
-        """Keep a request, in place of an earlier one for the same flow."""
-        self._storage.write_text(self._path(request), json.dumps(asdict(request)))
+        """Keep a request, in place of an earlier one for the same flow.
+
+        Raises:
+            OperationError: STORED_FORMAT_UNKNOWN, STORED_FILE_DAMAGED, of the earlier one.
+        """
+        _FORMAT.read(self._storage, self._path(request), _parse)
+        self._storage.write_text(self._path(request), _FORMAT.text(asdict(request)))
 
     def pending(self) -> tuple[ResetRequest, ...]:
         """Return the requests that wait."""
         folder = self._storage.path("resets")
         names = self._storage.list_names(folder)
-        found = (read_stored_json(self._storage, f"{folder}/{name}", _parse) for name in names)
+        found = (_FORMAT.read(self._storage, f"{folder}/{name}", _parse) for name in names)
         return tuple(request for request in found if request is not None)
 
     def pending_for(self, datasets: Collection[QualifiedName]) -> tuple[ResetRequest, ...]:
@@ -99,5 +104,5 @@ class ResetRequests:
 def _parse(found: dict[str, Any]) -> ResetRequest:
     return ResetRequest(
         dataset=QualifiedName(**found["dataset"]), flow=QualifiedName(**found["flow"]), start=found["start"],
-        ends=found.get("ends"),
+        ends=found["ends"],
     )  # fmt: skip

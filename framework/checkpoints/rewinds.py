@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from framework.foundation.errors import OperationError
-from framework.foundation.files.storage_port import Storage, present_path, read_stored_json
+from framework.foundation.files.storage_port import Storage, present_path
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
+
+_FORMAT = StoredFormat(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ class RewoundFlow:
         generation: the number of the new generation.
         origin: the generation that was current at the time; None: there was none.
         batch: the last batch of that generation that is in the table then; None: the flow starts anew.
-        until_ms: the moment that its table goes back to, in epoch milliseconds; None in a file of an earlier version.
+        until_ms: the moment that its table goes back to, in epoch milliseconds.
         undone: other generations with batches that leave the table, each with the first of them.
         start: the position its sources started at, as a manifest stores it.
         completed: whether it is a once flow that had written all its data then, so that it does not run again.
@@ -60,6 +62,19 @@ class RewoundFlow:
     undone: tuple[tuple[int, int], ...] = ()
     start: str | None = None
     completed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewindRefusal:
+    """One thing that a rewind needs and that is gone.
+
+    Args:
+        dataset: the dataset that can't go back.
+        problem: what is gone, as a clause.
+    """
+
+    dataset: QualifiedName
+    problem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +116,12 @@ class RewindStore:
         Raises:
             OperationError: STORED_FILE_DAMAGED.
         """
-        return read_stored_json(self._storage, self._path, partial(_rewind, self._storage))
+        return _FORMAT.read(self._storage, self._path, partial(_rewind, self._storage))
 
     def write(self, rewind: StoredRewind) -> None:
         """Write the state of a rewind that begins."""
         content = {**asdict(rewind), "storage": self._storage.root}
-        self._storage.write_text(self._path, json.dumps(content, indent=1) + "\n")
+        self._storage.write_text(self._path, _FORMAT.text(content, indent=1) + "\n")
 
     def delete(self) -> None:
         """Delete the state: nothing is left to do."""
@@ -128,7 +143,7 @@ class RewindStore:
 
 
 def _rewind(storage: Storage, found: dict[str, Any]) -> StoredRewind:
-    root = found.pop("storage", storage.root)
+    root = found.pop("storage")
     tables = (
         RewoundTable(
             **{
@@ -144,7 +159,7 @@ def _rewind(storage: Storage, found: dict[str, Any]) -> StoredRewind:
         RewoundFlow(**{**each, "dataset": QualifiedName(**each["dataset"]), "flow": QualifiedName(**each["flow"])})
         for each in found["flows"]
     )
-    refreshed = tuple(QualifiedName(**each) for each in found.get("refreshed", ()))
+    refreshed = tuple(QualifiedName(**each) for each in found["refreshed"])
     return StoredRewind(
         **{
             **found, "tables": tuple(tables), "flows": tuple(flows), "replays": tuple(found["replays"]),

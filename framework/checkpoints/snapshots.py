@@ -7,12 +7,13 @@ is not assigned to another version.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from framework.foundation.files.storage_port import Storage, read_stored_json
+from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 
+_FORMAT = StoredFormat(1)
 _FILE = "snapshots.json"
 
 
@@ -55,7 +56,7 @@ class SnapshotStore:
 
     def read(self) -> SnapshotProgress:
         """Return the last applied and claimed snapshots."""
-        return read_stored_json(self._storage, self._path, _progress) or SnapshotProgress()
+        return _FORMAT.read(self._storage, self._path, _progress) or SnapshotProgress()
 
     def claim(self, mark: SnapshotMark) -> None:
         """Record that a snapshot is about to be applied. Idempotent."""
@@ -66,7 +67,7 @@ class SnapshotStore:
         self._write(SnapshotProgress(applied=mark, claimed=mark))
 
     def _write(self, progress: SnapshotProgress) -> None:
-        self._storage.write_text(self._path, json.dumps(asdict(progress)))
+        self._storage.write_text(self._path, _FORMAT.text(asdict(progress)))
 
 
 def _progress(found: dict[str, Any]) -> SnapshotProgress:

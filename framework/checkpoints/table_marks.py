@@ -9,13 +9,14 @@ is written when a generation begins, when a run of the flow ends, and once a min
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from framework.checkpoints.generations import flow_folder
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
 
+_FORMAT = StoredFormat(1)
 _FILE = "table.json"
 
 
@@ -28,11 +29,11 @@ class TableMark:
             version. An earlier one, after a roll-back, does not.
         table_id: Delta's id of the table, or the place of a sink.
         version: the table's newest version; 0 for a sink.
-        created: when the table was created, in epoch milliseconds; 0 for a sink, and in a file of an earlier version.
-        auxiliary: the newest version of the auxiliary table; None if there is none, or in a file of an earlier version.
+        created: when the table was created, in epoch milliseconds; 0 for a sink.
+        auxiliary: the newest version of the auxiliary table; None if there is none.
         quarantine: that of the quarantine, if it has rows of the flow.
         commits: what tells the commits of these three versions from others of the same number, as far as they are
-            known; () in a file of an earlier version.
+            known.
     """
 
     generation: int
@@ -47,18 +48,23 @@ class TableMark:
 def write_mark(storage: Storage, dataset: QualifiedName, flow: QualifiedName, mark: TableMark) -> None:
     """Keep a mark if it is new. A process that dies before leaves an earlier mark, which is true as well."""
     if read_mark(storage, dataset, flow) != mark:
-        storage.write_text(_path(storage, dataset, flow), json.dumps(asdict(mark)))
+        storage.write_text(_path(storage, dataset, flow), _FORMAT.text(asdict(mark)))
 
 
 def read_mark(storage: Storage, dataset: QualifiedName, flow: QualifiedName) -> TableMark | None:
-    """Return the mark of a flow; None if there is none. A damaged one is none: it is only a safeguard."""
-    text = storage.read_text(_path(storage, dataset, flow))
+    """Return the mark of a flow; None if there is none. A damaged one is none: it is only a safeguard.
+
+    Raises:
+        OperationError: STORED_FORMAT_UNKNOWN.
+    """
+    path = _path(storage, dataset, flow)
+    text = storage.read_text(path)
     try:
         if text is None:
             return None
-        found = TableMark(**json.loads(text))
-        return replace(found, commits=tuple(found.commits))
-    except (ValueError, TypeError):
+        found = _FORMAT.content(text, path)
+        return TableMark(**{**found, "commits": tuple(found["commits"])})
+    except (ValueError, TypeError, KeyError):
         return None
 
 

@@ -18,8 +18,10 @@ import pandas as pd
 
 from framework.demo.events import EVENT_COLUMNS, KEYS, Fractions, draw, hash_keys, make_events, make_schedule
 from framework.demo.source_data import check_months, data_folder, read_flights, read_weather
+from framework.foundation.files.stored_format import StoredFormat
 
 FEED_FILE = "feed.json"
+FEED_FORMAT = StoredFormat(1)
 REFERENCE_TABLES = ("airlines", "airports", "planes")
 
 _DELAYED = 0.05
@@ -59,7 +61,7 @@ def write_feed(folder: Path, months: int | None) -> Feed:
     _write_weather(partial / "weather", read_weather(chosen))
     _copy_reference_tables(partial / "reference")
     feed = Feed(months=chosen, flights=len(flights), planned=len(schedule), events=len(events), messages=len(messages))
-    (partial / FEED_FILE).write_text(json.dumps(asdict(feed)) + "\n", encoding="utf-8")
+    (partial / FEED_FILE).write_text(FEED_FORMAT.text(asdict(feed)) + "\n", encoding="utf-8")
     partial.rename(folder)
     return feed
 

@@ -14,7 +14,7 @@ import json
 import shutil
 from pathlib import Path
 
-from framework.demo.feeder import FEED_FILE, Feed, write_feed
+from framework.demo.feeder import FEED_FILE, FEED_FORMAT, Feed, write_feed
 from framework.demo.source_data import check_months
 from framework.foundation.errors import UserError
 
@@ -59,7 +59,7 @@ def _is_ours_to_fill(folder: Path) -> bool:
 def _read_feed(folder: Path) -> Feed | None:
     """What the folder was fed with, or None."""
     file = folder / "data" / FEED_FILE
-    return Feed(**json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else None
+    return Feed(**FEED_FORMAT.content(file.read_text(encoding="utf-8"), str(file))) if file.is_file() else None
 
 
 def _write_project(folder: Path) -> None:

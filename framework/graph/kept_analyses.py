@@ -7,12 +7,14 @@ earlier one. A query of a user may depend on anything, and is analysed in each u
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.names import QualifiedName
+
+_FORMAT = StoredFormat(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +47,16 @@ def read_analyses(text: str | None) -> dict[QualifiedName, KeptAnalysis]:
             QualifiedName(**each["dataset"]): KeptAnalysis(
                 key=each["key"], stored=each["stored"], content=each["content"]
             )
-            for each in json.loads(text or "[]")
+            for each in _FORMAT.cached(text, "analyses") or ()
         }
-    except (ValueError, TypeError, KeyError):
+    except (TypeError, KeyError):
         return {}
 
 
 def analyses_text(analyses: Mapping[QualifiedName, KeptAnalysis]) -> str:
     """Return analyses as JSON."""
-    return json.dumps(
-        [
-            {"dataset": asdict(name), "key": kept.key, "stored": kept.stored, "content": kept.content}
-            for name, kept in analyses.items()
-        ]
-    )
+    rows = [
+        {"dataset": asdict(name), "key": kept.key, "stored": kept.stored, "content": kept.content}
+        for name, kept in analyses.items()
+    ]
+    return _FORMAT.text({"analyses": rows})

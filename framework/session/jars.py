@@ -35,14 +35,9 @@ _SHIPPED_WITH_SPARK = (
 _RESOLVER_SETTINGS = ("spark.jars.repositories", "spark.jars.ivySettings")
 
 
-def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Return `sluice` below XDG_CACHE_HOME, else below `~/.cache`; the folder may not exist yet.
-
-    Args:
-        environment: the environment variables; None for this process.
-    """
-    variables = os.environ if environment is None else environment
-    base = variables.get("XDG_CACHE_HOME", "")
+def cache_folder() -> Path:
+    """Return `sluice` below XDG_CACHE_HOME, else below `~/.cache`; the folder may not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base else Path.home() / ".cache") / "sluice"
 
 

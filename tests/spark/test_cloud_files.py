@@ -5,20 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql.types import StringType, StructField, StructType
 
 from framework import pipelines as dp
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import arm, disarm
-from framework.foundation.files.storage import LocalStorage
 from framework.run.update.results import UpdateState
-from framework.sources.cloud_files.columns.schemas import FileSchema, schemas_of
-from framework.sources.cloud_files.settings.given_options import parse_options
 from tests.support.engine_world import EngineWorld
 from tests.support.landing import Landing
 
@@ -69,7 +64,6 @@ def fill(landing: Landing) -> dict[str, dict[str, Any]]:
         "sized": {"cloudFiles.format": "text", "cloudFiles.maxBytesPerTrigger": "200b"},
         "csv": {"cloudFiles.format": "csv"},
         "headless": {"path": "csv/a.csv", "cloudFiles.format": "csv", "header": "false"},
-        "known": {"path": "csv/a.*", "cloudFiles.format": "csv"},
         "xml": {"cloudFiles.format": "xml", "rowTag": "row", "cloudFiles.inferColumnTypes": "true"},
         "given": {"schema": "id INT", "rescuedDataColumn": "rest"},
         "bare": {"path": "given", "schema": "id INT"},
@@ -83,13 +77,9 @@ def fill(landing: Landing) -> dict[str, dict[str, Any]]:
 def test_each_format_and_option_selects_and_parses_as_documented(landing: Landing) -> None:
     """All in one update: names, empty files, types, hints, partitions, times, globs, limits, metadata and formats.
 
-    CSV files have headers, as in Lakeflow, unless an earlier version has recorded their columns without one (`known`).
+    CSV files have headers, as in Lakeflow.
     """
     tables = fill(landing)
-    before = parse_options(str(landing.root / "csv/a.*"), {"cloudfiles.format": "csv"}, has_schema=False, zone="UTC")
-    data = StructType([StructField(name, StringType()) for name in ("_c0", "_c1")])
-    schema = FileSchema(data=data, partitions=StructType(), rescued="_rescued_data")
-    schemas_of(LocalStorage(str(landing.world.root / "storage"))).record(replace(before, reader=()), schema)
     assert landing.run(tables) == {}
     path = f"file:{landing.root}/given/a.json"
     shown: dict[str, Any] = {name: landing.rows(name) for name in tables if name not in {"given", "typed"}}
@@ -112,7 +102,6 @@ def test_each_format_and_option_selects_and_parses_as_documented(landing: Landin
         "versions": (3, 4),
         "csv": [{"id": "1", "name": "Ann"}, {"id": "2", "name": "Bo, b", "more": "x"}],
         "headless": [{"_c0": "1", "_c1": "Ann"}, {"_c0": "id", "_c1": "name"}],
-        "known": [{"_c0": "1", "_c1": "Ann"}, {"_c0": "id", "_c1": "name"}],
         "xml": [{"id": 1}, {"id": 2}],
         "given": [
             {"id": 1, "rest": {"extra": "2", "_file_path": path}},

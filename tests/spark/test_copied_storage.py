@@ -185,7 +185,7 @@ def test_only_one_storage_writes_to_a_table_outside_of_it(interpreting: SparkSes
     feed(1)
     earlier = world("first")
     earlier.run(declare)
-    for name in ("merged", "view"):  # the tables of an earlier release name no storage
+    for name in ("merged", "view"):  # tables may have lost the property that names their storage
         interpreting.sql(f"ALTER TABLE delta.`{lake / name}` UNSET TBLPROPERTIES ('sluice.storage')")
     (tmp_path / "first" / "storage" / "storage.json").unlink()
     assert states(earlier.run(declare)) == dict.fromkeys(("changes", "view"), FlowState.IDLE)

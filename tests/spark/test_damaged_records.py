@@ -46,7 +46,9 @@ def test_only_the_flow_that_needs_a_damaged_file_fails(spark: SparkSession, tmp_
         (records / f"{name}.json").write_text("{garbage", "utf-8")
     pipeline = world.pipeline(lambda: declare(world))
     kept = {step.dataset.table: step.reason for step in pipeline.plan().steps if isinstance(step, KeepStored)}
-    assert kept["gone"] == f"no longer declared, table kept; {records}/main.s.gone.json is damaged, STORED_FILE_DAMAGED"
+    assert (
+        kept["gone"] == f"no longer declared, table kept; {records}/main.s.gone.json can't be used, STORED_FILE_DAMAGED"
+    )
     findings = pipeline.doctor.examine().findings
     assert [(each.flow and each.flow.table, each.condition) for each in findings] == [
         ("checked", "STORED_FILE_DAMAGED")

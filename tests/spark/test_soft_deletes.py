@@ -107,7 +107,7 @@ def test_another_kind_of_deletes_needs_a_full_refresh(spark: SparkSession, tmp_p
     assert other.plan(tables[soft]).flag == "__deleted"
     other.flows["changes"] = (SOFT, f"{DDL}, email string", False)  # new columns come after the flag
     assert other.plan(tables[soft]).visible_schema.fieldNames() == ["id", "name", "__deleted", "email"]
-    # A table of an earlier release has no word of it.
+    # A table whose deletes were always removed has no word of it.
     assert hard.plan(tables[hard]).flag is None
 
 

@@ -128,10 +128,8 @@ def test_sources_that_change_places_are_foretold_and_a_reset_names_them(
     assert [each.lag for each in pipeline.lag(LISTED)] == [NO_LAG]
 
 
-def test_an_order_that_failed_at_the_first_update_of_a_new_release_can_be_restored(
-    interpreting: SparkSession, tmp_path: Path
-) -> None:
-    """The manifest of the earlier release has no sources; they are known after the first batch."""
+def test_an_order_that_failed_can_be_restored(interpreting: SparkSession, tmp_path: Path) -> None:
+    """The manifest of a rewind may have no sources; they are known after the first batch."""
     world = EngineWorld(interpreting, tmp_path)
     unions = Unions(world, tmp_path)
 

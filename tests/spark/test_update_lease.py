@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from framework.engine.files.hadoop_storage import HadoopStorage
 from framework.foundation.errors import OperationError
-from framework.foundation.files.hadoop_storage import HadoopStorage
 from framework.run.update.lock import update_lock
 
 if TYPE_CHECKING:
@@ -25,4 +25,4 @@ def test_a_lease_on_hadoop_keeps_a_second_update_out(spark: SparkSession, tmp_pa
     ):
         pass
     with update_lock(storage, "u-3"):
-        assert storage.list_names(storage.path("update.lease")) == [f"{2:020d}.json"]
+        assert storage.list_names(storage.path("update.lease")) == ["lease.json", "lease~~1.json"]

@@ -12,6 +12,7 @@ from framework.checkpoints.operators import StatefulOperator
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.files.local_storage import LocalStorage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
+from framework.plan.state import TableKind
 from framework.record import drafts
 from framework.record.events import EventError, ExceptionSummary, Origin
 from framework.record.log import EventLog
@@ -94,7 +95,10 @@ class HandWrittenWorld:
         folder = self.store.path(DatasetSpec(name=name(flow), kind=TABLE))
         tip = json.dumps({"metaData": {"id": flow, "configuration": {}}}, separators=(",", ":"))
         self.storage.write_text(f"{folder}/_delta_log/{0:020d}.json", tip)
-        record = TableRecord(dataset=name(flow), path=folder, definition="", schema=NO_COLUMNS, table_id=flow)
+        record = TableRecord(
+            dataset=name(flow), path=folder, definition="", schema=NO_COLUMNS, table_id=flow, pipeline="shop",
+            kind=TableKind.STREAMING_TABLE,
+        )  # fmt: skip
         write_record(self.storage, StorageLayout(storage=self.storage), record)
 
     def fail(self, flow: str, text: str) -> None:

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from framework.cdc.analysis.target_schema import CdcTarget
+    from framework.cdc.model.target_plan import TargetPlan
 
 _OLD_ORDER = "__sluice_old_order"
 
 
-def is_flagged(target: CdcTarget, *, of: str | None = None) -> Column:
+def is_flagged(target: TargetPlan, *, of: str | None = None) -> Column:
     """Return whether a row of a target is flagged as deleted; a user's row without a flag is not."""
     return F.expr("false") if target.flag is None else F.coalesce(column(target.flag, of=of), F.expr("false"))
 

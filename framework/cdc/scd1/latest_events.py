@@ -10,13 +10,13 @@ from pyspark.sql import functions as F
 
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.events.batch_validation import BatchCounts, counting_columns, is_unordered, read_counts
-from framework.cdc.events.key_bounds import struct_literal
 from framework.cdc.events.leaf_columns import aliased, author_names, value_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
 from framework.cdc.model.columns import column
 from framework.cdc.model.event_order import is_undone, point_of
 from framework.cdc.model.reserved_names import AUTHORS, RECORDED, TOMBSTONE
-from framework.foundation.jvm_cache import built_once
+from framework.engine.jvm.java import built_once
+from framework.engine.plans.expressions import struct_literal
 
 DELETED = "__sluice_deleted"
 

@@ -9,7 +9,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from framework.cdc.delta.auxiliary_table import record_of
-from framework.cdc.delta.deletion_vectors import LOCATION
 from framework.cdc.delta.target_write import CHANGE, INSERTED, REMOVED, SOURCE, TARGET, broadcast_if_small, same_key
 from framework.cdc.events.batch_validation import BatchCounts
 from framework.cdc.events.key_bounds import key_range
@@ -48,7 +47,8 @@ from framework.cdc.scd2.known_events import (
     target_events,
 )
 from framework.cdc.scd2.timeline import FINGERPRINT, LEAF_AUTHORS, POINT, WRITTEN, key_columns
-from framework.foundation.jvm_cache import built_once
+from framework.engine.delta.deletion_vectors import LOCATION
+from framework.engine.jvm.java import built_once
 
 if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget

@@ -20,7 +20,7 @@ from framework.cdc.model.event_order import point_of
 from framework.cdc.model.reserved_names import AUTHORS as KEPT_AUTHORS
 from framework.cdc.model.reserved_names import CONTENT
 from framework.cdc.scd2.known_events import END, FROM_AUXILIARY, FROM_TARGET, INFERRED, OLD, ORIGIN
-from framework.foundation.jvm_cache import built_once
+from framework.engine.jvm.java import built_once
 
 if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget

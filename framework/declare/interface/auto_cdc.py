@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from framework.declare.interface.auto_cdc_arguments import read_cdc
+from framework.declare.interface.auto_cdc_arguments import CdcArguments, ColumnList, HistoryArguments, read_cdc
 from framework.declare.interface.call import Call, declaration
 from framework.declare.interface.flows import full_flow_name, register_query_flow
 from framework.declare.interface.queries import QueryDecorator
@@ -15,8 +15,6 @@ from framework.declare.specs import AutoCdcSpec, FlowSpec
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-ColumnList = list[str] | list["Column"] | tuple["str | Column", ...] | None
-
 
 @declaration
 def create_auto_cdc_flow(
@@ -25,22 +23,10 @@ def create_auto_cdc_flow(
     keys: ColumnList,
     sequence_by: str | Column,
     *,
-    where: str | Column | None = None,
-    ignore_null_updates: bool = False,
-    ignore_null_updates_column_list: ColumnList = None,
-    ignore_null_updates_except_column_list: ColumnList = None,
-    apply_as_deletes: str | Column | None = None,
-    apply_as_truncates: str | Column | None = None,
-    column_list: ColumnList = None,
-    except_column_list: ColumnList = None,
-    columns_to_update: str | Column | None = None,
-    stored_as_scd_type: int | str | None = None,
-    track_history_column_list: ColumnList = None,
-    track_history_except_column_list: ColumnList = None,
     name: str | None = None,
     flow_name: str | None = None,
     once: bool = False,
-    soft_deletes: bool | str = False,
+    **arguments: Unpack[CdcArguments],
 ) -> None:
     """Declare a flow that applies the change events of `source` to the streaming table `target`.
 
@@ -49,23 +35,10 @@ def create_auto_cdc_flow(
         source: the dataset or table with the events, read as a stream.
         keys: the columns that identify a row, by name.
         sequence_by: the order of events of one key: a column, an expression or a `struct(...)`.
-        where: a filter; only events for which it is true are applied.
-        ignore_null_updates: a null in an event means "not authored" and leaves the target's value.
-        ignore_null_updates_column_list: ... in these columns only.
-        ignore_null_updates_except_column_list: ... in all columns but these.
-        apply_as_deletes: events for which this is true delete their key's row.
-        apply_as_truncates: events for which this is true clear the table of older rows (SCD type 1 only).
-        column_list: the columns of the target.
-        except_column_list: the source's columns that the target does not have.
-        columns_to_update: a column with the names of the columns that the event authors.
-        stored_as_scd_type: 1 (the default) keeps the latest row of a key, 2 its history; `"1"` and `"2"` too.
-        track_history_column_list: SCD type 2 begins a new row when one of these changes.
-        track_history_except_column_list: ... when any column but these changes.
         name: the flow's name, needed when several flows write to the target; default: the target's.
         flow_name: an older name of `name`.
         once: the flow runs once per generation, on a batch or a streaming source.
-        soft_deletes: ours, not Databricks': a deleted row stays with its last values, and the column `__deleted`, or
-            the one with this name, is true (SCD type 1 only). It holds for all flows of the target.
+        **arguments: as described in `CdcArguments` and `HistoryArguments`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* or AUTOCDC_* for an invalid argument.
@@ -81,16 +54,8 @@ def create_auto_cdc_flow(
         location=call.location,
         once=call.flag("once", once),
         source=call.text("source", source),
-        cdc=read_cdc(
-            call, keys=keys, sequence_by=sequence_by, where=where, ignore_null_updates=ignore_null_updates,
-            ignore_null_updates_column_list=ignore_null_updates_column_list,
-            ignore_null_updates_except_column_list=ignore_null_updates_except_column_list,
-            apply_as_deletes=apply_as_deletes, apply_as_truncates=apply_as_truncates, column_list=column_list,
-            except_column_list=except_column_list, columns_to_update=columns_to_update,
-            stored_as_scd_type=stored_as_scd_type, track_history_column_list=track_history_column_list,
-            track_history_except_column_list=track_history_except_column_list, soft_deletes=soft_deletes,
-        ),
-    )  # fmt: skip
+        cdc=read_cdc(call, keys, sequence_by, arguments),
+    )
     active_registry().flows.append(flow)
 
 
@@ -100,23 +65,11 @@ def auto_cdc_flow(
     keys: ColumnList,
     sequence_by: str | Column,
     *,
-    where: str | Column | None = None,
-    ignore_null_updates: bool = False,
-    ignore_null_updates_column_list: ColumnList = None,
-    ignore_null_updates_except_column_list: ColumnList = None,
-    apply_as_deletes: str | Column | None = None,
-    apply_as_truncates: str | Column | None = None,
-    column_list: ColumnList = None,
-    except_column_list: ColumnList = None,
-    columns_to_update: str | Column | None = None,
-    stored_as_scd_type: int | str | None = None,
-    track_history_column_list: ColumnList = None,
-    track_history_except_column_list: ColumnList = None,
     name: str | None = None,
     once: bool = False,
     spark_conf: Mapping[str, str] | None = None,
     comment: str | None = None,
-    soft_deletes: bool | str = False,
+    **arguments: Unpack[CdcArguments],
 ) -> QueryDecorator:
     """Declare an AUTO CDC flow whose change events are the decorated function's rows.
 
@@ -127,15 +80,7 @@ def auto_cdc_flow(
         UserError: INVALID_ARGUMENT.* or AUTOCDC_* for an invalid argument.
     """
     call = Call.of("auto_cdc_flow", flow=name or f"into {target}")
-    cdc = read_cdc(
-        call, keys=keys, sequence_by=sequence_by, where=where, ignore_null_updates=ignore_null_updates,
-        ignore_null_updates_column_list=ignore_null_updates_column_list,
-        ignore_null_updates_except_column_list=ignore_null_updates_except_column_list,
-        apply_as_deletes=apply_as_deletes, apply_as_truncates=apply_as_truncates, column_list=column_list,
-        except_column_list=except_column_list, columns_to_update=columns_to_update,
-        stored_as_scd_type=stored_as_scd_type, track_history_column_list=track_history_column_list,
-        track_history_except_column_list=track_history_except_column_list, soft_deletes=soft_deletes,
-    )  # fmt: skip
+    cdc = read_cdc(call, keys, sequence_by, arguments)
     return _query_flow(call, target, cdc, name=name, once=once, spark_conf=spark_conf, comment=comment)
 
 
@@ -145,15 +90,10 @@ def snapshot_flow(
     keys: ColumnList,
     sequence_by: str | Column = "0",
     *,
-    where: str | Column | None = None,
-    column_list: ColumnList = None,
-    except_column_list: ColumnList = None,
-    stored_as_scd_type: int | str | None = None,
-    track_history_column_list: ColumnList = None,
-    track_history_except_column_list: ColumnList = None,
     name: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
     comment: str | None = None,
+    **arguments: Unpack[HistoryArguments],
 ) -> QueryDecorator:
     """Declare that the decorated function's rows are applied to the target once, as its initial state.
 
@@ -164,26 +104,16 @@ def snapshot_flow(
         target: a streaming table, declared with `create_streaming_table`.
         keys: the columns that identify a row, by name.
         sequence_by: the sequence of the snapshot's rows; default: before every change event.
-        where: a filter; only rows for which it is true are applied.
-        column_list: the columns of the target.
-        except_column_list: the source's columns that the target does not have.
-        stored_as_scd_type: the SCD type of the flow that follows the snapshot.
-        track_history_column_list: SCD type 2 begins a new row when one of these changes.
-        track_history_except_column_list: ... when any column but these changes.
         name: the flow's name; default: the function's.
         spark_conf: settings of Spark for this flow.
         comment: a description.
+        **arguments: as described in `HistoryArguments`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* or AUTOCDC_* for an invalid argument.
     """
     call = Call.of("snapshot_flow", flow=name or f"into {target}")
-    cdc = read_cdc(
-        call, keys=keys, sequence_by=sequence_by, where=where, column_list=column_list,
-        except_column_list=except_column_list, stored_as_scd_type=stored_as_scd_type,
-        track_history_column_list=track_history_column_list,
-        track_history_except_column_list=track_history_except_column_list,
-    )  # fmt: skip
+    cdc = read_cdc(call, keys, sequence_by, arguments)
     return _query_flow(call, target, cdc, name=name, once=True, spark_conf=spark_conf, comment=comment)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from framework.declare.interface.call import Call
 from framework.declare.interface.expressions import column_names, optional_row_expression, row_expression
@@ -11,52 +12,82 @@ from framework.declare.specs import AutoCdcSpec, ColumnSelection
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+ColumnList = list[str] | list["Column"] | tuple["str | Column", ...] | None
+
 SOFT_DELETES = "__deleted"
 """The column that flags deleted rows if the declaration does not name another one."""
 
 _SCD_TYPES = {"1": 1, "2": 2}
 
 
-def read_cdc(
-    call: Call,
-    *,
-    keys: object,
-    sequence_by: str | Column,
-    where: str | Column | None = None,
-    ignore_null_updates: object = False,
-    ignore_null_updates_column_list: object = None,
-    ignore_null_updates_except_column_list: object = None,
-    apply_as_deletes: str | Column | None = None,
-    apply_as_truncates: str | Column | None = None,
-    column_list: object = None,
-    except_column_list: object = None,
-    columns_to_update: str | Column | None = None,
-    stored_as_scd_type: object = None,
-    track_history_column_list: object = None,
-    track_history_except_column_list: object = None,
-    soft_deletes: object = False,
-) -> AutoCdcSpec:
-    """Return the spec for the arguments of an AUTO CDC flow.
+class HistoryArguments(TypedDict, total=False):
+    """The arguments that all flows of change events and of their initial state share.
+
+    Args:
+        where: a filter; only events for which it is true are applied.
+        column_list: the columns of the target.
+        except_column_list: the source's columns that the target does not have.
+        stored_as_scd_type: 1 (the default) keeps the latest row of a key, 2 its history; `"1"` and `"2"` too.
+        track_history_column_list: SCD type 2 begins a new row when one of these changes.
+        track_history_except_column_list: ... when any column but these changes.
+    """
+
+    where: str | Column | None
+    column_list: ColumnList
+    except_column_list: ColumnList
+    stored_as_scd_type: int | str | None
+    track_history_column_list: ColumnList
+    track_history_except_column_list: ColumnList
+
+
+class CdcArguments(HistoryArguments, total=False):
+    """The arguments that all flows of change events share.
+
+    Args:
+        ignore_null_updates: a null in an event means "not authored" and leaves the target's value.
+        ignore_null_updates_column_list: ... in these columns only.
+        ignore_null_updates_except_column_list: ... in all columns but these.
+        apply_as_deletes: events for which this is true delete their key's row.
+        apply_as_truncates: events for which this is true clear the table of older rows (SCD type 1 only).
+        columns_to_update: a column with the names of the columns that the event authors.
+        soft_deletes: ours, not Databricks': a deleted row stays with its last values, and the column `__deleted`, or
+            the one with this name, is true (SCD type 1 only). It holds for all flows of the target.
+    """
+
+    ignore_null_updates: bool
+    ignore_null_updates_column_list: ColumnList
+    ignore_null_updates_except_column_list: ColumnList
+    apply_as_deletes: str | Column | None
+    apply_as_truncates: str | Column | None
+    columns_to_update: str | Column | None
+    soft_deletes: bool | str
+
+
+def read_cdc(call: Call, keys: object, sequence_by: str | Column, given: Mapping[str, Any]) -> AutoCdcSpec:
+    """Return the spec for the arguments of an AUTO CDC flow; `given` are some of `CdcArguments`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* or AUTOCDC_* for the first invalid argument.
     """
-    scd_type = read_scd_type(call, stored_as_scd_type)
+    scd_type = read_scd_type(call, given.get("stored_as_scd_type"))
     spec = AutoCdcSpec(
         keys=read_keys(call, keys),
         sequence_by=read_sequence(call, sequence_by),
-        where=optional_row_expression(call, "where", where),
+        where=optional_row_expression(call, "where", given.get("where")),
         ignore_null_updates=_nulls_ignored(
-            call, ignore_null_updates, ignore_null_updates_column_list, ignore_null_updates_except_column_list
+            call, given.get("ignore_null_updates"), given.get("ignore_null_updates_column_list"),
+            given.get("ignore_null_updates_except_column_list"),
         ),
-        apply_as_deletes=optional_row_expression(call, "apply_as_deletes", apply_as_deletes),
-        apply_as_truncates=optional_row_expression(call, "apply_as_truncates", apply_as_truncates),
-        columns=_columns(call, column_list, except_column_list),
-        columns_to_update=_single_column(call, "columns_to_update", columns_to_update),
+        apply_as_deletes=optional_row_expression(call, "apply_as_deletes", given.get("apply_as_deletes")),
+        apply_as_truncates=optional_row_expression(call, "apply_as_truncates", given.get("apply_as_truncates")),
+        columns=_columns(call, given.get("column_list"), given.get("except_column_list")),
+        columns_to_update=_single_column(call, "columns_to_update", given.get("columns_to_update")),
         scd_type=scd_type,
-        track_history=read_history(call, scd_type, track_history_column_list, track_history_except_column_list),
-        soft_deletes=read_soft_deletes(call, scd_type, soft_deletes),
-    )
+        track_history=read_history(
+            call, scd_type, given.get("track_history_column_list"), given.get("track_history_except_column_list")
+        ),
+        soft_deletes=read_soft_deletes(call, scd_type, given.get("soft_deletes")),
+    )  # fmt: skip
     if spec.apply_as_truncates is not None and scd_type == 2:
         raise call.fault("AUTOCDC_NEEDS_SCD_TYPE", argument="apply_as_truncates", needed=1, actual=2)
     return spec

@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 from framework.declare.databricks_settings import spark_settings
 from framework.declare.interface.gathering import call_gathering
@@ -185,7 +185,7 @@ def declaration(function: Callable[P, R]) -> Callable[P, R]:
     All calls of declaration functions pass through this decorator, so it also forwards them to the native
     module when Databricks runs the pipeline.
     """
-    signature = inspect.signature(function)
+    signature = signature_of(function)
     defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
 
     @functools.wraps(function)
@@ -211,7 +211,34 @@ def declaration(function: Callable[P, R]) -> Callable[P, R]:
         }
         return cast("R", forward(function.__name__, said, caller_location()))
 
+    checked.__signature__ = signature  # type: ignore[attr-defined]
     return checked
+
+
+def signature_of(function: Any) -> inspect.Signature:
+    """Return the signature of a declaration, with each argument of an `Unpack[…]` as a parameter of its own.
+
+    One that is a bool is False by default, any other one is None.
+    """
+    signature = inspect.signature(function)
+    *parameters, last = signature.parameters.values()
+    if last.kind is not inspect.Parameter.VAR_KEYWORD:
+        return signature
+    shared = function.__globals__[last.annotation.removeprefix("Unpack[").removesuffix("]")]
+    more = (
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=each.__forward_arg__,
+            default=False if _is_flag(each.__forward_arg__) else None,
+        )
+        for name, each in shared.__annotations__.items()
+    )
+    return signature.replace(parameters=[*parameters, *more])
+
+
+def _is_flag(annotation: str) -> bool:
+    return annotation.startswith("bool") and not annotation.endswith("None")
 
 
 def _gathers_faults() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from framework.declare.interface.call import Call, declaration
 from framework.declare.interface.expectations import read_expectations
@@ -24,53 +24,11 @@ Texts = Mapping[str, str] | None
 Columns = list[str] | tuple[str, ...] | None
 
 
-@overload
-def table(query_function: QueryFunction, /) -> QueryFunction: ...
-@overload
-def table(
-    *,
-    name: str | None = None,
-    comment: str | None = None,
-    spark_conf: Texts = None,
-    table_properties: Texts = None,
-    path: str | None = None,
-    partition_cols: Columns = None,
-    cluster_by: Columns = None,
-    cluster_by_auto: bool = False,
-    schema: StructType | str | None = None,
-    row_filter: str | None = None,
-    private: bool | None = None,
-    temporary: bool | None = None,
-    format: str | None = None,
-) -> QueryDecorator: ...
-@declaration
-def table(
-    query_function: QueryFunction | None = None,
-    /,
-    *,
-    name: str | None = None,
-    comment: str | None = None,
-    spark_conf: Texts = None,
-    table_properties: Texts = None,
-    path: str | None = None,
-    partition_cols: Columns = None,
-    cluster_by: Columns = None,
-    cluster_by_auto: bool = False,
-    schema: StructType | str | None = None,
-    row_filter: str | None = None,
-    private: bool | None = None,
-    temporary: bool | None = None,
-    format: str | None = None,
-) -> QueryFunction | QueryDecorator:
-    """Declare a table with the rows of the decorated function's DataFrame.
-
-    It is a streaming table for a streaming DataFrame, and a materialized view for a batch DataFrame.
+class TableArguments(TypedDict, total=False):
+    """The arguments that all tables share.
 
     Args:
-        query_function: the decorated function, if the decorator is used without arguments.
-        name: the table's name; default: the function's.
-        comment: a description.
-        spark_conf: settings of Spark for this table's flow.
+        spark_conf: settings of Spark for the flows into the table.
         table_properties: Delta properties and `pipelines.*` settings of the table.
         path: the location of the table's files; default: in the storage of the pipeline or of the catalog.
         partition_cols: columns to partition by.
@@ -81,16 +39,54 @@ def table(
         private: the table is visible inside the pipeline only; `temporary` is its older name.
         temporary: see `private`.
         format: `delta`, the only supported format.
+    """
+
+    spark_conf: Texts
+    table_properties: Texts
+    path: str | None
+    partition_cols: Columns
+    cluster_by: Columns
+    cluster_by_auto: bool
+    schema: StructType | str | None
+    row_filter: str | None
+    private: bool | None
+    temporary: bool | None
+    format: str | None
+
+
+@overload
+def table(query_function: QueryFunction, /) -> QueryFunction: ...
+@overload
+def table(
+    *,
+    name: str | None = None,
+    comment: str | None = None,
+    **arguments: Unpack[TableArguments],
+) -> QueryDecorator: ...
+@declaration
+def table(
+    query_function: QueryFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    comment: str | None = None,
+    **arguments: Unpack[TableArguments],
+) -> QueryFunction | QueryDecorator:
+    """Declare a table with the rows of the decorated function's DataFrame.
+
+    It is a streaming table for a streaming DataFrame, and a materialized view for a batch DataFrame.
+
+    Args:
+        query_function: the decorated function, if the decorator is used without arguments.
+        name: the table's name; default: the function's.
+        comment: a description.
+        **arguments: as described in `TableArguments`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* for an invalid argument.
     """
     call = Call.of("table")
-    draft = storage_draft(
-        call, DatasetKind.TABLE, comment=comment, spark_conf=spark_conf, table_properties=table_properties, path=path,
-        partition_cols=partition_cols, cluster_by=cluster_by, cluster_by_auto=cluster_by_auto, schema=schema,
-        row_filter=row_filter, private=private, temporary=temporary, format=format,
-    )  # fmt: skip
+    draft = storage_draft(call, DatasetKind.TABLE, comment, arguments)
     return _decorate(draft, query_function, name)
 
 
@@ -101,18 +97,8 @@ def materialized_view(
     *,
     name: str | None = None,
     comment: str | None = None,
-    spark_conf: Texts = None,
-    table_properties: Texts = None,
-    path: str | None = None,
-    partition_cols: Columns = None,
-    cluster_by: Columns = None,
-    cluster_by_auto: bool = False,
-    schema: StructType | str | None = None,
-    row_filter: str | None = None,
-    private: bool | None = None,
-    temporary: bool | None = None,
-    format: str | None = None,
     refresh_policy: str | None = None,
+    **arguments: Unpack[TableArguments],
 ) -> QueryDecorator: ...
 @declaration
 def materialized_view(
@@ -121,18 +107,8 @@ def materialized_view(
     *,
     name: str | None = None,
     comment: str | None = None,
-    spark_conf: Texts = None,
-    table_properties: Texts = None,
-    path: str | None = None,
-    partition_cols: Columns = None,
-    cluster_by: Columns = None,
-    cluster_by_auto: bool = False,
-    schema: StructType | str | None = None,
-    row_filter: str | None = None,
-    private: bool | None = None,
-    temporary: bool | None = None,
-    format: str | None = None,
     refresh_policy: str | None = None,
+    **arguments: Unpack[TableArguments],
 ) -> QueryFunction | QueryDecorator:
     """Declare a materialized view: a table that always equals the decorated function's batch DataFrame.
 
@@ -140,29 +116,15 @@ def materialized_view(
         query_function: the decorated function, if the decorator is used without arguments.
         name: the view's name; default: the function's.
         comment: a description.
-        spark_conf: settings of Spark for this view's flow.
-        table_properties: Delta properties and `pipelines.*` settings of the table.
-        path: the location of the table's files; default: in the storage of the pipeline or of the catalog.
-        partition_cols: columns to partition by.
-        cluster_by: columns to cluster by.
-        cluster_by_auto: let Databricks choose the columns to cluster by; no effect outside Databricks.
-        schema: the view's columns, as DDL text or a StructType.
-        row_filter: a row filter clause of Unity Catalog; refused outside Databricks, where it would not filter.
-        private: the view is visible inside the pipeline only; `temporary` is its older name.
-        temporary: see `private`.
-        format: `delta`, the only supported format.
         refresh_policy: `auto` or `full`; `incremental` and `incremental_strict` on Databricks only.
+        **arguments: as described in `TableArguments`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* for an invalid argument.
     """
     call = Call.of("materialized_view")
-    draft = storage_draft(
-        call, DatasetKind.MATERIALIZED_VIEW, comment=comment, spark_conf=spark_conf, table_properties=table_properties,
-        path=path, partition_cols=partition_cols, cluster_by=cluster_by, cluster_by_auto=cluster_by_auto,
-        schema=schema, row_filter=row_filter, private=private, temporary=temporary, format=format,
-        refresh_policy=call.choice("refresh_policy", refresh_policy, _REFRESH_POLICIES),
-    )  # fmt: skip
+    policy = call.choice("refresh_policy", refresh_policy, _REFRESH_POLICIES)
+    draft = storage_draft(call, DatasetKind.MATERIALIZED_VIEW, comment, arguments, refresh_policy=policy)
     return _decorate(draft, query_function, name)
 
 
@@ -206,53 +168,29 @@ def create_streaming_table(
     name: str,
     comment: str | None = None,
     *,
-    spark_conf: Texts = None,
-    table_properties: Texts = None,
-    path: str | None = None,
-    partition_cols: Columns = None,
-    cluster_by: Columns = None,
-    cluster_by_auto: bool = False,
-    schema: StructType | str | None = None,
-    row_filter: str | None = None,
-    private: bool | None = None,
-    temporary: bool | None = None,
-    format: str | None = None,
     expect_all: Texts = None,
     expect_all_or_drop: Texts = None,
     expect_all_or_fail: Texts = None,
+    **arguments: Unpack[TableArguments],
 ) -> None:
     """Declare a streaming table that append flows and AUTO CDC flows write to.
 
     Args:
         name: the table's name.
         comment: a description.
-        spark_conf: settings of Spark for the flows into the table.
-        table_properties: Delta properties and `pipelines.*` settings of the table.
-        path: the location of the table's files; default: in the storage of the pipeline or of the catalog.
-        partition_cols: columns to partition by.
-        cluster_by: columns to cluster by.
-        cluster_by_auto: let Databricks choose the columns to cluster by; no effect outside Databricks.
-        schema: the table's columns, as DDL text or a StructType.
-        row_filter: a row filter clause of Unity Catalog; refused outside Databricks, where it would not filter.
-        private: the table is visible inside the pipeline only; `temporary` is its older name.
-        temporary: see `private`.
-        format: `delta`, the only supported format.
         expect_all: expectations by name; rows that fail them are kept and counted.
         expect_all_or_drop: expectations by name; rows that fail them are dropped.
         expect_all_or_fail: expectations by name; a row that fails one fails the flow.
+        **arguments: as described in `TableArguments`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* for an invalid argument.
     """
     call = Call.of("create_streaming_table")
-    draft = storage_draft(
-        call, DatasetKind.STREAMING_TABLE, comment=comment, spark_conf=spark_conf, table_properties=table_properties,
-        path=path, partition_cols=partition_cols, cluster_by=cluster_by, cluster_by_auto=cluster_by_auto,
-        schema=schema, row_filter=row_filter, private=private, temporary=temporary, format=format,
-        expectations=read_expectations(
-            call, expect_all=expect_all, expect_all_or_drop=expect_all_or_drop, expect_all_or_fail=expect_all_or_fail
-        ),
-    )  # fmt: skip
+    expectations = read_expectations(
+        call, expect_all=expect_all, expect_all_or_drop=expect_all_or_drop, expect_all_or_fail=expect_all_or_fail
+    )
+    draft = storage_draft(call, DatasetKind.STREAMING_TABLE, comment, arguments, expectations=expectations)
     active_registry().datasets.append(draft.finish(call.qualified("name", name)))
 
 
@@ -283,45 +221,31 @@ class DatasetDraft:
 
 
 def storage_draft(
-    call: Call,
-    kind: DatasetKind,
-    *,
-    comment: object,
-    spark_conf: object,
-    table_properties: object,
-    path: object,
-    partition_cols: object,
-    cluster_by: object,
-    cluster_by_auto: object,
-    schema: object,
-    row_filter: object,
-    private: object,
-    temporary: object,
-    format: object,
-    **fields: Any,
+    call: Call, kind: DatasetKind, comment: object, arguments: TableArguments, **fields: Any
 ) -> DatasetDraft:
     """Check the arguments of a stored dataset and return its draft.
 
     Raises:
         UserError: INVALID_ARGUMENT.* for the first invalid argument.
     """
-    call.choice("format", format, {"delta"})
-    partitions = call.names("partition_cols", partition_cols)
-    clusters = call.names("cluster_by", cluster_by)
-    automatic = call.flag("cluster_by_auto", cluster_by_auto)
+    call.choice("format", arguments.get("format"), {"delta"})
+    partitions = call.names("partition_cols", arguments.get("partition_cols"))
+    clusters = call.names("cluster_by", arguments.get("cluster_by"))
+    schema, properties = arguments.get("schema"), call.pairs("table_properties", arguments.get("table_properties"))
+    automatic = call.flag("cluster_by_auto", arguments.get("cluster_by_auto"))
     call.exclusive(partition_cols=partitions or None, cluster_by=clusters or None)
     call.exclusive(partition_cols=partitions or None, cluster_by_auto=automatic)
     checked: dict[str, Any] = {
         "comment": call.comment(comment),
-        "spark_conf": call.pairs("spark_conf", spark_conf),
-        "table_properties": without_tuning(call.pairs("table_properties", table_properties), call.location),
-        "path": located(call.optional_text("path", path)),
+        "spark_conf": call.pairs("spark_conf", arguments.get("spark_conf")),
+        "table_properties": without_tuning(properties, call.location),
+        "path": located(call.optional_text("path", arguments.get("path"))),
         "partition_columns": partitions,
         "cluster_by": clusters,
         "cluster_by_auto": automatic,
         "schema": read_schema(call, schema),
-        "row_filter": call.optional_text("row_filter", row_filter),
-        "private": call.flag("private", private) or call.flag("temporary", temporary),
+        "row_filter": call.optional_text("row_filter", arguments.get("row_filter")),
+        "private": call.flag("private", arguments.get("private")) or call.flag("temporary", arguments.get("temporary")),
     }
     if isinstance(schema, str):
         columns, checked["keys"] = split_keys(schema)

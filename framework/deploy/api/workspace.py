@@ -142,10 +142,10 @@ class Workspace:
         """Create a folder and its parents."""
         self.repeat("POST", "/api/2.0/workspace/mkdirs", {"path": path})
 
-    def delete_file(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file or a folder; do nothing if it does not exist."""
+    def delete_file(self, path: str) -> None:
+        """Delete a file or an empty folder; do nothing if it does not exist."""
         try:
-            self.repeat("POST", "/api/2.0/workspace/delete", {"path": path, "recursive": recursive})
+            self.repeat("POST", "/api/2.0/workspace/delete", {"path": path, "recursive": False})
         except NotFound:
             return
 

@@ -15,10 +15,12 @@ from databricks.sdk.errors import ResourceAlreadyExists
 from framework.deploy.api.workspace import ResponseLost, Workspace
 from framework.foundation.clock import timestamp_text
 from framework.foundation.errors import OperationError
+from framework.foundation.files.stored_format import StoredFormat
 
 LOCK_FILE = "deploy.lock"
 _LEASE_SECONDS = 3600.0
 QUEUE_FILE = "queued-deploy.json"
+_QUEUE_FORMAT = StoredFormat(1)
 
 
 class DeployLock:
@@ -104,13 +106,18 @@ class DeployLock:
 def put_in_queue(workspace: Workspace, folder: str, fingerprint: str, user: str) -> None:
     """Queue a plan; replace a plan that is already queued."""
     row = {"fingerprint": fingerprint, "queued_by": user, "queued_at": timestamp_text(workspace.clock.now())}
-    workspace.write_file(f"{folder}/{QUEUE_FILE}", json.dumps(row).encode("utf-8"))
+    workspace.write_file(f"{folder}/{QUEUE_FILE}", _QUEUE_FORMAT.text(row).encode("utf-8"))
 
 
 def queued_fingerprint(workspace: Workspace, folder: str) -> str | None:
-    """Return the fingerprint of the queued plan; None if the queue is empty."""
-    text = workspace.read_file(f"{folder}/{QUEUE_FILE}")
-    return None if text is None else str(json.loads(text)["fingerprint"])
+    """Return the fingerprint of the queued plan; None if the queue is empty.
+
+    Raises:
+        OperationError: STORED_FORMAT_UNKNOWN.
+    """
+    path = f"{folder}/{QUEUE_FILE}"
+    text = workspace.read_file(path)
+    return None if text is None else str(_QUEUE_FORMAT.content(text, path)["fingerprint"])
 
 
 def leave_queue(workspace: Workspace, folder: str) -> None:

@@ -10,10 +10,11 @@ from uuid import uuid4
 from framework.deploy.api.workspace import Workspace
 from framework.deploy.bundle.documents.bundle import FrozenSpec
 from framework.foundation.errors import OperationError
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.secrets.secrecy import digests_in, hide_all, hide_secrets
 
 STATE_FILE = "sluice-state.json"
-_VERSION = 1
+_FORMAT = StoredFormat(1)
 _NAMES = ("name", "catalog_name", "schema_name")
 
 
@@ -75,16 +76,14 @@ class DeployState:
 
     def to_json(self) -> str:
         """Return the state as JSON."""
-        return json.dumps(
+        return _FORMAT.text(
             {
-                "version": _VERSION,
                 "lineage": self.lineage,
                 "serial": self.serial,
                 "resources": {each.key: _row(each) for each in sorted(self.resources, key=lambda each: each.key)},
                 "files": dict(self.files),
             },
             indent=1,
-            ensure_ascii=False,
         )
 
 
@@ -97,16 +96,14 @@ def read_state(workspace: Workspace, folder: str) -> DeployState | None:
     """Read the state of a target; None if it was never deployed.
 
     Raises:
-        OperationError: DEPLOY_STATE_INVALID if the file is invalid; an invalid state is never ignored.
+        OperationError: DEPLOY_STATE_INVALID or STORED_FORMAT_UNKNOWN; a state that can't be used is never ignored.
     """
     path = f"{folder}/{STATE_FILE}"
     text = workspace.read_file(path)
     if text is None:
         return None
     try:
-        row = json.loads(text)
-        if row["version"] != _VERSION:
-            raise OperationError("DEPLOY_STATE_INVALID", path=path, cause=f"version {row['version']} is not supported")
+        row = _FORMAT.content(text, path)
         return DeployState(
             lineage=row["lineage"],
             serial=row["serial"],

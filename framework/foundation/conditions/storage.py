@@ -56,6 +56,11 @@ CONDITIONS: dict[str, Condition] = {
         "{path}, an internal file of Sluice, is damaged: {problem}.",
         "Restore the file from a backup.{otherwise} docs/ARCHITECTURE.md describes the storage layout.",
     ),
+    "STORED_FORMAT_UNKNOWN": Condition(
+        "{path}, an internal file of Sluice, has the format version {found}. This release reads version {reads}.",
+        "Another release of Sluice wrote the file, and it stays as it is: use that release here. If the file came with "
+        "a copy or a backup of a part of its folder, put the whole folder back.",
+    ),
     "GENERATION_MISUSED": Condition(
         "Generation {number} of flow {flow} does not allow `{action}`: {problem}.",
         "This is a bug in Sluice. Report it with the checkpoint manifest of the flow.",

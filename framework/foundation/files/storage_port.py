@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
-from framework.foundation.errors import OperationError
 from framework.foundation.table_address import plain_path, real_path
-from framework.foundation.wording import exception_text
-
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,27 +121,3 @@ def present_path(storage: Storage, path: str, root: str) -> str | None:
         return path
     begin, folder = f"{plain_path(root)}/", plain_path(path)
     return storage.path(*folder.removeprefix(begin).split("/")) if folder.startswith(begin) else None
-
-
-def read_stored_json(
-    storage: Storage, path: str, make: Callable[[dict[str, Any]], _Value], *, remedy: str = ""
-) -> _Value | None:
-    """Read the JSON object in a file and convert it with `make`; None if there is no file.
-
-    `remedy` is what else may be done about a damaged one, as a sentence after a blank.
-
-    Raises:
-        OperationError: STORED_FILE_DAMAGED if the file is not a JSON object that `make` accepts.
-    """
-    text = storage.read_text(path)
-    if text is None:
-        return None
-    try:
-        found = json.loads(text)
-        if not isinstance(found, dict):
-            raise TypeError(f"{type(found).__name__} instead of an object")  # noqa: EM102, TRY003, TRY301 - becomes the `problem` below
-        return make(found)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise OperationError(
-            "STORED_FILE_DAMAGED", path=path, problem=exception_text(error), otherwise=remedy
-        ) from error

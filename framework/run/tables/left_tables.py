@@ -17,16 +17,16 @@ The effects in order, and why a crash after each is safe:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from framework.checkpoints.generations import dataset_folder
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint
-from framework.foundation.files.storage import open_storage
-from framework.foundation.files.storage_port import present_path, read_stored_json
+from framework.foundation.files.storage_port import present_path
+from framework.foundation.files.stored_format import UNUSABLE, StoredFormat
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.run.tables.catalog_entries import unregister
@@ -35,6 +35,7 @@ from framework.run.tables.table_record import recorded_names
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import read_tip
 
+_FORMAT = StoredFormat(1)
 _UNREAD = "a source can't be read now, so it may be in use"
 
 
@@ -108,8 +109,8 @@ class LeftTables:
                     table = replace(table, table_id=tip.table_id, version=tip.version)
                 yield table, _UNREAD if self.graph.is_partial else uses.why_kept(record)
             except OperationError as error:  # it concerns no other table
-                is_damaged = error.condition == "STORED_FILE_DAMAGED"  # its record, or another one
-                what = f"{error.fields['path']} is damaged" if is_damaged else "it can't be read"
+                is_unusable = error.condition in UNUSABLE  # its record, or another one
+                what = f"{error.fields['path']} can't be used" if is_unusable else "it can't be read"
                 yield table, f"{what}, {error.condition}"
 
     def begun(self) -> tuple[LeftTable, ...]:
@@ -136,7 +137,7 @@ class LeftTables:
         self.store.check_ours(table.name, table.path, None)
         root = self.store.storage.root
         mark = {"dataset": asdict(table.name), "path": table.path, "table_id": table.table_id, "storage": root}
-        self.store.storage.write_text(self._mark(table.name), json.dumps(mark))
+        self.store.storage.write_text(self._mark(table.name), _FORMAT.text(mark))
         failpoint("prune.after_mark")
         return self._delete(table)
 
@@ -170,17 +171,17 @@ class LeftTables:
     def _marks(self) -> Iterator[LeftTable]:
         folder = self.store.storage.path("prunes")
         for name in self.store.storage.list_names(folder):
-            table = read_stored_json(self.store.storage, f"{folder}/{name}", self._marked)
+            table = _FORMAT.read(self.store.storage, f"{folder}/{name}", self._marked)
             if table is not None:
                 yield table
 
     def _marked(self, mark: dict[str, Any]) -> LeftTable:
         storage, name = self.store.storage, QualifiedName(**mark["dataset"])
-        path = present_path(storage, mark["path"], mark.get("storage") or storage.root)
+        path = present_path(storage, mark["path"], mark["storage"])
         if path is None and self.store.is_claimed(name, mark["path"]):
             path = mark["path"]
         # Nothing is at an empty path: only the rest of the dataset is deleted.
-        return LeftTable(name=name, path=path or "", table_id=mark.get("table_id"))
+        return LeftTable(name=name, path=path or "", table_id=mark["table_id"])
 
     def _mark(self, name: QualifiedName) -> str:
         return self.store.storage.path("prunes", f"{name}.json")

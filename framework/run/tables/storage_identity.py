@@ -4,7 +4,7 @@ A dataset with a `path` has its table outside of the storage's own folders. Afte
 second storage for the same pipeline, two of them would write to that table. So it has a property with the storage
 that writes to it, and the storage has a file with its identity, at its root:
 
-    {"id": "9f…", "root": "/data/shop", "former": [{"id": "1c…", "root": "/mnt/old/shop"}]}
+    {"format": 1, "id": "9f…", "root": "/data/shop", "former": [{"id": "1c…", "root": "/mnt/old/shop"}]}
 
 A storage that is found at another root than that of the file was moved or copied. Its next update gives it a new
 id. It takes the tables with its former id over, unless the storage with that id is still at the former root: then
@@ -17,7 +17,6 @@ former id, as before.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import uuid
@@ -25,15 +24,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError
-from framework.foundation.files.storage import Storage, open_storage
-from framework.foundation.files.storage_port import read_stored_json
+from framework.foundation.files.storage import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.table_address import real_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 IDENTITY_FILE = "storage.json"
+_FORMAT = StoredFormat(1)
 _MARK = re.compile(r"(.*)#([0-9a-f]{32})?", re.DOTALL)
 _MOST_FORMER = 100
 
@@ -67,7 +68,7 @@ class StorageIdentity:
         Raises:
             OperationError: STORED_FILE_DAMAGED.
         """
-        found = read_stored_json(storage, storage.path(IDENTITY_FILE), _parse)
+        found = _FORMAT.read(storage, storage.path(IDENTITY_FILE), _parse)
         root = real_path(storage.root)
         if found is None:
             return cls(id="", root=root)
@@ -87,7 +88,7 @@ class StorageIdentity:
         if present.id:
             return present
         settled = replace(present, id=uuid.uuid4().hex)
-        storage.write_text(storage.path(IDENTITY_FILE), json.dumps(asdict(settled), indent=1))
+        storage.write_text(storage.path(IDENTITY_FILE), _FORMAT.text(asdict(settled), indent=1))
         return settled
 
     @property
@@ -109,7 +110,7 @@ class StorageIdentity:
         return self._other(mark, spark, came_along=real_path(path).startswith(f"{self.root}/"))
 
     def other_reader(self, mark: str, spark: SparkSession) -> str:
-        """Return the storage whose updates read a replication slot, for messages; empty if those of this one do.
+        """Return the storage whose updates read a log, for messages; empty if those of this one do.
 
         Args:
             mark: the recorded storage; empty if none is.
@@ -132,7 +133,7 @@ def _is_at(root: str, id_: str, spark: SparkSession) -> bool:
     """Whether the storage with an id is at a root, or may be there."""
     storage = open_storage(root, spark)
     try:
-        found = read_stored_json(storage, storage.path(IDENTITY_FILE), _parse)
+        found = _FORMAT.read(storage, storage.path(IDENTITY_FILE), _parse)
     except OperationError:
         return True
     return found is not None and found.id == id_

@@ -31,7 +31,7 @@ def stored_kind(
     schema = tip.schema or (record.schema if record is not None else None)
     if schema and any(field["name"] == HIDDEN_COLUMN for field in json.loads(schema)["fields"]):
         return TableKind.AUTO_CDC_TARGET
-    if record is not None and record.kind is not None:
+    if record is not None:
         return record.kind
     # A view has a mark in its last commit, and no flow that appends to it.
     mark = last_user_metadata(storage, path)

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.checkpoints.generations import folder_name
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError
-from framework.foundation.files.storage import Storage, open_storage
-from framework.foundation.files.storage_port import present_path, read_stored_json
+from framework.foundation.files.storage import Storage
+from framework.foundation.files.storage_port import present_path
+from framework.foundation.files.stored_format import UNUSABLE, StoredFormat
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import real_path
 from framework.graph.graph import GraphDataset
 from framework.plan.state import TableKind
-from framework.sources.delta.log import read_tip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 QUARANTINE_FOLDER = "quarantine"
 """The folder of the quarantine table in a storage."""
 
+_FORMAT = StoredFormat(1)
 _WRITTEN_AGAIN = " Or delete it: the next update reads the table, and writes it again."
 
 
@@ -38,10 +40,10 @@ class TableRecord:
         path: the table's folder.
         definition: hash of the table's definition.
         schema: JSON of the table's columns, hidden columns included.
-        pipeline: the pipeline that created it; None in records of older versions.
+        pipeline: the pipeline that created it.
+        kind: how rows come into the table.
         table_id: Delta's id of the table; None if it was unknown.
         partition_columns: the partition columns, which can't change without a rebuild.
-        kind: how rows come into the table; None in records of older versions.
         written_in: the root of another storage, which was moved or copied here with the record; empty if there is none.
         written_path: the table's folder as the record has it, which differs from `path` if that other storage has it.
     """
@@ -50,10 +52,10 @@ class TableRecord:
     path: str
     definition: str
     schema: str
-    pipeline: str | None = None
+    pipeline: str
+    kind: TableKind
     table_id: str | None = None
     partition_columns: tuple[str, ...] = ()
-    kind: TableKind | None = None
     written_in: str = ""
     written_path: str = ""
 
@@ -82,11 +84,9 @@ def read_record(storage: Storage, layout: StorageLayout, name: QualifiedName) ->
     """Read the record of a dataset's table; None if there is none.
 
     Raises:
-        OperationError: STORED_FILE_DAMAGED.
+        OperationError: STORED_FILE_DAMAGED, STORED_FORMAT_UNKNOWN.
     """
-    return read_stored_json(
-        storage, layout.record(name), lambda found: _parse(found, name, layout), remedy=_WRITTEN_AGAIN
-    )
+    return _FORMAT.read(storage, layout.record(name), lambda found: _parse(found, layout), remedy=_WRITTEN_AGAIN)
 
 
 def original_root(record: TableRecord, path: str, spark: SparkSession) -> str:
@@ -99,7 +99,7 @@ def original_root(record: TableRecord, path: str, spark: SparkSession) -> str:
     try:
         return record.written_in if _is_still_there(record, spark) else ""
     except OperationError as error:
-        return record.written_in if error.condition == "STORED_FILE_DAMAGED" else ""
+        return record.written_in if error.condition in UNUSABLE else ""
 
 
 def _is_still_there(record: TableRecord, spark: SparkSession) -> bool:
@@ -125,7 +125,7 @@ def read_records(
     """Read the records of all tables, by name; those of `besides` are not read.
 
     Raises:
-        OperationError: STORED_FILE_DAMAGED.
+        OperationError: STORED_FILE_DAMAGED, STORED_FORMAT_UNKNOWN.
     """
     names = [name for name in recorded_names(storage, layout) if name not in besides]
     found = (read_record(storage, layout, name) for name in names)
@@ -136,7 +136,7 @@ def write_record(storage: Storage, layout: StorageLayout, record: TableRecord) -
     """Replace the record. It is written after the table, so a missing record only costs another read of the table."""
     content = {**asdict(record), "storage": storage.root}
     del content["written_in"], content["written_path"]
-    storage.write_text(layout.record(record.dataset), json.dumps(content, indent=1))
+    storage.write_text(layout.record(record.dataset), _FORMAT.text(content, indent=1))
 
 
 def _named(file: str) -> QualifiedName | None:
@@ -145,37 +145,23 @@ def _named(file: str) -> QualifiedName | None:
     return QualifiedName(catalog=parts[0], schema=parts[1], table=parts[2]) if len(parts) == 3 else None
 
 
-def _parse(found: dict[str, Any], name: QualifiedName, layout: StorageLayout) -> TableRecord:
+def _parse(found: dict[str, Any], layout: StorageLayout) -> TableRecord:
     json.loads(found["schema"])  # an invalid schema is damage too
-    stored = found.get("path") or layout.table(name)
-    root = found.get("storage") or _root_of(layout, stored, name, found)
+    stored, root = found["path"], found["storage"]
     path = present_path(layout.storage, stored, root)
     is_other = real_path(root) != real_path(layout.storage.root)
     return TableRecord(
-        dataset=QualifiedName(**found["dataset"]) if "dataset" in found else name,
+        dataset=QualifiedName(**found["dataset"]),
         path=path or stored,
         definition=found["definition"],
         schema=found["schema"],
-        pipeline=found.get("pipeline"),
-        table_id=found.get("table_id"),
+        pipeline=found["pipeline"],
+        kind=TableKind(found["kind"]),
+        table_id=found["table_id"],
         partition_columns=tuple(found["partition_columns"]),
-        kind=TableKind(found["kind"]) if found.get("kind") else None,
         written_in=root if is_other else "",
         written_path=stored if is_other else "",
     )
-
-
-def _root_of(layout: StorageLayout, path: str, name: QualifiedName, found: dict[str, Any]) -> str:
-    """Return the root of the storage in which a record of an older version was written, which does not have it."""
-    root = layout.storage.root
-    for own in (layout.table(name), layout.table(name, private=True)):
-        tail = own.removeprefix(root)
-        if path == own or not path.endswith(tail):
-            continue
-        tip = read_tip(layout.storage, own)
-        if tip is not None and tip.table_id is not None and tip.table_id == found.get("table_id"):
-            return path.removesuffix(tail)
-    return root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -11,10 +10,12 @@ from typing import Any
 
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import OperationError
-from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
+from framework.foundation.files.versioned_files import NONE, read_newest, replace_version, version_path
 
-_SUFFIX = ".json"
+_FORMAT = StoredFormat(1)
+_NAME = "lease.json"
 _TRIES = 5
 
 
@@ -27,15 +28,12 @@ class LeaseTerms:
 
 
 class Lease:
-    """Numbered files in a folder; the file with the highest number is the lease.
+    """A file of which each holder writes the next version; see `versioned_files`.
 
-    A process takes the lease by creating the next number, which only one of several can do. A holder
-    whose lease expired sees the higher number at its next renewal, and stops: it never writes to the
+    A process takes the lease by creating the next version, which only one of several can do. A holder
+    whose lease expired sees the newer version at its next renewal, and stops: it never writes to the
     new holder's file. The age of a lease is the difference of two file times of the file system,
     so the clocks of the machines need not agree.
-
-    `acquire` has two durable effects: it creates the new file, then deletes older ones. After a crash
-    in between, older files remain; they have no effect, because only the highest number counts.
 
     Args:
         storage: the storage of the folder.
@@ -59,7 +57,7 @@ class Lease:
         self._on_lost = on_lost
         self._clock = clock or SystemClock()
         self._token = uuid.uuid4().hex
-        self._number = 0
+        self._version = NONE
         self._holder: Mapping[str, Any] = {}
         self._stopping = threading.Event()
         self._lost = threading.Event()
@@ -70,20 +68,27 @@ class Lease:
 
         Returns:
             None if the lease is acquired; else its holder.
+
+        Raises:
+            OperationError: STORED_FORMAT_UNKNOWN.
         """
         self._holder = holder
         for _ in range(_TRIES):
-            newest = self._newest_number()
-            present = self._read(newest)
-            if present is not None and not present.get("released") and not self._is_expired(newest):
-                return present.get("holder") or {}
-            self._number = newest + 1
-            if self._storage.create_text(self._file(self._number), self._content()) and self._is_ours():
-                failpoint("lease.before_cleaning")
-                self._delete_older()
+            newest, present = self._present()
+            if present is not None:
+                return present
+            if replace_version(self._storage, self.folder, _NAME, newest, self._content()):
+                self._version = newest + 1
                 self._renewer.start()
                 return None
-        return (self._read(self._newest_number()) or {}).get("holder") or {}
+        return (self._read()[1] or {}).get("holder") or {}
+
+    def present_holder(self) -> Mapping[str, Any] | None:
+        """Return who has the lease, without taking it; None if it is released or expired, or was never taken.
+
+        The clock of the file system says whether it has expired, for which a file is written and deleted.
+        """
+        return self._present()[1]
 
     def release(self) -> bool:
         """Release the lease; False if it had been lost, or if that is unknown."""
@@ -92,10 +97,17 @@ class Lease:
         try:
             if self._lost.is_set() or not self._is_ours():
                 return False
-            self._storage.write_text(self._file(self._number), self._content(released=True))
+            self._storage.write_text(self._path, self._content(released=True))
         except OperationError:
             return False
         return True
+
+    def _present(self) -> tuple[int, Mapping[str, Any] | None]:
+        """Return the newest version and its holder; None if it is released or expired, or if there is none."""
+        newest, found = self._read()
+        if found is None or found.get("released") or self._is_expired(newest):
+            return newest, None
+        return newest, found.get("holder") or {}
 
     def _renew_until_stopped(self) -> None:
         """Renew the lease; give up if another process took over, or if it would soon be old enough for that.
@@ -109,7 +121,7 @@ class Lease:
                 try:
                     if not self._is_ours():
                         break
-                    self._storage.write_text(self._file(self._number), self._content())
+                    self._storage.write_text(self._path, self._content())
                     renewed = begun
                 except OperationError:
                     if self._clock.monotonic() - renewed >= patience:
@@ -121,41 +133,30 @@ class Lease:
                     self._on_lost()
 
     def _is_ours(self) -> bool:
-        """Whether the newest file is ours, by number and content, because on S3 two processes can create one file."""
-        newest = self._newest_number()
-        return newest == self._number and (self._read(newest) or {}).get("token") == self._token
+        """Whether the newest version is ours, by number and content: on S3 two processes can create one file."""
+        newest, present = self._read()
+        return newest == self._version and (present or {}).get("token") == self._token
 
-    def _is_expired(self, number: int) -> bool:
+    def _is_expired(self, version: int) -> bool:
         """Whether the lease expired, by the clock of the file system."""
         probe = f"now-{self._token}"
         self._storage.write_text(f"{self.folder}/{probe}", "")
         times = {file.name: file.modified_at for file in self._storage.list_files(self.folder)}
         self._storage.delete_tree(f"{self.folder}/{probe}")
-        renewed = times.get(f"{number:020d}{_SUFFIX}", 0.0)
+        renewed = times.get(version_path("", _NAME, version).removeprefix("/"), 0.0)
         return times[probe] - renewed > self.terms.lasts_seconds
 
-    def _delete_older(self) -> None:
-        for number in self._numbers():
-            if number < self._number:
-                self._storage.delete_tree(self._file(number))
+    @property
+    def _path(self) -> str:
+        return version_path(self.folder, _NAME, self._version)
 
-    def _newest_number(self) -> int:
-        return max(self._numbers(), default=0)
-
-    def _numbers(self) -> list[int]:
-        stems = [name.removesuffix(_SUFFIX) for name in self._storage.list_names(self.folder) if name.endswith(_SUFFIX)]
-        return [int(stem) for stem in stems if stem.isdecimal()]
-
-    def _file(self, number: int) -> str:
-        return f"{self.folder}/{number:020d}{_SUFFIX}"
-
-    def _read(self, number: int) -> dict[str, Any] | None:
-        text = self._storage.read_text(self._file(number)) if number else None
+    def _read(self) -> tuple[int, dict[str, Any] | None]:
+        """Return the newest version and its content; None if there is none, or if it is damaged."""
+        version, text = read_newest(self._storage, self.folder, _NAME)
         try:
-            value = json.loads(text or "null")
-        except ValueError:
-            return None
-        return value if isinstance(value, dict) else None
+            return version, _FORMAT.content(text or "null", version_path(self.folder, _NAME, version))
+        except (ValueError, TypeError):
+            return version, None
 
     def _content(self, *, released: bool = False) -> str:
-        return json.dumps({"token": self._token, "holder": dict(self._holder), "released": released})
+        return _FORMAT.text({"token": self._token, "holder": dict(self._holder), "released": released})

@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import pathlib
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import IO
 
+from framework.engine.jvm.gateway import current_jvm
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import LocalStorage, Storage
 from framework.foundation.processes import start_of_process
 from framework.foundation.resource_faults import file_fault
+from framework.run.update.control.lock_holder import (
+    LEASE_FOLDER,
+    LOCK_FILE,
+    LockHolder,
+    holder_text,
+    is_locked,
+    parse_holder,
+)
 from framework.run.update.lease import Lease, LeaseTerms
-from framework.session.jvm_process import current_jvm
 from framework.session.keeper_client.client import held_by_server
 
-LOCK_FILE = "update.lock"
-LEASE_FOLDER = "update.lease"
 _JVM_END_SECONDS, _POLL_SECONDS = 30.0, 0.05
 _LOOK_SECONDS, _LOOK_POLL_SECONDS = 1.0, 0.01
 _FREE_WITH_PROCESS = "The lock is released when its process ends."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockHolder:
-    """The holder of a pipeline's lock: host, process, update and start time; its JVM, and when that was started."""
-
-    host: str
-    pid: int
-    update_id: str
-    since: str
-    jvm: int = 0
-    jvm_started: str = ""
 
 
 @contextmanager
@@ -63,8 +56,8 @@ def update_lock(
         terms: the times of a lease.
 
     Raises:
-        OperationError: UPDATE_ALREADY_RUNNING with its holder; UPDATE_LOCK_LOST at the end of the
-            block, if the lease was lost.
+        OperationError: UPDATE_ALREADY_RUNNING with its holder; STORED_FORMAT_UNKNOWN if the last holder was another
+            release; UPDATE_LOCK_LOST at the end of the block, if the lease was lost.
     """
     now = clock or SystemClock()
     jvm = current_jvm()
@@ -84,7 +77,7 @@ def update_lock(
     other = lease.acquire(asdict(holder))
     if other is not None:
         remedy = f"If its process is no longer running, run again in {lease.terms.lasts_seconds:.0f} seconds."
-        raise _already_running(json.dumps(other), lease.folder, remedy)
+        raise _already_running(LockHolder(**other) if other else None, lease.folder, remedy)
     try:
         yield
     finally:
@@ -102,13 +95,8 @@ def check_unlocked(storage: Storage) -> None:
     if not isinstance(storage, LocalStorage):
         return
     path = pathlib.Path(storage.path(LOCK_FILE))
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise _already_running(storage.read_text(LOCK_FILE) or "", str(path), _FREE_WITH_PROCESS) from None
-    except OSError:
-        return  # no lock file yet, or not readable, which the update itself reports
+    if is_locked(str(path)):
+        raise _already_running(_named_holder(storage, path), str(path), _FREE_WITH_PROCESS)
 
 
 @contextmanager
@@ -123,10 +111,9 @@ def _locked_file(storage: LocalStorage, holder: LockHolder, clock: Clock) -> Ite
     path = pathlib.Path(storage.path(LOCK_FILE))
     with _opened(path) as file:
         if not _took(file, clock):
-            text = storage.read_text(LOCK_FILE) or ""
-            raise _already_running(text, str(path), _FREE_WITH_PROCESS)
-        _wait_for_jvm_of(storage.read_text(LOCK_FILE) or "", holder, str(path), clock)
-        _rewrite(path, json.dumps(asdict(holder)))
+            raise _already_running(_named_holder(storage, path), str(path), _FREE_WITH_PROCESS)
+        _wait_for_jvm_of(parse_holder(storage.read_text(LOCK_FILE) or "", str(path)), holder, str(path), clock)
+        _rewrite(path, holder_text(holder))
         with held_by_server(path, file.fileno()):
             try:
                 yield
@@ -154,7 +141,7 @@ def _took(file: IO[str], clock: Clock) -> bool:
             return True
 
 
-def _wait_for_jvm_of(killed_json: str, holder: LockHolder, path: str, clock: Clock) -> None:
+def _wait_for_jvm_of(killed: LockHolder | None, holder: LockHolder, path: str, clock: Clock) -> None:
     """Wait for the end of the JVM of an update that was killed: its streams run until its JVM ends.
 
     An update that ended before its JVM left no text in the file. The JVM ends itself when its Python process is gone, a
@@ -163,14 +150,13 @@ def _wait_for_jvm_of(killed_json: str, holder: LockHolder, path: str, clock: Clo
     Raises:
         OperationError: UPDATE_ALREADY_RUNNING, if it does not end.
     """
-    killed = _parse_holder(killed_json)
     if killed is None or killed.host != holder.host or not killed.jvm_started or killed.jvm == holder.jvm:
         return
     deadline = clock.monotonic() + _JVM_END_SECONDS
     while start_of_process(killed.jvm) == killed.jvm_started:
         if clock.monotonic() > deadline:
             remedy = f"The update was killed, but its Java process {killed.jvm} still runs: end that process."
-            raise _already_running(killed_json, path, remedy)
+            raise _already_running(killed, path, remedy)
         clock.sleep(_POLL_SECONDS)
 
 
@@ -189,8 +175,7 @@ def _rewrite(path: pathlib.Path, text: str) -> None:
         raise file_fault(error, path, "STORAGE_NOT_WRITABLE") from error
 
 
-def _already_running(holder_json: str, path: str, remedy: str) -> OperationError:
-    holder = _parse_holder(holder_json)
+def _already_running(holder: LockHolder | None, path: str, remedy: str) -> OperationError:
     if holder is None:
         who = "another process has just started"
     else:
@@ -199,9 +184,9 @@ def _already_running(holder_json: str, path: str, remedy: str) -> OperationError
     return OperationError("UPDATE_ALREADY_RUNNING", holder=who, path=path, advice=remedy, update=update)
 
 
-def _parse_holder(text: str) -> LockHolder | None:
-    """Parse the holder of the lock; None if a new holder has not written it yet."""
+def _named_holder(storage: Storage, path: pathlib.Path) -> LockHolder | None:
+    """Return the holder of a held lock, for messages; None if it is unknown, as that of another release."""
     try:
-        return LockHolder(**json.loads(text))
-    except (ValueError, TypeError):
+        return parse_holder(storage.read_text(LOCK_FILE) or "", str(path))
+    except OperationError:
         return None

@@ -36,9 +36,6 @@ def reported_waits(
     gateways: Sequence[IngestedGateway],
     log: EventLog,
     clock: Clock,
-    *,
-    asked: HeldUp = held_up,
-    poll_seconds: float = POLL_SECONDS,
 ) -> Iterator[StartWaits]:
     """Record what starts of snapshots wait for while the block runs; without a gateway nothing is started.
 
@@ -46,16 +43,14 @@ def reported_waits(
         gateways: the gateways.
         log: the event log of the update.
         clock: says how long a flow has committed nothing.
-        asked: asks a database.
-        poll_seconds: the time between two questions.
     """
-    waits = StartWaits(gateways, log, clock, asked)
+    waits = StartWaits(gateways, log, clock, held_up)
     if not gateways:
         yield waits
         return
     log.subscribe(waits.observe)
     stop = Signal()
-    thread = Thread(target=waits.run, args=(stop, poll_seconds), name="sluice-start-waits", daemon=True)
+    thread = Thread(target=waits.run, args=(stop, POLL_SECONDS), name="sluice-start-waits", daemon=True)
     thread.start()
     try:
         yield waits

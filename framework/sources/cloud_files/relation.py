@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
-
+from framework.engine.plans.plans import analysed_plan, of_plan, output_of, replaced_leaves
+from framework.engine.plans.relations import option_of_stream
+from framework.engine.streams.readers import stream_without_rows
+from framework.engine.streams.stream_source import SparkSource, relation_of
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.jvm_cache import java_class
 from framework.sources.cloud_files.columns.schemas import FileSchema, SchemaStore, resolve_schema
 from framework.sources.cloud_files.settings.given_options import parse_options
 from framework.sources.cloud_files.settings.options import CloudFilesOptions
 from framework.sources.cloud_files.source import MARK
 from framework.sources.cloud_files.stream import CloudFilesStream
-from framework.sources.plans import of_plan, replaced_leaves
-from framework.sources.stream_source import SparkSource, relation_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -50,9 +48,6 @@ def stand_in(
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     options = parse_options(path, given, has_schema=schema is not None, zone=zone)
     lower = {name.lower(): value for name, value in given.items()}
-    if "header" not in lower and _is_recorded_without_header(options, schemas):
-        lower["header"] = "false"
-        options = parse_options(path, {**given, "header": "false"}, has_schema=False, zone=zone)
     columns = resolve_schema(spark, options, schema, schemas)
     mark = json.dumps(
         {
@@ -68,23 +63,13 @@ def stand_in(
     # `_metadata` of Parquet has one field more than that of all other formats.
     kind = "parquet" if options.format == "parquet" else "json"
     # A glob that matches nothing: Spark neither lists the folder nor complains that it is empty.
-    reader = spark._jsparkSession.readStream().format(kind).option(MARK, mark)
-    struct = java_class("org.apache.spark.sql.types.DataType").fromJson(columns.columns.json())
-    return DataFrame(reader.schema(struct).load("/dev/null/[s]luice"), spark)
-
-
-def _is_recorded_without_header(options: CloudFilesOptions, schemas: SchemaStore) -> bool:
-    """Whether the columns of CSV files were recorded by a version that assumed no header: the stream keeps them."""
-    before = replace(options, reader=tuple(option for option in options.reader if option[0] != "header"))
-    return options.format == "csv" and not options.has_schema and schemas.read(before) is not None
+    return stream_without_rows(spark, kind, columns.columns, "/dev/null/[s]luice", **{MARK: mark})
 
 
 def mark_of(leaf: Any) -> dict[str, Any] | None:
     """The content of our option of a streaming relation; None for any other leaf."""
-    if leaf.nodeName() != "StreamingRelation":
-        return None
-    found = leaf.dataSource().options().get(MARK)
-    return json.loads(found.get()) if found.isDefined() else None
+    found = option_of_stream(leaf, MARK)
+    return None if found is None else json.loads(found)
 
 
 def options_of(mark: Mapping[str, Any]) -> CloudFilesOptions:
@@ -102,7 +87,6 @@ def bound(frame: DataFrame, storage: Storage, checkpoint: str, faults: list[Base
         faults: gets the exception that a source raised while the query runs.
     """
     spark = frame.sparkSession
-    plan: Any = frame._jdf.queryExecution().analyzed()
     # Spark reads equal relations (a view that a query reads twice) by one source; so do we.
     sources: list[tuple[Any, SparkSource]] = []
 
@@ -117,7 +101,7 @@ def bound(frame: DataFrame, storage: Storage, checkpoint: str, faults: list[Base
             sources.append((leaf, source))
         return relation_of(spark, source, leaf.output())
 
-    new = replaced_leaves(plan, read_by_source)
+    new = replaced_leaves(analysed_plan(frame), read_by_source)
     return frame if not sources else of_plan(spark, new)
 
 
@@ -135,5 +119,5 @@ def _stream(
         storage=storage,
         checkpoint=checkpoint,
         number=number,
-        with_metadata=leaf.output().size() > len(schema.columns.fields),
+        with_metadata=len(output_of(leaf)) > len(schema.columns.fields),
     )

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructType
 
 from framework.checkpoints.offsets import read_progress
-from framework.foundation.clock import Clock, SystemClock
+from framework.foundation.clock import SystemClock
 from framework.foundation.conditions.cloud_files import WIDER_TYPES
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
+from framework.schema.change import schema_change
 from framework.sources.cloud_files.columns.fields import case_variants, merged
 from framework.sources.cloud_files.columns.file_groups import FileGroup, all_columns, file_groups
-from framework.sources.cloud_files.columns.hints import as_texts, fields_to_add
+from framework.sources.cloud_files.columns.hints import as_texts, fields_to_add, widened
 from framework.sources.cloud_files.columns.schemas import FileSchema, SchemaStore, new_columns_error
-from framework.sources.cloud_files.columns.widening import widened, wider_names
 from framework.sources.cloud_files.files.cleaning import Cleaner
 from framework.sources.cloud_files.files.file_log import FileLog
 from framework.sources.cloud_files.files.folder_times import keep_times
@@ -53,7 +53,6 @@ class CloudFilesStream:
         checkpoint: the checkpoint of the query.
         number: of the source in the query.
         with_metadata: whether the stream has Spark's column `_metadata`.
-        clock: for the pause between listings.
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class CloudFilesStream:
         checkpoint: str,
         number: int,
         with_metadata: bool,
-        clock: Clock | None = None,
     ) -> None:
         self._spark = spark
         self._options = options
@@ -78,7 +76,7 @@ class CloudFilesStream:
         self._folder = log_folder(checkpoint, number)
         self._log = FileLog(storage, f"{self._folder}/files")
         self._data = schema
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._cleaner = Cleaner(
             spark=spark, options=options, storage=storage, checkpoint=checkpoint, number=number, clock=self._clock
         )
@@ -215,7 +213,8 @@ class CloudFilesStream:
         folders = {name.lower() for name in self._data.partitions.fieldNames()}
         data = StructType([each for each in self._data.data.fields if each.name.lower() not in folders])
         found = [as_texts(group.columns, self._options, self._data.data) for group in groups]
-        return wider_names(data, widened(data, found, self._options))
+        change = schema_change(data.jsonValue(), widened(data, found, self._options).jsonValue())
+        return [f"{each.name} {each.after} (was {each.before})" for each in change.widened]
 
     def _holders(self, files: Sequence[FoundFile], known: StructType) -> Sequence[FoundFile]:
         """The first file that has the new columns, for the message; found by halving."""

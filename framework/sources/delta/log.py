@@ -148,16 +148,16 @@ def read_commit(storage: Storage, file: str) -> list[dict[str, Any]]:
     return [_parse_object(line) for line in lines_of(storage.read_text(file) or "") if line]
 
 
-def last_user_metadata(storage: Storage, table_path: str, key: str = "sluice") -> CommitMark | None:
+def last_user_metadata(storage: Storage, table_path: str) -> CommitMark | None:
     """The newest user metadata of Sluice among the table's last 20 commits.
 
-    A mark is a commit's `userMetadata` that is a JSON object with an object under `key`. Commits
+    A mark is a commit's `userMetadata` that is a JSON object with an object under `sluice`. Commits
     of others (OPTIMIZE, a rename of a column) are passed over.
     """
     for version, actions in _recent_commits(storage, table_path, _version_files(storage, table_path)):
         for action in actions:
             metadata = action.get("commitInfo", {}).get("userMetadata")
-            content = _parse_object(metadata).get(key) if isinstance(metadata, str) else None
+            content = _parse_object(metadata).get("sluice") if isinstance(metadata, str) else None
             if isinstance(content, dict):
                 return CommitMark(version=version, content=content)
     return None

@@ -6,8 +6,7 @@ there when it last started, the identity of its commit.
 
 It is written before a stream starts, once a minute, and when it has ended. A process that dies in between leaves the
 commits from before: those that the stream has read since are among them, unless it was more than `_MOST_COMMITS` behind
-or read what was committed since. A file of an earlier release is not there: then the stream starts once, and the
-commits are those that the table has.
+or read what was committed since.
 """
 
 from __future__ import annotations
@@ -18,8 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.sources.delta.log import commit_files, commit_path
 
+_FORMAT = StoredFormat(1)
 _FILE = "read_commits.json"
 _MOST_COMMITS = 20
 _INFORMATION = '{"commitInfo"'
@@ -59,23 +60,30 @@ class ReadCommits:
 
     @classmethod
     def load(cls, storage: Storage, checkpoint: str) -> ReadCommits:
-        """Read the commits of a checkpoint; none if there is no file. A damaged one is none: it is only a safeguard."""
-        text = storage.read_text(f"{checkpoint}/{_FILE}")
+        """Read the commits of a checkpoint; none if there is no file. A damaged one is none: it is only a safeguard.
+
+        Raises:
+            OperationError: STORED_FORMAT_UNKNOWN.
+        """
+        path = f"{checkpoint}/{_FILE}"
+        text = storage.read_text(path)
+        if text is None:
+            return cls()
         try:
-            found = json.loads(text or "{}")
+            found = _FORMAT.content(text, path)["tables"]
             return cls(
                 tables={
                     str(table): {int(version): str(identity) for version, identity in commits.items()}
                     for table, commits in found.items()
                 }
             )
-        except (ValueError, AttributeError, TypeError):
+        except (ValueError, AttributeError, KeyError, TypeError):
             return cls()
 
     def save(self, storage: Storage, checkpoint: str) -> None:
         """Replace the file of a checkpoint if it has other commits."""
         if self != self.load(storage, checkpoint):
-            storage.write_text(f"{checkpoint}/{_FILE}", json.dumps({**self.tables}))
+            storage.write_text(f"{checkpoint}/{_FILE}", _FORMAT.text({"tables": {**self.tables}}))
 
     def is_last(self, storage: Storage, table_path: str, table_id: str, version: int) -> bool:
         """Whether a version of a table is the last commit that the stream has read, as far as its file exists."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -126,7 +125,6 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in re.split(r",(?![^(]*\))", text)]
 
 
-@cache
 def _parts(column: str) -> tuple[str, ...]:
     return tuple(re.split(r"[.:]", column))
 

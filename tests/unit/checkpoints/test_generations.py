@@ -27,7 +27,7 @@ ABANDON = """
 import sys
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.names import QualifiedName
-from framework.foundation.files.storage import open_storage
+from framework.engine.files.storage import open_storage
 
 names = [QualifiedName.parse(text, catalog="main", schema="sales") for text in ("orders", "load")]
 GenerationStore(open_storage(sys.argv[1])).abandon(*names, 1)
@@ -183,7 +183,7 @@ def test_without_its_manifest_a_flow_does_not_begin_in_an_old_checkpoint(
     assert store.begin(ORDERS, LOAD, reason="first run").number == 6
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 99}', '{"format": 1, "generations": [{}]}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1, "generations": [{}]}'])
 def test_a_damaged_manifest_is_named(store: GenerationStore, storage: LocalStorage, text: str) -> None:
     """A manifest that can't be understood ends in an error with its path, not in a new beginning."""
     path = f"checkpoints/{folder_name(ORDERS)}/{folder_name(LOAD)}/manifest.json"
@@ -363,28 +363,10 @@ def test_sources_are_the_same_with_other_options_but_not_of_another_kind(
     assert store.read(ORDERS, LOAD)[0].misplaced(now) == misplaced
 
 
-@pytest.mark.parametrize(
-    ("present", "misplaced"),
-    [
-        (("/a (files)", "main.s.t (table)", "/x (delta)", "/b (files)"), None),
-        (("/b (files)", "main.s.t (table)", "/x (delta)", "/a (files)"), ("/b (files)", "/a (files)")),
-        (("/b (files)", "/t (delta)", "/x (delta)", "/a (files)"), ("/b (files)", "/a (files)")),
-        (("/b (files)", "main.s.t (table)", "/c (files)", "/a (files)", "/x (delta)"), None),  # its number has changed
-    ],
-)
-def test_sources_are_compared_with_those_of_a_release_that_recorded_no_tables_of_the_pipeline(
-    store: GenerationStore, present: tuple[str, ...], misplaced: tuple[str, str] | None
-) -> None:
-    """A table that it read by path is recorded."""
-    store.begin(ORDERS, LOAD, reason="first run")
-    store.started(ORDERS, LOAD, 1, "id", sources=("/a (files)", "/x (delta)", "/b (files)"))
-    assert store.read(ORDERS, LOAD)[0].misplaced(present) == misplaced
-
-
 def test_sources_without_comparable_ones_are_known_after_a_batch(store: GenerationStore) -> None:
     """Until then they may be in the wrong order, and the right one must not be refused."""
     store.begin(ORDERS, LOAD, reason="first run")
-    store.started(ORDERS, LOAD, 1, "id")  # by an earlier release
+    store.started(ORDERS, LOAD, 1, "id", sources=("a",))
     store.started(ORDERS, LOAD, 1, "id", sources=("b", "a"))
     assert store.read(ORDERS, LOAD)[0].misplaced(("a", "b")) is None
     store.confirm_sources(ORDERS, LOAD, 1, ("a", "b"))

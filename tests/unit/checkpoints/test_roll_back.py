@@ -13,6 +13,7 @@ from framework.checkpoints.roll_back import last_kept
 from framework.foundation.errors import UserError
 from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
+from framework.plan.state import TableKind
 from framework.run.tables.table_record import StorageLayout, TableRecord, write_record
 from framework.run.update.checkpoint_actions import roll_back_checkpoint
 from framework.testing.manual_clock import START, ManualClock
@@ -49,7 +50,10 @@ class Flow:
         text = "".join(json.dumps(each) + "\n" for each in actions)
         self.storage.write_text(f"{self.table}/_delta_log/{self.versions:020d}.json", text)
         self.versions += 1
-        record = TableRecord(dataset=TARGET, path=self.table, definition="", schema='{"fields": []}')
+        record = TableRecord(
+            dataset=TARGET, path=self.table, definition="", schema='{"fields": []}', pipeline="p",
+            kind=TableKind.STREAMING_TABLE,
+        )  # fmt: skip
         write_record(self.storage, StorageLayout(storage=self.storage), record)
 
     def roll_back(self, number: int | None = None, *, allow_repeats: bool = False) -> int | str:

@@ -12,6 +12,7 @@ from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset
+from framework.plan.state import TableKind
 from framework.run.tables.folder_uses import FolderUses, foreign_entry
 from framework.run.tables.table_record import TableRecord, write_record
 from framework.run.tables.table_store import TableStore
@@ -30,6 +31,7 @@ def record_of(name: str, path: Path, *, pipeline: str = "p") -> TableRecord:
     return TableRecord(
         dataset=QualifiedName(catalog="main", schema="s", table=name), path=str(path), definition="", table_id="t-1",
         schema=json.dumps({"fields": [{"name": column} for column in COLUMNS]}), pipeline=pipeline,
+        kind=TableKind.STREAMING_TABLE,
     )  # fmt: skip
 
 

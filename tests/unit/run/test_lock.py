@@ -20,13 +20,14 @@ from pyspark import SparkContext
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import LocalStorage
 from framework.foundation.processes import start_of_process
+from framework.run.update.control.lock_holder import LOCK_FILE, lock_holder
 from framework.run.update.lease import Lease, LeaseTerms
-from framework.run.update.lock import LOCK_FILE, check_unlocked, update_lock
+from framework.run.update.lock import check_unlocked, update_lock
 from framework.testing.manual_clock import ManualClock
 
 HOLDER = """
 import subprocess, sys, time
-from framework.foundation.files.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.run.update.lock import update_lock
 
 with update_lock(open_storage(sys.argv[1]), "held"):
@@ -36,7 +37,7 @@ with update_lock(open_storage(sys.argv[1]), "held"):
 """
 TAKER = """
 import sys
-from framework.foundation.files.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.run.update.lease import Lease, LeaseTerms
 
 print(Lease(open_storage(sys.argv[1]), "lease", LeaseTerms(lasts_seconds=0)).acquire({"pid": 2}), flush=True)
@@ -151,7 +152,7 @@ def test_one_of_many_takers_gets_the_lease(storage: LocalStorage) -> None:
 def test_a_lease_that_is_renewed_does_not_expire(storage: LocalStorage) -> None:
     """Renewals update the file's time, so a living holder does not lose the lease."""
     lease = take(storage, 1)
-    file = pathlib.Path(storage.path("lease", f"{1:020d}.json"))
+    file = pathlib.Path(storage.path("lease", "lease.json"))
     os.utime(file, (0, 0))
     while file.stat().st_mtime == 0:
         threading.Event().wait(0.01)
@@ -166,13 +167,13 @@ def test_a_lease_that_was_not_renewed_is_taken_over_and_its_holder_told(storage:
     second = take(storage, 2, lasts_seconds=-60)  # to it every lease is an old one
     assert lost.wait(30)
     assert (first.release(), second.release()) == (False, True)
-    assert storage.list_names("lease")[-1] == f"{2:020d}.json"
+    assert storage.list_names("lease") == ["lease.json", "lease~~1.json"]
 
 
 def test_a_taker_that_is_killed_leaves_a_lease_like_any_other(storage: LocalStorage) -> None:
     """`kill -9` between taking and cleaning: the lease is the dead taker's, and expires as such."""
-    storage.write_text("lease/00000000000000000001.json", '{"released": true}')
-    environment = {**os.environ, "SLUICE_FAILPOINT": "lease.before_cleaning"}
+    storage.write_text("lease/lease.json", '{"format": 1, "released": true}')
+    environment = {**os.environ, "SLUICE_FAILPOINT": "versions.before_cleaning"}
     done = subprocess.run([sys.executable, "-c", TAKER, storage.root], env=environment, check=False)
     assert (done.returncode, len(storage.list_names("lease"))) == (-9, 2)
     assert Lease(storage, "lease", LeaseTerms()).acquire({"pid": 3}) == {"pid": 2}
@@ -275,16 +276,16 @@ def test_who_looks_at_the_lock_keeps_no_update_out(storage: LocalStorage) -> Non
 @pytest.mark.parametrize("text", ["", "{", "[]"])
 def test_a_damaged_lease_is_no_lease(storage: LocalStorage, text: str) -> None:
     """A file that can't be understood is passed over by a higher number."""
-    storage.write_text("lease/00000000000000000007.json", text)
+    storage.write_text("lease/lease~~7.json", text)
     lease = take(storage, 1)
-    assert storage.list_names("lease") == [f"{8:020d}.json"]
+    assert storage.list_names("lease") == ["lease~~7.json", "lease~~8.json"]
     assert lease.release()
 
 
 def killed_holder(storage: LocalStorage, *, jvm: int, jvm_started: str) -> None:
     """Leave the lock file as an update that was killed leaves it: its text stays, its lock is free."""
     holder = {"host": socket.gethostname(), "pid": 1, "update_id": "u-killed", "since": "then"}
-    text = json.dumps({**holder, "jvm": jvm, "jvm_started": jvm_started})
+    text = json.dumps({"format": 1, **holder, "jvm": jvm, "jvm_started": jvm_started})
     storage.write_text(LOCK_FILE, text)
 
 
@@ -337,3 +338,26 @@ def test_an_update_does_not_wait_for_another_process_with_the_number_of_that_jvm
     killed_holder(storage, jvm=os.getpid(), jvm_started="1")
     with update_lock(storage, "u-2", clock=ManualClock()):
         assert "u-2" in (storage.read_text(LOCK_FILE) or "")
+
+
+def test_others_see_the_holder_of_the_lock_while_it_is_held(storage: LocalStorage) -> None:
+    """Nobody before and after; the update, its process and its host in between."""
+    assert lock_holder(storage) is None
+    with update_lock(storage, "u-1", clock=ManualClock()):
+        holder = lock_holder(storage)
+        assert holder is not None
+        assert (holder.update_id, holder.pid, holder.host) == ("u-1", os.getpid(), socket.gethostname())
+    assert lock_holder(storage) is None
+
+
+def test_others_see_the_holder_of_a_lease_until_it_expires_or_is_released(storage: LocalStorage) -> None:
+    """Looking takes nothing and leaves no file behind."""
+    lease = Lease(storage, "lease", LeaseTerms())
+    assert lease.present_holder() is None
+    assert lease.acquire({"pid": 1}) is None
+    files = storage.list_names("lease")
+    assert Lease(storage, "lease", LeaseTerms()).present_holder() == {"pid": 1}
+    assert Lease(storage, "lease", LeaseTerms(lasts_seconds=0)).present_holder() is None
+    assert storage.list_names("lease") == files
+    assert lease.release()
+    assert Lease(storage, "lease", LeaseTerms()).present_holder() is None

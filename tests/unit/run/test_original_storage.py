@@ -1,4 +1,4 @@
-"""Which tables a copied storage must not write to: those of earlier releases, which do not name their storage."""
+"""Which tables a copied storage must not write to: those that do not name their storage, such as in its folders."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
+from framework.plan.state import TableKind
 from framework.run.tables.table_record import TableRecord, write_record
 from framework.run.tables.table_store import TableStore
 
@@ -29,7 +30,10 @@ def original(store: TableStore, path: Path | str) -> str:
 
 def write(store: TableStore, path: Path) -> None:
     """Write the record of the table."""
-    record = TableRecord(dataset=NAME, path=str(path), definition="", schema='{"fields": []}', table_id="t-1")
+    record = TableRecord(
+        dataset=NAME, path=str(path), definition="", schema='{"fields": []}', table_id="t-1", pipeline="p",
+        kind=TableKind.STREAMING_TABLE,
+    )  # fmt: skip
     write_record(store.storage, store.layout, record)
 
 

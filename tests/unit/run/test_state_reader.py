@@ -18,7 +18,7 @@ from framework.graph.graph import GraphFlow, Read
 from framework.plan.foretelling import foretell
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
-from framework.plan.state import FlowState, StoredState, TableState
+from framework.plan.state import FlowState, StoredState, TableKind, TableState
 from framework.plan.steps import RefuseTable, RunFlow
 from framework.run.flows.flow_runner import FlowRunner
 from framework.run.flows.metrics import FlowOutcome
@@ -278,7 +278,10 @@ def test_a_roll_back_does_not_forget_how_far_the_table_had_come(tmp_path: Path) 
     assert found.condition == "TABLE_OLDER_THAN_CHECKPOINT"
     assert run_of(world, t).broken is None
 
-    record = TableRecord(dataset=t, path=path, table_id="t", pipeline="shop", definition="", schema="{}")
+    record = TableRecord(
+        dataset=t, path=path, table_id="t", pipeline="shop", definition="", schema="{}",
+        kind=TableKind.STREAMING_TABLE,
+    )  # fmt: skip
     write_record(world.storage, world.store.layout, record)
     reset_checkpoint(world.storage, "shop", "t")
     assert run_of(world).broken is None
@@ -387,7 +390,7 @@ def test_a_sink_belongs_to_the_pipeline_that_wrote_to_it(tmp_path: Path) -> None
         plan = make_plan(graph, UpdateRequest(), state)
         return [step.owner for step in plan.steps if isinstance(step, RefuseTable)]
 
-    assert refused("other") == []  # a checkpoint of an earlier version
+    assert refused("other") == []  # a checkpoint whose stream has never started
     world.generations.started(name("t"), name("t"), 1, "t 1", owner="shop")
     assert (refused("shop"), refused("other")) == ([], ["pipeline shop"])
     world.begin("t")

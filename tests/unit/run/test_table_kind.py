@@ -1,4 +1,4 @@
-"""The kind of a table that no record has, as after a crash or in a storage of an earlier version."""
+"""The kind of a table that no record has, as after a crash."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HIDDEN = '{"fields": [{"name": "id", "type": "long"}, {"name": "__sluice", "type
         ({}, True, HIDDEN, TableKind.STREAMING_TABLE, TableKind.AUTO_CDC_TARGET),
         ({}, False, COLUMNS, None, None),
     ],
-    ids=["crash", "was a stream", "was a view", "older version", "target", "unknown"],
+    ids=["crash", "was a stream", "was a view", "not recorded", "target", "unknown"],
 )
 def test_the_kind_of_a_table_is_known_from_its_log_if_no_record_has_it(tmp_path: Path, case: Case) -> None:
     """A view that was killed before its record was written is no streaming table for the next update."""
@@ -41,6 +41,8 @@ def test_the_kind_of_a_table_is_known_from_its_log_if_no_record_has_it(tmp_path:
     storage.write_text(f"{table}/_delta_log/{0:020d}.json", json.dumps(commit, separators=(",", ":")))
     if is_written:
         GenerationStore(storage).begin(NAME, NAME, reason="first run", fingerprint="f")
-    record = TableRecord(dataset=NAME, path=str(table), definition="", schema=schema, kind=recorded)
+    record = None
+    if recorded is not None:
+        record = TableRecord(dataset=NAME, path=str(table), definition="", schema=schema, pipeline="p", kind=recorded)
     tip = LogTip(version=0, table_id="t-1", schema=schema)
     assert stored_kind(storage, NAME, str(table), tip, record) == expected

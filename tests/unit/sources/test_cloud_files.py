@@ -31,7 +31,7 @@ from framework.sources.cloud_files.settings.globs import glob_pattern
 from framework.sources.cloud_files.settings.options import CloudFilesOptions, EvolutionMode, local_path
 from framework.sources.cloud_files.source import CloudFilesSource, unread_files
 from framework.sources.kinds import flow_lag, is_drained
-from framework.sources.port import NO_LAG, UNKNOWN_LAG, Lag, SourcePosition, SourceReference, SourceShape
+from framework.sources.port import NO_LAG, Lag, SourcePosition, SourceReference, SourceShape
 
 
 def options(path: object = "/in", *, has_schema: bool = False, **given: object) -> CloudFilesOptions:
@@ -425,8 +425,6 @@ def test_a_union_with_a_folder_that_never_had_a_file_is_idle(tmp_path: Path) -> 
         return is_drained(storage, checkpoint, sources), flow_lag(storage, checkpoint, sources, now=0.0)
 
     assert state(f"{offset_text(1, 0)}\n-") == (True, NO_LAG)
-    # An offset of an earlier version does not have the number of its source.
-    assert state('{"cloudFiles": 1}\n-') == (False, UNKNOWN_LAG)
     (tmp_path / "empty" / "1.json").write_text("22")
     assert state(f"{offset_text(1, 0)}\n-") == (False, Lag(records=None, bytes=2, seconds=0.0))
     # A query that had two sources, of which the code has one left.

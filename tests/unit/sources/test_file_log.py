@@ -238,4 +238,4 @@ def test_an_update_reads_and_writes_no_more_of_a_long_list(tmp_path: Path) -> No
     index = sum(path.stat().st_size for path in (tmp_path / "log_known").iterdir())
     assert index > 10_000_000
     assert all(read <= 10 * index / 8 and listed < 2_000 and written < 1_000 for read, listed, written in costs), costs
-    assert json.loads((tmp_path / "log" / "start").read_text()) == {"first": 1}
+    assert json.loads((tmp_path / "log" / "start").read_text()) == {"format": 1, "first": 1}

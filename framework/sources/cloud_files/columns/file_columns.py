@@ -31,8 +31,7 @@ class Variant:
 def header_columns(header: Header, known: StructType, *, any_case: bool) -> tuple[StructType, list[Variant]]:
     """Return the columns of CSV files in their places, with the types of the stream; one without a column is a string.
 
-    A name that differs by spaces around it only is that of a column, as it was in earlier versions, unless the file has
-    the column's own name too.
+    A name that differs by spaces around it only is that of a column, unless the file has the column's own name too.
 
     Args:
         header: the header of the files.

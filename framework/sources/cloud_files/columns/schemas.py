@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,14 +18,21 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from framework.engine.files.hadoop_files import check_reader
 from framework.foundation.errors import OperationError, SourceError, UserError
-from framework.foundation.files.storage_port import Storage, read_stored_json
-from framework.foundation.jvm_cache import java_class
+from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.sources.cloud_files.columns.fields import merged, without_variants
 from framework.sources.cloud_files.columns.file_groups import FileGroup, all_columns, file_groups
-from framework.sources.cloud_files.columns.hints import as_texts, hinted_folders, hinted_names, opened, with_hints
+from framework.sources.cloud_files.columns.hints import (
+    as_texts,
+    hinted_folders,
+    hinted_names,
+    opened,
+    widened,
+    with_hints,
+)
 from framework.sources.cloud_files.columns.leading_zeros import columns_with_leading_zeros
-from framework.sources.cloud_files.columns.widening import widened
 from framework.sources.cloud_files.files.folders import folder_columns
 from framework.sources.cloud_files.files.listing import FoundFile, NothingKnown, decoded, list_new
 from framework.sources.cloud_files.settings.options import CloudFilesOptions
@@ -34,6 +40,7 @@ from framework.sources.cloud_files.settings.options import CloudFilesOptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_FORMAT = StoredFormat(1)
 _MOST_FILES = 1000
 _changing = threading.Lock()
 _unrecorded: dict[str, FileSchema] = {}
@@ -123,14 +130,14 @@ class SchemaStore:
     def read(self, options: CloudFilesOptions) -> FileSchema | None:
         """The recorded columns of a source; None before the first inference."""
         found = (
-            read_stored_json(self.storage, self.path(key, options.schema_location), FileSchema.from_json)
+            _FORMAT.read(self.storage, self.path(key, options.schema_location), FileSchema.from_json)
             for key in options.inference_keys
         )
         return next((schema for schema in found if schema is not None), None)
 
     def record(self, options: CloudFilesOptions, schema: FileSchema) -> None:
         """Record the columns of a source; durable when the call returns."""
-        self.storage.write_text(self._path(options), json.dumps({"path": options.path, **schema.to_json()}))
+        self.storage.write_text(self._path(options), _FORMAT.text({"path": options.path, **schema.to_json()}))
 
     def add(self, options: CloudFilesOptions, groups: Sequence[FileGroup], folders: StructType) -> None:
         """Add columns of files and folders to the recorded ones, and widen their types if the mode says so.
@@ -224,11 +231,8 @@ def _check_format(spark: SparkSession, options: CloudFilesOptions) -> None:
     """Check that the session has the reader of a format that is in a package of its own."""
     if options.format != "avro":
         return
-    session: Any = spark._jsparkSession
     try:
-        java_class("org.apache.spark.sql.execution.datasources.DataSource").lookupDataSource(
-            options.format, session.sessionState().conf()
-        )
+        check_reader(spark, options.format)
     except PySparkException as error:
         raise UserError("CLOUD_FILES_FORMAT_MISSING", format="Avro", version=spark.version) from error
 

@@ -8,7 +8,6 @@ A process that dies in between repeats from the first missing effect: a file tha
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,8 @@ from framework.checkpoints.generations import is_building
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.clock import Clock
 from framework.foundation.failpoints import failpoint
-from framework.foundation.files.storage_port import Storage, read_stored_json
+from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.sources.cloud_files.files.file_log import FileLog
 from framework.sources.cloud_files.files.offsets import committed_files, log_folder
 from framework.sources.cloud_files.files.removal import Remover
@@ -26,6 +26,8 @@ from framework.sources.cloud_files.settings.options import Cleaning, CloudFilesO
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_FORMAT = StoredFormat(1)
+_FORMAT_OF_COUNTS = StoredFormat(1)
 _MOST_MARKS = 1000
 _recording = threading.Lock()
 
@@ -62,7 +64,7 @@ class CleaningState:
 
     def to_json(self) -> str:
         """The state as JSON."""
-        return json.dumps({"done": self.done, "removed": self.removed, "marks": self.marks})
+        return _FORMAT.text({"done": self.done, "removed": self.removed, "marks": self.marks})
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> CleaningState:
@@ -139,7 +141,7 @@ class Cleaner:
         return state.done if last > state.done and is_building(self.storage, self.checkpoint) else last
 
     def _state(self) -> CleaningState:
-        return read_stored_json(self.storage, self._path, CleaningState.from_json) or CleaningState()
+        return _FORMAT.read(self.storage, self._path, CleaningState.from_json) or CleaningState()
 
     @property
     def _path(self) -> str:
@@ -160,7 +162,7 @@ def forget_commits(storage: Storage, checkpoint: str, number: int, *, after: int
         after: number of the last file that is committed.
     """
     path = f"{log_folder(checkpoint, number)}/cleaning"
-    state = read_stored_json(storage, path, CleaningState.from_json)
+    state = _FORMAT.read(storage, path, CleaningState.from_json)
     if state is not None:
         marks = tuple(mark for mark in state.marks if mark[0] <= after)
         storage.write_text(path, replace(state, done=min(state.done, after), marks=marks).to_json())
@@ -170,14 +172,14 @@ def record_removed(storage: Storage, options: CloudFilesOptions, key: str, files
     """Record how many files of a path a checkpoint has removed, for plans that would read them again."""
     with _recording:
         path = _record(storage, options.path)
-        found = read_stored_json(storage, path, dict) or {"by": {}}
+        found = _FORMAT_OF_COUNTS.read(storage, path, dict) or {"by": {}}
         by = {**found["by"], key: {"files": files, "to": options.move_destination}}
-        storage.write_text(path, json.dumps({"path": options.path, "by": by}))
+        storage.write_text(path, _FORMAT_OF_COUNTS.text({"path": options.path, "by": by}))
 
 
 def removed_files(storage: Storage, path: str) -> str:
     """Return a clause such as `3 files of /in were deleted by cleanSource`; empty if none is gone."""
-    found = read_stored_json(storage, _record(storage, path), dict) or {"by": {}}
+    found = _FORMAT_OF_COUNTS.read(storage, _record(storage, path), dict) or {"by": {}}
     counts: dict[str | None, int] = {}
     for each in found["by"].values():
         counts[each["to"]] = counts.get(each["to"], 0) + int(each["files"])

@@ -8,7 +8,6 @@ No more than one segment is in memory, however long the list is.
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,8 +18,12 @@ from typing import TypeVar
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 from framework.sources.cloud_files.files.known_files import KnownFiles, ListLimits, MissingPartError
 from framework.sources.cloud_files.files.listing import FoundFile, in_parts
+
+_FORMAT = StoredFormat(1)
+"""Of the mark of the start, the segments beside it, and the offsets that refer to them."""
 
 _SEGMENT = re.compile(r"(\d{12})-(\d{12})")
 _MOST_LOOKS = 5
@@ -55,7 +58,8 @@ class FileLog:
         """Look up the segments, once.
 
         Raises:
-            OperationError: STORED_FILE_DAMAGED if segments are missing, or the mark of the start is damaged.
+            OperationError: STORED_FILE_DAMAGED if segments are missing, or the mark of the start is damaged;
+                STORED_FORMAT_UNKNOWN.
         """
         if not self._loaded:
             self._first_unread = _read_start(self.storage, self.folder)
@@ -129,7 +133,7 @@ class FileLog:
         self._segments, self._is_indexed = [], False
         self._write(passed_over)
         failpoint("cloud_files.before_start")
-        self.storage.write_text(f"{self.folder}/start", json.dumps({"first": len(passed_over) + 1}))
+        self.storage.write_text(f"{self.folder}/start", _FORMAT.text({"first": len(passed_over) + 1}))
         self._first_unread = len(passed_over) + 1
 
     def index(self) -> None:
@@ -286,11 +290,7 @@ def _segment_of(segments: Sequence[Segment], number: int) -> Segment:
 
 
 def _read_start(storage: Storage, folder: str) -> int | None:
-    text = storage.read_text(f"{folder}/start")
-    try:
-        return None if text is None else int(json.loads(text)["first"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise OperationError("STORED_FILE_DAMAGED", path=f"{folder}/start", problem=error, otherwise="") from error
+    return _FORMAT.read(storage, f"{folder}/start", lambda found: int(found["first"]))
 
 
 def _render(files: Iterable[FoundFile]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import StoredFormat
 
+_FORMAT = StoredFormat(1)
 _MOST = 64
 _FILE = "listed.json"
 
@@ -21,18 +22,13 @@ def keep_times(storage: Storage, folder: str, times: Mapping[str, int]) -> None:
         times: the modification time of each local folder before it was listed, in nanoseconds.
     """
     newest = sorted(times, key=lambda each: (-times[each], each))[:_MOST]
-    storage.write_text(f"{folder}/{_FILE}", json.dumps({each: times[each] for each in newest}))
+    storage.write_text(f"{folder}/{_FILE}", _FORMAT.text({"times": {each: times[each] for each in newest}}))
 
 
 def has_changed(storage: Storage, folder: str) -> bool:
     """Whether a folder has changed since the last listing. False is no answer: there may be new files."""
-    text = storage.read_text(f"{folder}/{_FILE}")
-    if text is None:
-        return False
-    try:
-        return any(modified_ns(each) != time for each, time in json.loads(text).items())
-    except (ValueError, AttributeError, TypeError):  # a damaged hint is none
-        return False
+    times = _FORMAT.cached(storage.read_text(f"{folder}/{_FILE}"), "times")
+    return isinstance(times, dict) and any(modified_ns(each) != time for each, time in times.items())
 
 
 def modified_ns(folder: str) -> int | None:

@@ -6,8 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from framework.checkpoints.offsets import NO_OFFSET
-
 KEY = "cloudFiles"
 FOLDER = "cloud_files"
 """The folder in a checkpoint that has one folder for each source."""
@@ -33,18 +31,14 @@ def offset_number(text: str) -> int | None:
 def committed_files(offsets: Sequence[str]) -> dict[int, int]:
     """The last file of each source that is in the offsets of a batch, by the number of the source.
 
-    A source is not in the first offsets if it had no file, and twice if the query has its relation twice. Older offsets
-    do not have the source; then their order counts, and the sources are unknown if one of them has no offset.
+    A source is not in the first offsets if it had no file, and twice if the query has its relation twice.
     """
-    found = [each for each in map(_parsed, offsets) if each is not None]
-    if all(_SOURCE in each for each in found):
-        return {each[_SOURCE]: each[KEY] for each in found}
-    return {} if NO_OFFSET in offsets else {number: each[KEY] for number, each in enumerate(found)}
+    return {each[_SOURCE]: each[KEY] for each in map(_parsed, offsets) if each is not None}
 
 
 def are_numbered(offsets: Sequence[str]) -> bool:
-    """Whether all offsets have the number of their source, so that a source that is missing has read nothing."""
-    return all(_SOURCE in (_parsed(each) or ()) for each in offsets)
+    """Whether all offsets are of this kind, so that a source that is missing has read nothing."""
+    return all(_parsed(each) is not None for each in offsets)
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
@@ -52,6 +46,5 @@ def _parsed(text: str) -> dict[str, Any] | None:
         value = json.loads(text)
     except ValueError:
         return None
-    if not isinstance(value, dict) or not {KEY} <= set(value) <= {KEY, _SOURCE} or not isinstance(value[KEY], int):
-        return None
-    return value
+    is_ours = isinstance(value, dict) and value.keys() == {KEY, _SOURCE} and isinstance(value[KEY], int)
+    return value if is_ours else None

@@ -134,23 +134,17 @@ class CloudFilesOptions:
 
     @property
     def inference_keys(self) -> tuple[str, ...]:
-        """What an inferred schema depends on, as text; and the texts under which it may have been recorded before.
+        """What an inferred schema depends on, as text; and the text under which it may have been recorded before.
 
         To ignore files that are gone or broken changes no column, nor does another spelling of a local path.
         """
-        without = tuple(option for option in self.reader if option[0] not in _OF_FILES)
-        readers = [without, self.reader]
-        # Before headers were assumed, files without them were recorded without the option.
-        readers += [tuple(option for option in each if option != ("header", "false")) for each in readers]
-        paths = (local_path(self.path) or self.path.rstrip("/"), self.path)
+        reader = tuple(option for option in self.reader if option[0] not in _OF_FILES)
         # A flow whose types begin to widen goes on with its columns; the other way round, types would be too wide.
         modes = (self.mode, EvolutionMode.ADD) if self.widens_types else (self.mode,)
-        return tuple(
-            dict.fromkeys(self._key(path, mode, reader) for mode in modes for reader in readers for path in paths)
-        )
+        return tuple(self._key(mode, reader) for mode in modes)
 
-    def _key(self, path: str, mode: EvolutionMode, reader: Sequence[tuple[str, str]]) -> str:
-        # An earlier version gave `skiprows` to Spark's reader, which ignored it: its columns are wrong.
+    def _key(self, mode: EvolutionMode, reader: Sequence[tuple[str, str]]) -> str:
+        path = local_path(self.path) or self.path.rstrip("/")
         skipped = [("skipRows", str(self.skip_rows))] if self.skip_rows else []
         own = [path, self.format, mode, self.infers_types, self.glob, self.partition_columns]
         return json.dumps([*own, *reader, *skipped])
