@@ -23,7 +23,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 PYTHON = $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
   if $$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
 
-.PHONY: help demo test check soak lint format types walls smoke bench clean
+.PHONY: help demo test check soak lint format types walls site smoke bench clean
 
 help: ## list all targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ demo: $(VENV)/.demo ## two months of New York flights, and a database at work (A
 test: $(VENV)/.dev $(VENV)/.spark ## all tests (ARGS="-k name" for some)
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns $(RERUNS) -raR --durations 40 --durations-min 5 $(ARGS)
 
-check: lint types walls ## everything that CI runs: lint, types, walls, tests
+check: lint types walls site ## everything that CI runs: lint, types, walls, site, tests
 	@$(MAKE) test
 
 soak: $(VENV)/.dev $(VENV)/.spark ## long random runs: property and crash tests with many cases (MINUTES=30, SEED=...)
@@ -59,11 +59,14 @@ types: $(VENV)/.dev ## mypy, strict
 walls: $(VENV)/.dev ## import-linter: each room imports only the rooms below it
 	@$(BIN)/lint-imports --no-logo
 
+site: $(VENV)/.dev ## the documentation as a site in build/site; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict 2>&1 | { grep -v '^INFO' || true; } # --quiet would hide broken links
+
 bench: $(VENV)/.bench $(VENV)/.spark ## benchmarks, compared with Spark's own pipelines; results in bench/RESULTS.md
 	@$(BIN)/python -m bench $(ARGS)
 
 clean: ## remove the environment and caches; tables and checkpoints under .sluice stay
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) build/site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # One virtual environment; a stamp file for each installed set of extras.
 $(BIN)/python:

@@ -3,6 +3,7 @@
 `python -m bench reconcile [--rows N]` compares two tables.
 `python -m bench continuous` runs those of continuous updates, which take minutes in place of pairs. `python -m bench
 snapshots | changes | chunks | kills [--rows N] [--pairs N]` runs those of databases.
+`python -m bench events [--events N]` pages through an event log.
 `python -m bench million [--known N]` reads new files when many are known.
 """
 
@@ -20,6 +21,7 @@ from bench import (
     cloud_files,
     continuous,
     deploys,
+    event_pages,
     idle,
     kills,
     latest,
@@ -91,6 +93,8 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["reconcile"]:
         fill_caches()
         return reconcile.main(arguments[1:])
+    if arguments[:1] == ["events"]:
+        return event_pages.main(arguments[1:])
     if arguments[:1] == ["million"]:
         return million.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)

@@ -13,20 +13,22 @@ from framework.declare.specs import DatasetSpec, IngestedGateway, IngestionSpec
 from framework.declare.workspace.surroundings import updating
 from framework.diagrams.notebook import graph_html
 from framework.diagrams.preview import Preview
+from framework.engine.files.storage import open_storage
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError
-from framework.foundation.files.storage import Storage, is_local, open_storage
+from framework.foundation.files.storage import Storage, is_local
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.plan.planner import foretold
 from framework.plan.request import RequestOptions, UpdateRequest
 from framework.plan.steps import Plan
-from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA, Event
+from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA
 from framework.record.log import EVENTS_FOLDER
 from framework.recovery.backups import compare_backups
 from framework.recovery.comparison import Comparison
 from framework.recovery.doctor.doctor import Doctor
-from framework.recovery.lag import FlowLag, read_lag
+from framework.recovery.flow_lag import FlowLag
+from framework.recovery.lag import read_lag
 from framework.recovery.quarantine.quarantine import Quarantine
 from framework.recovery.reconcile import reconcile
 from framework.recovery.request import ComparisonOptions, ComparisonRequest
@@ -36,20 +38,19 @@ from framework.run.flows.state.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.pipeline_session import PipelineSession
 from framework.run.tables.left_tables import LeftTable, LeftTables
+from framework.run.tables.stored_resolution import store_graph
 from framework.run.tables.table_store import TableStore
+from framework.run.update.control.identity import UpdateIdentity
 from framework.run.update.definitions import Definitions, request_of
 from framework.run.update.lock import check_unlocked
 from framework.run.update.prune import prune_tables
 from framework.run.update.results import UpdateResult
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
-from framework.running_update import RunningUpdate
+from framework.running_update import MakeUpdate, Observer, RunningUpdate, Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-Observer = Callable[[Event], None]
 
 
 class Pipeline:
@@ -138,7 +139,7 @@ class Pipeline:
     def _set_up(self, modules: Sequence[Module], session: PipelineSession) -> None:
         self._modules = tuple(modules)
         self._session = session
-        self._running: list[StopSignal] = []
+        self._updates = Updates(lambda: compare_backups(self.storage, self.graph, self._reconciled))
         self._graph: DataflowGraph | None = None
         self._loaded: Definitions | None = None
         self._storage: Storage | None = None
@@ -192,11 +193,12 @@ class Pipeline:
         return self._definitions.expanded(self._store, UpdateRequest()).gateways()
 
     def validate(self) -> DataflowGraph:
-        """Load and resolve the pipeline; nothing is written.
+        """Load and resolve the pipeline, and store its graph for readers if the storage can be written; no more.
 
         Raises:
             GraphErrors: all errors of the definitions.
         """
+        store_graph(self.graph, self._store)
         return self.graph
 
     def foretell(self) -> tuple[OperationError, ...]:
@@ -223,63 +225,57 @@ class Pipeline:
         """Return the steps of an update with the same arguments; nothing is written."""
         return self._update(request_of(self._spec, **request), ()).plan()
 
-    def run(self, *, observers: Sequence[Observer] = (), **request: Unpack[RequestOptions]) -> UpdateResult:
+    def run(
+        self,
+        *,
+        observers: Sequence[Observer] = (),
+        identity: UpdateIdentity | None = None,
+        **request: Unpack[RequestOptions],
+    ) -> UpdateResult:
         """Update the pipeline's datasets.
 
         Args:
             observers: called with each event when it happens.
+            identity: the id, request, attempt and cause of the update; default: those of a new request.
             **request: `refresh`, `full_refresh`, `reset_checkpoints` (names, or a mapping of names to where their
                 sources start) and `full_refresh_all`; all datasets if no name is given. With `keep_history`, each table
                 of `full_refresh` is backed up, and gets the rows back that its sources no longer have.
 
         Raises:
             GraphErrors: errors of the definitions; nothing was written.
-            UserError: unknown names in the request; nothing was written.
+            UserError: unknown names in the request, or UPDATE_ID_USED; nothing was written.
             OperationError: another update is running, or the storage can't be written.
         """
-        return self._run(None, observers=observers, **request)
+        return self._run(None, observers=observers, identity=identity, **request)
 
     def _run(
-        self, check: Callable[[], None] | None, *, observers: Sequence[Observer], **request: Unpack[RequestOptions]
+        self, check: Callable[[], None] | None, *, observers: Sequence[Observer],
+        identity: UpdateIdentity | None = None, **request: Unpack[RequestOptions],
     ) -> UpdateResult:  # fmt: skip
-        wanted, stop = request_of(self._spec, **request), StopSignal()
-        self._running.append(stop)
-        try:
-            if is_local(self._spec.storage):
-                check_unlocked(self.storage)
-            result = replace(self._update(wanted, observers, stop), check=check).run()
-        finally:
-            self._running.remove(stop)
-        if not stop.is_set:  # those of killed updates too
-            compare_backups(self.storage, self.graph, self._reconciled)
-        return result
+        make = self._making(request_of(self._spec, **request), observers, identity)
+        check_unlocked(self.storage)
+        return self._updates.run(lambda stop, more: replace(make(stop, more), check=check))
 
-    def start(self, *, observers: Sequence[Observer] = (), **request: Unpack[RequestOptions]) -> RunningUpdate:
-        """Start a continuous update in the background: every flow keeps running until it is stopped.
+    def start(
+        self,
+        *,
+        observers: Sequence[Observer] = (),
+        identity: UpdateIdentity | None = None,
+        **request: Unpack[RequestOptions],
+    ) -> RunningUpdate:
+        """Start an update in the background: a continuous one, or with `continuous=False` a triggered one.
 
-        Args:
-            observers: called with each event when it happens.
-            **request: see `run`.
-
-        Returns:
-            A handle with `stop()`, `wait()`, `state`, `flows` and `board`.
+        Its handle has `update_id`, `state`, `board`, `flows`, `wait()` and `stop()`. The arguments are those of `run`.
 
         Raises:
-            GraphErrors: errors of the definitions; nothing was written.
-            UserError: unknown names in the request; nothing was written.
+            SluiceError: as of `run`; nothing was written. Later errors are raised by `wait()`.
         """
-        wanted, stop = replace(request_of(self._spec, **request), continuous=True), StopSignal()
-        self._running.append(stop)
-        return RunningUpdate(
-            lambda observe: self._update(wanted, [*observers, observe], stop),
-            stop,
-            on_end=lambda: self._running.remove(stop),
-        )
+        wanted = replace(request_of(self._spec, **request), continuous=request.get("continuous", True))
+        return self._updates.start(self._making(wanted, observers, identity))
 
     def stop(self) -> None:
         """Stop the running update, if there is one: its queries end, and checkpoints stay consistent."""
-        for stop in tuple(self._running):
-            stop.set()
+        self._updates.stop()
 
     def left_tables(self) -> tuple[LeftTable, ...]:
         """Return the tables of this pipeline that its code no longer declares and that are not in use, for `prune`.
@@ -347,7 +343,7 @@ class Pipeline:
 
         Args:
             first: a dataset, a table, a folder as delta.`/path`, or a table of a source database as
-                postgres:CONNECTION/schema.table; a suffix such as `@v12` selects a version of a Delta table.
+                database:CONNECTION/schema.table; a suffix such as `@v12` selects a version of a Delta table.
             second: likewise.
             **options: `keys`, `columns`, `where` and `limit`; see `ComparisonRequest`.
 
@@ -425,6 +421,12 @@ class Pipeline:
         declared = self._declared
         declared.check(self._store)
         return declared
+
+    def _making(
+        self, request: UpdateRequest, observers: Sequence[Observer], identity: UpdateIdentity | None
+    ) -> MakeUpdate:
+        named = identity or UpdateIdentity.of()
+        return lambda stop, more: replace(self._update(request, (*observers, *more), stop), identity=named)
 
     def _update(self, request: UpdateRequest, observers: Sequence[Observer], stop: StopSignal | None = None) -> Update:
         # Resolved for each update, because the tables of the storage or of a source database may have changed.

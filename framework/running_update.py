@@ -1,9 +1,10 @@
-"""An update in a background thread, with a handle to inspect and stop it."""
+"""The updates of a pipeline in this process, and the handle to inspect and stop one in the background."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from framework.diagrams.notebook import board_html, board_text
 from framework.foundation.clock import SystemClock
@@ -19,20 +20,78 @@ from framework.views.flow_board import FlowBoard, FlowBoardTracker, FlowProgress
 Observer = Callable[[Event], None]
 
 
+MakeUpdate = Callable[[StopSignal, Sequence[Observer]], Update]
+"""Builds an update with a stop signal and further observers of its events."""
+
+
+class Updates:
+    """The updates of one pipeline that run in this process.
+
+    Args:
+        finish: called after an update that was not stopped.
+    """
+
+    def __init__(self, finish: Callable[[], object]) -> None:
+        self._finish = finish
+        self._stops: list[StopSignal] = []
+
+    def run(self, make: MakeUpdate) -> UpdateResult:
+        """Run an update in the calling thread."""
+        stop = StopSignal()
+        with self._stoppable(stop):
+            result = make(stop, ()).run()
+        self._end(stop)
+        return result
+
+    def start(self, make: MakeUpdate) -> RunningUpdate:
+        """Start an update in the background and return its handle."""
+        stop, ended = StopSignal(), ExitStack()
+        ended.enter_context(self._stoppable(stop))
+
+        def run(update: Update) -> UpdateResult:
+            with ended:
+                result = update.run()
+            self._end(stop)
+            return result
+
+        try:
+            return RunningUpdate(lambda observe: make(stop, (observe,)), stop, run=run)
+        except BaseException:
+            ended.close()
+            raise
+
+    def stop(self) -> None:
+        """Stop all of them: their queries end, and checkpoints stay consistent."""
+        for stop in tuple(self._stops):
+            stop.set()
+
+    @contextmanager
+    def _stoppable(self, stop: StopSignal) -> Iterator[None]:
+        self._stops.append(stop)
+        try:
+            yield
+        finally:
+            self._stops.remove(stop)
+
+    def _end(self, stop: StopSignal) -> None:
+        if not stop.is_set:
+            self._finish()
+
+
 class RunningUpdate:
-    """A continuous update in the background; a notebook and a prompt display its flow board.
+    """An update in the background, triggered or continuous; a notebook and a prompt display its flow board.
 
     Args:
         make_update: builds the update; called in the caller's thread with an observer of its events.
         stop: the update's stop signal.
-        on_end: called when the update has ended.
+        run: runs the update to its end.
     """
 
     def __init__(
-        self, make_update: Callable[[Observer], Update], stop: StopSignal, *, on_end: Callable[[], object]
+        self, make_update: Callable[[Observer], Update], stop: StopSignal, *, run: Callable[[Update], UpdateResult]
     ) -> None:
         self._stop = stop
-        self._on_end = on_end
+        self._run_update = run
         self._tracker = FlowBoardTracker(state=UpdateState.CREATED.value)
         self._result: UpdateResult | None = None
         self._error: BaseException | None = None
@@ -41,13 +100,18 @@ class RunningUpdate:
         self._thread.start()
 
     @property
+    def update_id(self) -> str:
+        """The id of the update, with which `sluice stop` and the event log name it."""
+        return self._update.identity.update_id
+
+    @property
     def state(self) -> UpdateState:
         """The current state of the update."""
         return UpdateState(self._tracker.board.state)
 
     @property
     def flows(self) -> tuple[FlowStatus, ...]:
-        """The current state of each flow; () before the update runs."""
+        """The current state of each flow of a continuous update; () before it runs. `board` has those of any update."""
         return self._update.flow_statuses
 
     @property
@@ -91,11 +155,9 @@ class RunningUpdate:
 
     def _run(self) -> None:
         try:
-            self._result = self._update.run()
+            self._result = self._run_update(self._update)
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             self._error = error
-        finally:
-            self._on_end()
 
 
 def _progress(status: FlowStatus) -> FlowProgress:

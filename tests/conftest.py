@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from framework.foundation.files.storage import Storage, open_storage
-from framework.foundation.jvm_cache import java_class
+from framework.engine.files.storage import open_storage
+from framework.engine.jvm.java import java_class
+from framework.foundation.files.storage import Storage
 from framework.foundation.secrets import known_secrets
+from tests.support import conditions  # noqa: F401 - tests raise conditions of dialects that they do not read with
 from tests.support.settings import COMPILED, INTERPRETED, MANY_JOBS, SELDOM_COMPILED, SHORT_LIVED
 from tests.support.worker_session import worker_session
 

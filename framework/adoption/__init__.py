@@ -1,1 +1,1 @@
-"""What code of a Databricks workspace needs on another machine, found without running it."""
+"""Static analysis of Databricks pipelines: what their code needs on another machine."""

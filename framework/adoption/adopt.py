@@ -1,4 +1,4 @@
-"""`sluice adopt`: a pipeline that exists gets a spec, if it has none, and the file with what this machine lacks."""
+"""`sluice adopt`: write the spec of an existing pipeline, if it has none, and the file of what this machine lacks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def adopt(folder: Path, *, environment: Mapping[str, str]) -> tuple[Adoption, ..
 
     Args:
         folder: the folder with specs, a bundle, or modules and notebooks.
-        environment: the variables of the process, which may have those of a bundle.
+        environment: the variables of the process, which may have variables of a bundle.
 
     Raises:
         UserError: ADOPTION_FOLDER_MISSING, ADOPTION_NOTHING_FOUND, those of an invalid spec, and those of a bundle

@@ -33,7 +33,7 @@ def specs_of_bundle(root: Path, environment: Mapping[str, str], faults: list[Slu
 
     Args:
         root: the folder of the bundle.
-        environment: the variables of the process, which may have those of the bundle.
+        environment: the variables of the process, which may have variables of the bundle.
         faults: gets what was chosen, and what could not be resolved.
     """
     try:
@@ -83,7 +83,7 @@ def _loaded(root: Path, environment: Mapping[str, str], faults: list[SluiceError
 
 
 def _below(root: Path, error: SluiceError) -> SluiceError:
-    """Return an error of a bundle with its place below the folder of the command, not below that of the bundle."""
+    """Return an error of a bundle with a path relative to the folder of the command, not of the bundle."""
     where = error.location
     return error if where is None else error.at(replace(where, file=str(root / where.file)))
 

@@ -304,7 +304,7 @@ def _aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _bound(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that a module assigns, and those of the parameters of its functions."""
+    """Yield the names that a module assigns, and the parameters of its functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id

@@ -18,7 +18,7 @@ RUNTIME = """\
 # For code of runtimes before 17, which calculate with texts and have NULL where ANSI mode fails:
 # runtime: "16.4"
 """
-"""The end of a file that is written: what many pipelines need, and no code tells."""
+"""The end of a new file: entries that many pipelines need, and that no code shows."""
 
 _COMMENTS = {
     NeedKind.PATH: "Folders are relative to this file.",
@@ -48,7 +48,7 @@ def local_file(needs: Iterable[Need], shown: Callable[[Need], str]) -> str:
 
 
 def suggested(need: Need) -> Any:
-    """Return the value that an entry has before somebody fills it in; None for a package."""
+    """Return the default value of an entry, to be filled in; None for a package."""
     if need.kind is NeedKind.PATH:
         return folder_for(need.name)
     if need.kind is NeedKind.TABLE:

@@ -1,4 +1,4 @@
-"""What a module needs of the workspace that it was written for."""
+"""Needs of a module: what it expects of its workspace."""
 
 from __future__ import annotations
 

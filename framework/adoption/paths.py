@@ -39,7 +39,7 @@ def _prefix(text: Text) -> str:
     """Return the beginning of a path that all of its place share: a bucket, a volume, a mount, or a root."""
     start, placeholder, _ = text.start.partition(PLACEHOLDER)
     is_whole = text.is_whole and not placeholder
-    # The last part of a path that goes on is not known as a whole.
+    # The last part of a path may continue in another expression, so it is left out.
     path = f"{start}/" if is_whole else start.rpartition("/")[0] + "/"
     for pattern in (_BUCKET, _VOLUME, _MOUNT, _FOLDER):
         found = pattern.match(path)

@@ -154,7 +154,7 @@ def _of_settings(spec: PipelineSpec) -> Iterator[Need]:
 def namespace_of(modules: Iterable[Module]) -> tuple[str | None, str | None]:
     """Return the catalog and the schema by which the modules of a pipeline name its own datasets most often.
 
-    Where a dataset would then depend on itself, the names are those of other tables, such as the sources of tables that
+    Where a dataset would then depend on itself, the names belong to other tables, such as the sources of tables that
     keep their names.
     """
     modules = [*modules]

@@ -1,4 +1,4 @@
-"""What the code of a pipeline reads, and the columns that it names of it; found in the code, nothing of it runs."""
+"""The tables and files that a pipeline's code reads, with the columns that it names. The code does not run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Read:
 def reads_of(code: str, configuration: Mapping[str, str]) -> Iterator[Read]:
     """Yield what a module reads.
 
-    Columns are those that the function with the read names; of several reads in one function, those of joins.
+    The columns are named by the function with the read; with several reads in one function, by its joins.
 
     Args:
         code: its code.

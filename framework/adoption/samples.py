@@ -35,7 +35,7 @@ def write_samples(spec: Path) -> tuple[Path, ...]:
         spec: the spec of the pipeline.
 
     Raises:
-        UserError: those of an invalid spec.
+        UserError: the spec is invalid.
     """
     pipeline = load_spec(spec)
     columns: dict[tuple[Path, str], dict[str, None]] = {}

@@ -1,4 +1,4 @@
-"""The columns that a SQL text names, and which of its relations has them as far as the text says so."""
+"""The columns that a SQL text names, with their relations as far as the text shows them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def named_columns(text: str) -> list[str]:
 def relations(text: str) -> list[Relation]:
     """Return the relations of a statement, each with the columns that the statement names of it.
 
-    Names without an alias are those of the only relation; of several, only names with one and those of USING are known.
+    Names without an alias belong to the only relation; with several, only names with an alias and in USING count.
 
     Examples:
         >>> [(each.name, [*each.columns]) for each in relations(

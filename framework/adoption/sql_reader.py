@@ -18,7 +18,7 @@ _NAMES = (TokenKind.WORD, TokenKind.QUOTED)
 def sql_needs(text: str) -> Iterator[tuple[NeedKind, str, int]]:
     """Yield the kind, the name and the place of each table with a schema, function and secret in a SQL text.
 
-    Names of one part are those of the pipeline, of common table expressions and of Spark's own functions, and are left
+    Names of one part belong to the pipeline, to common table expressions and to Spark's own functions, and are left
     out. Nothing is yielded for a text that is no SQL.
 
     Examples:

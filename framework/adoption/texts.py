@@ -22,7 +22,7 @@ class Text:
     is_whole: bool = True
 
     def __add__(self, other: Text) -> Text:
-        """The text that begins with this one and goes on with another one."""
+        """Concatenate two texts."""
         return Text(self.start + other.start, other.is_whole) if self.is_whole else self
 
 
@@ -37,7 +37,7 @@ class Texts:
 
     Args:
         tree: the module.
-        value_of: returns the text of a call, such as one that reads a parameter; None if it does not know the call. It
+        value_of: returns the text of a call, such as one that reads a parameter; None for an unknown call. It
             is given the texts, too, for the arguments of the call.
     """
 
@@ -62,7 +62,7 @@ class Texts:
         return self._called(node) if isinstance(node, ast.Call) else UNKNOWN
 
     def whole(self, node: ast.expr | None) -> str | None:
-        """Return the text of an expression that is known as a whole; else None."""
+        """Return the text of an expression; None unless the whole text is known."""
         found = self.of(node)
         return found.start if found.is_whole else None
 

@@ -22,7 +22,6 @@ from framework.cdc.delta.destination import Destination, naming_violations
 from framework.cdc.delta.open_tables import OpenTables, open_tables
 from framework.cdc.delta.target_write import PriorCommit, TargetWrite
 from framework.cdc.delta.transaction import Transaction
-from framework.cdc.delta.transaction_identifiers import CONFLICTS, Batch
 from framework.cdc.events.batch_validation import check_contract, count_events
 from framework.cdc.events.key_bounds import Ranges, key_range
 from framework.cdc.initial_load import Load
@@ -41,7 +40,8 @@ from framework.cdc.scd2.merge import (
     count_history,
     unrecorded_events,
 )
-from framework.cdc.spark.execution import computed_once, in_background, planned_for
+from framework.engine.delta.transaction_identifiers import CONFLICTS, Batch
+from framework.engine.sessions.execution import computed_once, in_background, planned_for
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
 

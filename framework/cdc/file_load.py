@@ -17,15 +17,24 @@ from pyspark.sql.types import DataType, DoubleType, IntegralType, StructType
 
 from framework.cdc.apply import locked
 from framework.cdc.delta.auxiliary_table import table_exists
-from framework.cdc.delta.new_files import NewFile
 from framework.cdc.delta.transaction import Transaction
-from framework.cdc.delta.transaction_identifiers import CONFLICTS
 from framework.cdc.events.key_bounds import KeyRange
 from framework.cdc.events.normalize import ORDER, read_events
 from framework.cdc.initial_load import NewFileStatistics, has_distinct_keys, is_one_number, may_load
 from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import CONTENT, HIDDEN_COLUMN, ONCE, SEQUENCE
+from framework.engine.delta.new_files import NewFile
+from framework.engine.delta.transaction_identifiers import CONFLICTS
+from framework.engine.plans.expressions import constant_text, identity
+from framework.engine.plans.plans import (
+    leaves_of,
+    node_name,
+    optimized_plan,
+    output_of,
+    selected_columns,
+    selects_from_leaf,
+)
 from framework.foundation.added_columns import AddedColumn
 from framework.foundation.failpoints import failpoint
 
@@ -59,7 +68,7 @@ def added_column(rows: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, liter
     found = _columns_of(shown)
     if found is None or not _are_columns_of(found[:-1], target, rows):
         return None
-    constants = _text(found[-1])
+    constants = constant_text(found[-1])
     if constants is None or not json.loads(constants):
         return None
     return AddedColumn(
@@ -145,31 +154,19 @@ def _is_portable(kind: DataType) -> bool:
 
 def _columns_of(frame: DataFrame) -> list[Any] | None:
     """Return the expressions of a query that only selects from its source; None if it does more."""
-    plan: Any = frame._jdf.queryExecution().optimizedPlan()
-    if plan.nodeName() != "Project" or not plan.children().head().children().isEmpty():
-        return None
-    columns = plan.projectList()
-    return [columns.apply(index) for index in range(columns.size())]
+    plan = optimized_plan(frame)
+    return selected_columns(plan) if selects_from_leaf(plan) else None
 
 
 def _are_columns_of(found: Sequence[Any], target: CdcTarget, rows: DataFrame) -> bool:
     """Return whether the target's columns are those of the source, under their own names and with their types."""
     fields = target.row_schema.fields
-    source: Any = rows._jdf.queryExecution().analyzed().collectLeaves().head().output()
-    identities = {int(source.apply(index).exprId().id()) for index in range(source.size())}
+    identities = {identity(each) for each in output_of(leaves_of(rows)[0])}
     same = [
         str(each.name()) == field.name
-        and each.nodeName() == "AttributeReference"
-        and int(each.exprId().id()) in identities
+        and node_name(each) == "AttributeReference"
+        and identity(each) in identities
         and str(each.dataType().simpleString()) == field.dataType.simpleString()
         for each, field in zip(found, fields, strict=True)
     ]
     return all(same) and len(same) == len(identities)
-
-
-def _text(expression: Any) -> str | None:
-    """Return the value of a text that is a constant; None if it is not."""
-    while expression.nodeName() == "Alias":
-        expression = expression.child()
-    value = expression.value() if expression.nodeName() == "Literal" else None
-    return None if value is None else str(value.toString())

@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 from framework.cdc.analysis.compatibility import can_hold, stored_kind
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.apply import apply_events
-from framework.cdc.delta.deletion_vectors import LOCATION, LOCATION_TYPE
 from framework.cdc.delta.destination import Destination
 from framework.cdc.events.leaf_columns import aliased, author_names, event_names, flat_row, value_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
@@ -23,9 +22,11 @@ from framework.cdc.model.columns import align_column, column, match_field, struc
 from framework.cdc.model.equality import fingerprint
 from framework.cdc.model.event_order import order_of, point_of, row_order
 from framework.cdc.model.reserved_names import CONTENT, HIDDEN_COLUMN, ONCE, OPERATION_KIND, SEQUENCE
-from framework.cdc.model.type_widening import common_sequence, plain_type
+from framework.cdc.model.sequence_types import common_sequence
 from framework.cdc.scd2.known_events import END, INFERRED, ORIGIN, auxiliary_events, target_events
-from framework.cdc.spark.execution import computed_once
+from framework.engine.delta.deletion_vectors import LOCATION, LOCATION_TYPE
+from framework.engine.sessions.execution import computed_once
+from framework.schema.data_types import plain_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from framework.cdc.apply import apply_events
-from framework.cdc.delta.table_version import read_table
 from framework.cdc.events.batch_validation import BatchCounts, check_contract
 from framework.cdc.events.leaf_columns import assembled, event_names, value_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, align_sequence, read_events
@@ -18,7 +17,8 @@ from framework.cdc.model.equality import comparable
 from framework.cdc.model.reserved_names import SEQUENCE
 from framework.cdc.scd1.flagged_rows import is_flagged
 from framework.cdc.scd2.known_events import ended_at
-from framework.cdc.spark.execution import computed_once
+from framework.engine.delta.table_version import read_table
+from framework.engine.sessions.execution import computed_once
 from framework.foundation.errors import OperationError
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType, TimestampType
 
 from framework.cdc.apply import apply_events
-from framework.cdc.delta.table_version import read_table
 from framework.cdc.events.leaf_columns import event_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, align_sequence
 from framework.cdc.model.columns import column
@@ -25,7 +24,8 @@ from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN, SEQUENCE
 from framework.cdc.scd1.flagged_rows import is_flagged
 from framework.cdc.scd2.known_events import ended_at
-from framework.cdc.spark.execution import computed_once, count_kept, planned_for
+from framework.engine.delta.table_version import read_table
+from framework.engine.sessions.execution import computed_once, count_kept, planned_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -132,7 +132,7 @@ def _missing_keys(session: SparkSession, rows: DataFrame, target: CdcTarget, mis
 
 
 def _text(value: Column, data_type: DataType) -> Column:
-    """Return a value of a key as text that PostgreSQL reads without settings."""
+    """Return a value of a key as text that a database reads without settings."""
     if isinstance(data_type, TimestampType):
         # In UTC, without the zone of the session: that may be off by seconds, and has some hours twice.
         since = F.timestamp_add("MICROSECOND", F.unix_micros(value), F.lit("1970-01-01").cast("timestamp_ntz"))

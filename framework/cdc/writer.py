@@ -14,10 +14,11 @@ from framework.cdc.events.normalize import read_events
 from framework.cdc.file_load import added_column, load_files
 from framework.cdc.initial_load import may_load
 from framework.cdc.model.metrics import CdcMetrics
+from framework.cdc.model.target_plan import TargetPlan
 from framework.cdc.snapshot_diff import apply_snapshot
 from framework.cdc.unconfirmed import Missing, delete_unconfirmed
 from framework.declare.specs import AutoCdcSpec
-from framework.foundation.call_sites import without_call_sites
+from framework.engine.jvm.call_sites import without_call_sites
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from framework.cdc.delta.new_files import NewFile
     from framework.cdc.model.snapshot_versions import SnapshotVersion
+    from framework.engine.delta.new_files import NewFile
     from framework.foundation.added_columns import AddedColumn
 
 _WITHOUT_VECTORS = ("delta.enableicebergcompatv1", "delta.enableicebergcompatv2")
@@ -47,6 +48,11 @@ def table_properties(wanted: Mapping[str, str]) -> dict[str, str]:
     is_without = any(key.lower() in _WITHOUT_VECTORS and value.lower() == "true" for key, value in wanted.items())
     vectors = {} if is_without else {"delta.enableDeletionVectors": "true"}
     return vectors | dict([CHECKPOINT_INTERVAL])
+
+
+def auxiliary_schema(plan: TargetPlan) -> StructType:
+    """Return the schema of the auxiliary table of a target."""
+    return CdcTarget.of(plan).auxiliary_schema
 
 
 class AutoCdcWriter:

@@ -68,6 +68,14 @@ class Backup:
     comparison: BackupComparison | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredBackup:
+    """A backup and the folder of its copy of the table."""
+
+    backup: Backup
+    path: str
+
+
 class BackupStore:
     """Reads, writes and deletes backups; the state of each is one small file, replaced atomically."""
 

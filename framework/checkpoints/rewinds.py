@@ -65,6 +65,19 @@ class RewoundFlow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RewindRefusal:
+    """One thing that a rewind needs and that is gone.
+
+    Args:
+        dataset: the dataset that can't go back.
+        problem: what is gone, as a clause.
+    """
+
+    dataset: QualifiedName
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRewind:
     """A rewind that is decided.
 

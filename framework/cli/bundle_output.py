@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from framework.cli.command import styled
 from framework.cli.output import Output, say
 from framework.deploy.bundle.configuration import hidden_configuration
-from framework.deploy.bundle.documents.bundle import Bundle
-from framework.deploy.bundle.documents.findings import BundleFinding, Severity, of_error
-from framework.deploy.bundle.pipeline_modules import native_faults
+from framework.deploy.bundle.documents.findings import BundleFinding, Severity
 from framework.deploy.plan.deploy_plan import DeployPlan, PlannedChange
 from framework.deploy.plan.diff import FieldChange
 from framework.deploy.plan.policy import ExitCode, Verdict
 from framework.deploy.plan.reasons import table_text
 from framework.deploy.state.state import DeployState
-from framework.foundation.errors import UserError
 from framework.foundation.secrets.secrecy import hide_secrets
+from framework.operations.deploying import BundleValidation
 
 _COLUMNS = ("resource", "change", "verdict", "why")
 _ACCEPTED_COLUMNS = ("field", "accepted", "bundle")
@@ -129,41 +126,7 @@ def print_findings(findings: Iterable[BundleFinding]) -> None:
         say(text)
 
 
-def refuse_errors(findings: Iterable[BundleFinding], target: str) -> None:
-    """Refuse a bundle with errors among its findings.
-
-    Raises:
-        UserError: BUNDLE_LINT.
-    """
-    count = sum(finding.severity is Severity.ERROR for finding in findings)
-    if count:
-        raise UserError("BUNDLE_LINT", target=target, count=count, plural="" if count == 1 else "s")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
-    """The targets that could be loaded, and the findings in all targets."""
-
-    bundles: tuple[Bundle, ...]
-    findings: tuple[BundleFinding, ...]
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether no finding is an error."""
-        return all(finding.severity is not Severity.ERROR for finding in self.findings)
-
-    def passes(self, *, strict: bool) -> bool:
-        """Return whether there are no errors, and with `strict` no warnings."""
-        return not self.findings if strict else self.is_sound
-
-
-def findings_of(bundle: Bundle) -> tuple[BundleFinding, ...]:
-    """Return the findings of a loaded target, and the faults of modules that can't run natively on Databricks."""
-    native = (of_error(fault) for fault in native_faults(bundle))
-    return (*bundle.findings, *native)
-
-
-def print_validation(output: Output, validation: Validation) -> None:
+def print_validation(output: Output, validation: BundleValidation) -> None:
     """Print targets, resources and the number of findings; in JSON the resolved configuration of a target."""
     rows = [
         {

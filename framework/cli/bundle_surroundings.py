@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import UserError
+from framework.operations.bundle_port import BundleLoader
 
 if TYPE_CHECKING:
     from databricks.sdk.core import Config
@@ -20,16 +21,6 @@ if TYPE_CHECKING:
 
 # Retry timeout of reads from a workspace that does not respond; the SDK's default of five minutes looks like a hang.
 _RETRY_SECONDS = 30
-
-
-class BundleLoader(Protocol):
-    """Function that loads the target of a bundle for a user of a workspace."""
-
-    def __call__(
-        self, *, target: str | None, variables: Mapping[str, str], user: str, look_up: LookUp | None
-    ) -> Bundle:
-        """Load a target, or the default one if it is None; without `look_up`, lookup variables are not available."""
-        ...
 
 
 def _load(*, target: str | None, variables: Mapping[str, str], user: str, look_up: LookUp | None) -> Bundle:

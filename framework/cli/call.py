@@ -7,24 +7,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
 from framework.cli.bundle_surroundings import BundleSurroundings
 from framework.cli.command import ORDER, RESULTS, styled
 from framework.cli.output import Output, say
-from framework.cli.pipeline_port import PipelineOpener, PipelinePort, open_pipeline
 from framework.cli.verbosity import is_verbose, verbose_option
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.wording import seconds_text
+from framework.operations.pipeline_port import PipelineOpener, PipelinePort, open_pipeline
 from framework.plan.request import RequestOptions
+
+if TYPE_CHECKING:
+    from framework.run.update.control.identity import UpdateIdentity
 
 _LONG_START_SECONDS = 3.0
 
 _Rest = ParamSpec("_Rest")
 _Given = TypeVar("_Given", bound=Callable[..., Any])
+
+
+def _cache_folder() -> Path:
+    from framework.session.jars import cache_folder
+
+    return cache_folder()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +43,7 @@ class Surroundings:
     open_pipeline: PipelineOpener = open_pipeline
     clock: Clock = field(default_factory=SystemClock)
     bundles: BundleSurroundings = field(default_factory=BundleSurroundings)
+    cache: Callable[[], Path] = _cache_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +250,34 @@ def refresh_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def identity_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of an update that somebody else names; `identity_of` reads them."""
+    options = (
+        click.option("--update-id", metavar="UUID", help="Id of the update, never used before.  [default: a new one]"),
+        click.option("--request-id", metavar="TEXT", help="What all attempts of one request have in common."),
+        click.option("--attempt", type=int, metavar="N", help="Number of the attempt, from 1."),
+        click.option("--cause", metavar="CAUSE", help="Cause for the event log, such as JOB_TASK or RETRY_ON_FAILURE."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def identity_of(options: dict[str, Any]) -> UpdateIdentity | None:
+    """Return the identity in the options; None if they name nothing.
+
+    Raises:
+        UserError: UPDATE_IDENTITY_INVALID.
+    """
+    names = ("update_id", "request_id", "attempt", "cause")
+    given = {name: options[name] for name in names if options[name] is not None}
+    if not given:
+        return None
+    from framework.run.update.control.identity import UpdateIdentity
+
+    return UpdateIdentity.of(**given)
 
 
 def refresh_of(options: dict[str, Any]) -> RequestOptions:

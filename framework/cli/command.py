@@ -74,8 +74,8 @@ def _unexpected(error: Exception) -> SluiceError:
 def _outside(error: Exception) -> SluiceError | None:
     """Convert an error of Spark or of the operating system, which is not an internal error; None for any other."""
     if type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
-        from framework.foundation.java_causes import session_fault
-        from framework.foundation.process_ends import end_of_java
+        from framework.engine.jvm.java_causes import session_fault
+        from framework.engine.jvm.process_ends import end_of_java
         from framework.graph.queries.calls import first_words
         from framework.run.update.fault_classification import is_spark_lost
 

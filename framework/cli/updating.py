@@ -5,35 +5,39 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
+from framework.checkpoints.backups import Backup
 from framework.cli.call import Call
 from framework.cli.command import styled
 from framework.cli.output import Output, say
-from framework.cli.pipeline_port import PipelinePort
 from framework.cli.progress import open_progress
-from framework.cli.signals import run_stoppable
-from framework.diagrams.page import graph_page
+from framework.cli.signals import Terminated, exit_code, run_stoppable
 from framework.foundation.wording import seconds_text
+from framework.operations.pipeline_port import PipelinePort
+from framework.operations.updating import finish_update
 from framework.plan.request import RequestOptions
-from framework.recovery.backups import list_backups
-from framework.run.update.results import FlowState, UpdateResult, UpdateState
+from framework.record.events import Event
+from framework.run.update.control.identity import UpdateIdentity
+from framework.run.update.control.stop_requests import is_stop_event
+from framework.run.update.results import UpdateResult, UpdateState
 from framework.views.backups import backup_text
-from framework.views.summary import UPDATE_TONES, OutputPaths, UpdateSummary, result_errors
+from framework.views.summary import UPDATE_TONES, UpdateSummary, result_errors
 from framework.views.table import Tone
-
-GRAPH_FILE = "graph.html"
 
 _COLOURS = {Tone.GOOD: "green", Tone.BAD: "red", Tone.WARNING: "yellow"}
 
 
-def run_and_report(call: Call, pipeline: PipelinePort, refresh: RequestOptions) -> None:
+def run_and_report(
+    call: Call, pipeline: PipelinePort, refresh: RequestOptions, identity: UpdateIdentity | None = None
+) -> None:
     """Run an update with progress on standard error and its summary as the result.
 
     Raises:
-        click.exceptions.Exit: 1, if the update did not complete.
+        click.exceptions.Exit: 1, if the update did not complete; the code of SIGTERM, if a request stopped it.
         SluiceError: the update could not start.
     """
     if not gc.isenabled():
@@ -42,24 +46,29 @@ def run_and_report(call: Call, pipeline: PipelinePort, refresh: RequestOptions) 
     with open_progress(
         sys.stderr, title=pipeline.name, clock=call.surroundings.clock, each_idle=call.verbose
     ) as progress:
-        started = threading.Event()
+        started, asked = threading.Event(), threading.Event()
+
+        def observe(event: Event) -> None:
+            started.set()
+            if is_stop_event(event):
+                asked.set()
+            progress(event)
+
         result = run_stoppable(
-            lambda: pipeline.run(**refresh, observers=(lambda _: started.set(), progress)),
+            lambda: pipeline.run(**refresh, identity=identity, observers=(observe,)),
             pipeline.stop,
             progress.say,
             has_started=started.is_set,
         )
-    paths = OutputPaths(
-        graph=write_graph_page(pipeline),
-        tables=pipeline.storage.path("tables"),
-        events=pipeline.storage.path("events"),
-    )
-    print_summary(call.output, UpdateSummary(pipeline=pipeline.name, result=result, paths=paths))
-    if refresh.get("keep_history") and not call.output.as_json:
-        print_backups(call.output, pipeline, result)
+    finished = finish_update(pipeline, result, keeps_history=refresh.get("keep_history", False))
+    print_summary(call.output, finished.summary)
+    if not call.output.as_json:
+        print_backups(call.output, finished.histories)
     print_errors(result)
     if result.state is UpdateState.FAILED:
         say("\nNext: `sluice doctor` explains what failed, and what each way out costs.")
+    if result.state is UpdateState.CANCELED and asked.is_set():
+        raise click.exceptions.Exit(exit_code(Terminated()))  # whoever starts failed updates again must not do so
     if result.state is not UpdateState.COMPLETED:
         raise click.exceptions.Exit(1)
 
@@ -86,11 +95,9 @@ def print_summary(output: Output, summary: UpdateSummary) -> None:
         output.text(f"{click.style(f'{label:<8}', dim=True)}{relative_path(path)}")
 
 
-def print_backups(output: Output, pipeline: PipelinePort, result: UpdateResult) -> None:
-    """Print what became of the history of each table that the update refreshed, from its newest backup."""
-    refreshed = {flow.dataset for flow in result.flows if flow.state is not FlowState.EXCLUDED}
-    newest = {each.backup.dataset: each.backup for each in list_backups(pipeline.storage)}
-    lines = [backup_text(backup) for name, backup in newest.items() if name in refreshed]
+def print_backups(output: Output, backups: Iterable[Backup]) -> None:
+    """Print what became of the history of each refreshed table, from its newest backup."""
+    lines = [backup_text(backup) for backup in backups]
     if lines:
         output.text("\n".join(["", click.style("History", bold=True), *lines]))
         output.text("The copies are kept until `sluice backups drop TABLE`.")
@@ -112,12 +119,3 @@ def print_errors(result: UpdateResult) -> None:
         say(f"\nA table waits for the next update:\n{text}")
     for title, error in result_errors(result):
         say(f"\n{title} failed:\n{styled(error.render())}")
-
-
-def write_graph_page(pipeline: PipelinePort) -> str:
-    """Write the page of the dataflow graph to the storage if it changed, and return its path."""
-    storage = pipeline.storage
-    path, page = storage.path(GRAPH_FILE), graph_page(pipeline.graph)
-    if storage.read_text(path) != page:
-        storage.write_text(path, page)
-    return path

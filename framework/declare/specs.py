@@ -218,7 +218,7 @@ class IngestionSpec:
     """Tables of one database that the pipeline copies and keeps equal to their source.
 
     Args:
-        name: of the gateway: its slot, its publication and its staging table have names made of it.
+        name: of the gateway: what it keeps at the source and its staging table have names made of it.
         connection: name of the connection.
         objects: what is copied.
         options: options of both sources, such as `chunkBytes`.
@@ -243,10 +243,10 @@ class IngestedTable:
         snapshot_flow: the flow that reads the table once.
         cdc_flow: the flow that applies the table's changes.
         keys: the columns that identify a row; () for a table that can't be copied now.
-        relation: what identifies the table in its database, whatever its name; 0 if it can't be copied now.
-        membership: what identifies its membership of the publication; 0 if it is no member.
-        partitions: its partitions, as text of the dialect; empty if it has none.
-        named_partitions: its partitions when rows of them came or went, up to which an error names these; else empty.
+        identity: what identifies the table in its database, whatever its name; empty if it can't be copied now.
+        continuity: what tells it, and its part of the log, from those of the same name, as text of the dialect.
+        is_logged: whether the log has its changes now.
+        named_continuity: its continuity when rows came or went, up to which an error names these; else empty.
         is_refreshed: whether its policy makes the next update read all its rows again.
         definition: how rows are made now; None for a table that can't be copied now, and in a stored state.
         copy_name: the name of the copy, if another copy of the same table has that of the source as its `key`; else
@@ -259,10 +259,10 @@ class IngestedTable:
     snapshot_flow: QualifiedName
     cdc_flow: QualifiedName
     keys: tuple[str, ...]
-    relation: int = field(default=0, compare=False)
-    membership: int = field(default=0, compare=False)
-    partitions: str = field(default="", compare=False)
-    named_partitions: str = field(default="", compare=False)
+    identity: str = field(default="", compare=False)
+    continuity: str = field(default="", compare=False)
+    is_logged: bool = field(default=False, compare=False)
+    named_continuity: str = field(default="", compare=False)
     is_refreshed: bool = field(default=False, compare=False)
     definition: CopyDefinition | None = None
     copy_name: str = ""
@@ -280,26 +280,28 @@ class IngestedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestedGateway:
-    """The tables that are copied from one database through one replication slot, as declared.
+    """The tables that are copied from one database through one reader of its log, as declared.
 
     Args:
         name: name of the gateway.
         connection: name of the connection.
         folder: the folder of `connections.yml`.
-        slot: name of the replication slot.
-        publication: name of the publication.
+        position_name: the name of the position that the database keeps for it, as `LogName`.
+        table_list: the name of the list of its tables there.
         changes: the table of staged changes, and the name of the flow into it.
         tables: the copied tables.
-        other_storage: another storage whose updates read the slot, as text; empty without one.
+        scheme: the scheme of the connection, which says what kind of database it is; empty if it is unknown.
+        other_storage: another storage whose updates read the log, as text; empty without one.
     """
 
     name: str
     connection: str
     folder: str
-    slot: str
-    publication: str
+    position_name: str
+    table_list: str
     changes: QualifiedName
     tables: tuple[IngestedTable, ...]
+    scheme: str = field(default="", compare=False)
     other_storage: str = ""
 
     def name_of(self, table: IngestedTable) -> str:

@@ -1,4 +1,4 @@
-"""The database example: tables of a bank that is at work, copied by an update that is killed and goes on.
+"""The database example: tables of a bank that is at work, copied by an update that is killed and resumed.
 
 An embedded PostgreSQL with pgbench's tables, and pgbench as the bank's customers. The first update runs in a process
 of its own, which is killed in the middle of a snapshot. The second one continues from the checkpoint. At the end the
@@ -69,7 +69,7 @@ class BankResult:
     Args:
         chunks: estimated number of chunks of the accounts.
         chunks_at_kill: chunks of the accounts in the checkpoint when the first update was killed.
-        rows_after_kill: rows of the accounts that the second update read: those of the chunks that were left.
+        rows_after_kill: rows of the accounts that the second update read, from the remaining chunks.
         update: the last update.
         comparisons: the tables at the source and their copies.
         spec: the spec file of the pipeline.
@@ -101,7 +101,7 @@ def run_bank(
     """Run the example, from an empty database to equal copies.
 
     Args:
-        folder: the folder of the pipeline; an earlier one is replaced, since its database is gone.
+        folder: the folder of the pipeline; an earlier one is replaced, since its database no longer exists.
         master: of Spark; None for this machine.
         say: displays a sentence about the next step.
         progress: receives the events of the updates in this process.

@@ -143,7 +143,7 @@ class Applier:
         self.keep(self.state.without(change.key))
 
     def _record(self, change: PlannedChange) -> None:
-        """Record a change that needs no call: a deferral, a deploy whose record was lost, a resource that is gone."""
+        """Record a change that needs no call: a deferral, a deploy without a record, a deleted resource."""
         previous = self.state.get(change.key)
         if change.change_class is ChangeClass.DELETE:
             self.keep(self.state.without(change.key))

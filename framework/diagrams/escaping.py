@@ -1,4 +1,4 @@
-"""Text in pages and drawings: escaped, without control characters and the secrets that this process knows."""
+"""Text in pages and drawings: escaped, without control characters and known secrets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The layout of a picture in pixels: a rectangle per node and label, a line per edge.
 
-Texts are measured without a font: their widths are those of a wide sans-serif font, so that a text fits into its box
+Texts are measured without a font, by the widths of a wide sans-serif font, so that a text fits into its box
 with the viewer's font.
 """
 

@@ -60,7 +60,7 @@ STYLE = (
 
 
 def html_table(table: Table, *, is_data: bool = False) -> str:
-    """Return a `<table>` with escaped text; that of data also has texts that are secrets elsewhere."""
+    """Return a `<table>` with escaped text; a table of data also shows texts that are secrets elsewhere."""
     text = html.escape if is_data else escape
     heads = [
         f'<th class="number">{escape(column.name)}</th>' if column.right else f"<th>{escape(column.name)}</th>"

@@ -13,6 +13,7 @@ from framework.diagrams.escaping import escape
 from framework.diagrams.layout import shorten
 from framework.diagrams.page import fragment, html_table
 from framework.diagrams.text import table_text
+from framework.engine.plans.plans import java_frame
 from framework.foundation.wording import counted
 from framework.views.rows import RowsView
 from framework.views.table import Column, Table
@@ -36,7 +37,7 @@ class Preview(ClassicDataFrame):
     """
 
     def __init__(self, rows: DataFrame, limit: int, declared_keys: tuple[str, ...] = ()) -> None:
-        super().__init__(rows.limit(limit)._jdf, rows.sparkSession)
+        super().__init__(java_frame(rows.limit(limit)), rows.sparkSession)
         self._limit = limit
         self._declared_keys = declared_keys
 

@@ -41,6 +41,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "cdc.after_events",  # a batch's events that SCD type 2 keeps are in the auxiliary table, not in the target
         "cdc.after_merge",  # a batch is in the target, not in the checkpoint
         # run
+        "updates.after_claim",  # an update has claimed its id, its event log has no event
         "tables.before_create",  # flows of a deleted table have no current generation, the table does not exist
         "tables.after_create",  # a table exists, the record of its ownership and definition does not
         "tables.before_wider_types",  # a table may have wider types, none of its columns has one

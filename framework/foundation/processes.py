@@ -1,7 +1,8 @@
-"""Processes of the operating system: their identity, and the end of all processes of a session."""
+"""Processes of the operating system: their user, their identity, and the end of all processes of a session."""
 
 from __future__ import annotations
 
+import getpass
 import os
 import pathlib
 import signal
@@ -9,6 +10,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 _PROCESSES = pathlib.Path("/proc")
+
+
+def user_name() -> str | None:
+    """Return the user of this process; None if the system has no name for it, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None
 
 
 def start_of_process(pid: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
-from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.model.target_plan import TargetPlan
 from framework.checkpoints.operators import StatefulOperator
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.display import Displayed
@@ -85,7 +85,7 @@ class GraphDataset:
     kind: DatasetKind
     schema: str | None = None
     table_schema: str | None = None
-    cdc: CdcTarget | None = None
+    cdc: TargetPlan | None = None
     widens: bool = False
     fault: SluiceError | None = None
     waits_for: tuple[QualifiedName, ...] = ()

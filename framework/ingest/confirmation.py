@@ -55,6 +55,7 @@ class Confirmation:
         gateway: the gateway.
         table: the table.
         generation: the generation of the snapshot.
+        identity: what identifies the source table, see `TableState`.
         where: the condition in Spark SQL that selects at least the rows of the snapshot; None for all rows.
         checkpoint: number of the checkpoint generation of the snapshot flow.
         is_read: whether the snapshot is read to its end.
@@ -65,6 +66,7 @@ class Confirmation:
     gateway: IngestedGateway
     table: IngestedTable
     generation: SnapshotGeneration
+    identity: str
     where: str | None
     checkpoint: int
     is_read: bool
@@ -87,7 +89,7 @@ class Confirmation:
         name = source_name(self.table)
         with open_gateway(self.gateway) as source:
             found = source.read_table(name)
-            refuse_other_table(name, self.generation.relation, found.relation)
+            refuse_other_table(name, self.identity, found.identity)
             return source.missing_keys(found, self.table.keys, keys, self.text_columns)
 
 
@@ -127,9 +129,9 @@ def pending_request(storage: Storage, gateway: str, source: str) -> Request | No
     known = None if state is None else state.table(source)
     if state is None or known is None:
         return None
-    of_slot, of_table = store.request(gateway), store.request(gateway, source)
-    if of_slot.generation > state.slot_generation:  # reads all rows of each table
-        return of_slot
+    of_gateway, of_table = store.request(gateway), store.request(gateway, source)
+    if of_gateway.generation > state.log_generation:  # reads all rows of each table
+        return of_gateway
     return of_table if of_table.generation > known.number else None
 
 
@@ -200,16 +202,17 @@ def open_confirmations(gateways: Sequence[IngestedGateway], storage: Storage) ->
                 gateway=gateway,
                 table=each.table,
                 generation=wanted,
+                identity=each.identity,
                 where=None if where is None else condition_in_spark(where, definition),
                 checkpoint=begun.number,
                 is_read=_is_read(each.table, begun.number, storage),
-                is_staged=reached is not None and reached >= (wanted.slot_generation, wanted.lsn),
+                is_staged=reached is not None and reached >= (wanted.log_generation, wanted.position),
                 text_columns=frozenset(each.name for each in _columns(definition) if "STRING" in each.type),
             )
 
 
 def staged_position(state: GatewayState, storage: Storage) -> tuple[int, int] | None:
-    """Return the generation of the slot, and the position in its log up to which changes are staged; None before.
+    """Return the generation of the log, and the position in it up to which changes are staged; None before.
 
     None also for a damaged offset, with which the flow of the changes fails.
     """
@@ -219,7 +222,7 @@ def staged_position(state: GatewayState, storage: Storage) -> tuple[int, int] | 
         return None
     progress = read_progress(storage, generations.path(changes, changes, current.number))
     with suppress(SourceError):
-        return next(((state.slot_generation, position_of(each).order) for each in progress.sources), None)
+        return next(((state.log_generation, position_of(each).order) for each in progress.sources), None)
     return None
 
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.dialects import dialect_of, open_source
+from framework.sources.databases.dialects import dialect_of, facts_of, open_source
 from framework.sources.databases.options import Options
 from framework.sources.databases.source_session import LogName
 from framework.sources.databases.tables import TableName
 
 if TYPE_CHECKING:
     from framework.sources.databases.dialect import Dialect
+    from framework.sources.databases.facts import DialectFacts
     from framework.sources.databases.source_session import SourceSession
 
 
@@ -34,9 +35,14 @@ def gateway_dialect(gateway: IngestedGateway) -> Dialect:
     return dialect_of(gateway_connection(gateway))
 
 
+def gateway_facts(gateway: IngestedGateway) -> DialectFacts:
+    """Return what the dialect of a gateway supplies as data, also if its connection is not defined any more."""
+    return facts_of(gateway.scheme)
+
+
 def gateway_log(gateway: IngestedGateway) -> LogName:
     """Return what a gateway is called in the log of its database."""
-    return LogName(slot=gateway.slot, publication=gateway.publication)
+    return LogName(position=gateway.position_name, tables=gateway.table_list)
 
 
 def open_gateway(

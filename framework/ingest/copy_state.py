@@ -72,10 +72,9 @@ def copy_of_json(value: Mapping[str, Any]) -> CopyState:
             **{
                 **given,
                 "keys": tuple(given["keys"]),
-                "key_ids": tuple(given.get("key_ids", ())),
+                "key_ids": tuple(given["key_ids"]),
                 "columns": columns,
-                # An earlier release did not record it.
-                "gone": tuple(given.get("gone", range(1, given["most_columns"] + 1))),
+                "gone": tuple(given["gone"]),
             }
         ),
         log_versions=tuple(value["log_versions"]),

@@ -20,9 +20,9 @@ def refreshed(
 ) -> GatewayState:
     """Return the state with the tables that are declared now.
 
-    Changes that an update stages without a table among the declared ones have none of its names, keys, partitions and
-    columns. So have those of a table that is a copy of another name meanwhile. Those that are staged for another copy
-    have another form, unless its key, text columns and SCD type are the same. The table is marked as missed.
+    Changes that an update stages without a table among the declared ones have none of its names, keys and columns. So
+    have those of a table that is a copy of another name meanwhile. Those that are staged for another copy have another
+    form, unless its key, text columns and SCD type are the same. The table is marked as missed.
 
     Args:
         state: the recorded state; None before the first update.
@@ -32,7 +32,7 @@ def refreshed(
     base = state or GatewayState(gateway=gateway)
     forms = _forms(base)
     known = {} if state is None else {each.table.key: each for each in state.tables}
-    copied = {(each.source, each.relation) for each in gateway.tables if each.relation}
+    copied = {(each.source, each.identity) for each in gateway.tables if each.identity}
     staged_before = {each.table.source for each in base.tables}
     tables = []
     for table in _each_once(gateway.tables, known):
@@ -43,16 +43,15 @@ def refreshed(
             is_missed = table.source in staged_before
             tables.append(TableState(table=declared, staged=_staged(table, forms), is_missed=is_missed))
             continue
-        # An earlier release did not record it.
         was_staged = before.staged or forms.get((before.table.source, before.table.target))
         staged = _staged(table, forms, was_staged)
         if before.table.target != table.target:
             before = replace(before, generations=_in_another_copy(before.generations, next_checkpoint(table)))
-        is_renamed = any(source != table.source and relation == before.relation for source, relation in copied)
-        is_missed = before.is_missed or (not table.relation and is_renamed)
+        is_renamed = any(source != table.source and identity == before.identity for source, identity in copied)
+        is_missed = before.is_missed or (not table.identity and is_renamed)
         is_missed = is_missed or (was_staged is not None and staged != was_staged)
         known_now = replace(before, table=declared, is_declared=True, is_missed=is_missed, staged=staged)
-        tables.append(replace(known_now, named_partitions=table.named_partitions))
+        tables.append(replace(known_now, named_continuity=table.named_continuity))
     left = (replace(each, is_declared=False, is_missed=True) for each in known.values())
     return replace(base, gateway=gateway, tables=(*tables, *left), is_declared=True)
 
@@ -93,7 +92,7 @@ def staged_for_copies(state: GatewayState) -> GatewayState:
     forms = _forms(state)
     found = [
         replace(each, staged=forms.get((each.table.source, each.table.target), each.staged))
-        if each.is_declared and each.table.relation
+        if each.is_declared and each.table.identity
         else each
         for each in state.tables
     ]

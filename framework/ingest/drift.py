@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from framework.declare.copy_definition import CopiedColumn, CopyDefinition
 from framework.foundation.errors import UserError
+from framework.schema.change import schema_change
+
+_NUMBER = "number"
+"""The metadata with the number of a column."""
 
 _ALIKE = (re.compile(r"text|character varying(\(\d+\))?|(.+\.)?citext"), re.compile(r"bit( varying)?(\(\d+\))?"))
 """Types of the source that print a value alike. A change of an array's type rewrites the rows."""
@@ -39,12 +44,11 @@ def is_replaceable(before: CopyDefinition, now: CopyDefinition) -> bool:
 
     Its table may gain columns. A column that is gone would keep its values, and one of another type has no place.
     """
-    types = {column.name: column.type for column in now.columns}
     return (
         (before.gateway, before.source, before.scd_type) == (now.gateway, now.source, now.scd_type)
         and before.soft_deletes == now.soft_deletes
         and {*before.keys} == {*now.keys}
-        and all(types.get(column.name) == column.type for column in before.columns)
+        and schema_change(_columns(before), _columns(now)).is_additive
     )
 
 
@@ -72,30 +76,40 @@ def _alterations(before: CopyDefinition, now: CopyDefinition) -> Iterator[str]:
         yield f"the key ({', '.join(now.keys)}) was dropped and made again, and rows may have changed theirs without it"
     present = {column.name: column for column in now.columns}
     known = {column.name: column for column in before.columns}
+    change = schema_change(_columns(before), _columns(now), _NUMBER)
+    renamed = {each.was[0]: each.name for each in change.renamed}
+    dropped = {each.name for each in change.dropped}
     is_rewritten = before.storage != now.storage
     for name, column in known.items():
-        if name not in present:
-            renamed = next((each.name for each in now.columns if each.number == column.number), None)
-            yield f"`{name}` is gone" if renamed is None else f"`{name}` is now `{renamed}`"
+        if name in renamed:
+            yield f"`{name}` is now `{renamed[name]}`"
+        elif name in dropped:
+            yield f"`{name}` is another column of the same name" if name in present else f"`{name}` is gone"
         else:
             yield from _column_alterations(column, present[name], is_rewritten=is_rewritten)
     # The log has no number of a column, so its changes may be those of a column that is gone and had the same name.
     is_unclear = not {*now.gone} <= {*before.gone}
-    for name, column in present.items():
+    for column in (present[each.name] for each in change.added if each.name not in known):
         is_new = column.number > before.most_columns
-        if name in known:
-            continue
         if not is_new or column.is_filled or is_rewritten:
-            yield f"`{name}` was added, and rows without a change may have a value in it"
+            yield f"`{column.name}` was added, and rows without a change may have a value in it"
         elif is_unclear:
-            yield f"`{name}` was added, and changes may have values of a dropped column that had this name"
+            yield f"`{column.name}` was added, and changes may have values of a dropped column that had this name"
+
+
+def _columns(definition: CopyDefinition) -> dict[str, Any]:
+    """Return the columns of a definition, as the JSON of a struct; their numbers are metadata."""
+    return {
+        "fields": [
+            {"name": each.name, "type": each.type.lower(), "metadata": {_NUMBER: each.number}}
+            for each in definition.columns
+        ]
+    }
 
 
 def _column_alterations(before: CopiedColumn, now: CopiedColumn, *, is_rewritten: bool) -> Iterator[str]:
     name = now.name
-    if before.number != now.number:
-        yield f"`{name}` is another column of the same name"
-    elif before.type != now.type:
+    if before.type != now.type:
         yield f"`{name}` was {before.type}, and is {now.type}"
     elif not _prints_alike(before, now):
         yield f"`{name}` was {before.source_type}, and is {now.source_type}"

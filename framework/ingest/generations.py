@@ -1,9 +1,9 @@
-"""Begins new generations of snapshots and slots, before any flow of an update runs.
+"""Begins new generations of snapshots and of logs, before any flow of an update runs.
 
 The order of the durable effects, and why a crash after each is safe:
 
-1. The position of the new generation is read at the source (and with a new slot, the old one is dropped and the new one
-   created). A crash: the request is still open. The next update does this step again; nothing has used the position.
+1. The position of the new generation is read at the source (and with a new log, the old position is dropped and the
+   new one created). A crash: the request is still open. The next update does this again; nothing has used the position.
 2. `gateway.json` records the position, together with the numbers of the checkpoint generations that belong to it.
 3. These checkpoint generations begin. A crash between: the next update begins those that are missing.
 
@@ -15,7 +15,7 @@ the first chunk is read, because `settled_position` waits for all transactions t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -27,10 +27,10 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import has_changes, has_rows, is_rebuild_open
-from framework.ingest.connections import gateway_log, open_gateway, source_name, table_names
 from framework.ingest.copy_state import CopyState, new_copy
 from framework.ingest.declared import forget_moved, record_undeclared, refreshed, staged_for_copies
 from framework.ingest.drift import is_replaceable
+from framework.ingest.log_positions import LogPositions, Waiting
 from framework.ingest.refresh_policy import ask_under_policy
 from framework.ingest.state import (
     GatewayState,
@@ -43,7 +43,6 @@ from framework.ingest.state import (
 )
 from framework.ingest.status import position_gap
 
-Waiting = Callable[[IngestedGateway], AbstractContextManager[None]]
 _MISSED = "begins, because an earlier update did not have its table, or staged its changes for another copy"
 
 
@@ -54,7 +53,7 @@ class Refusal:
     Args:
         target: the copy that it concerns; the table of changes for a whole gateway.
         error: why.
-        gap: the condition with which the slot before can't be read on; None if it can be, or for a copy.
+        gap: the condition with which the log before can't be read on; None if it can be, or for a copy.
     """
 
     target: QualifiedName
@@ -81,7 +80,7 @@ def begin_generations(
         storage: the pipeline's storage.
         clock: says when checkpoints begin.
         is_refreshed: whether the update clears a copy and reads it again.
-        reader: the storage with its identity, which reads the slots from now on.
+        reader: the storage with its identity, which reads the logs from now on.
         unread: the names of declared ingestions whose databases can't be read now; their states stay as they are.
         waiting: entered while a position of a gateway is waited for.
 
@@ -113,7 +112,7 @@ class _Beginning:
         is_refreshed: Callable[[QualifiedName], bool], waiting: Waiting,
     ) -> None:  # fmt: skip
         self._is_refreshed = is_refreshed
-        self._waiting = waiting
+        self._log = LogPositions(gateway=gateway, waiting=waiting)
         self._gateway = gateway
         self._store = store
         self._storage = storage
@@ -129,7 +128,7 @@ class _Beginning:
         state = replace(state, storage=reader, reader=_reader_of(state, reader))
         self._reader = state.reader
         self._ask_again(state)  # an update may have been killed before it did so
-        state = self._with_new_slot(state, self._store.request(self._gateway.name))
+        state = self._with_new_log(state, self._store.request(self._gateway.name))
         self._ask_for_missed(state)
         ask_under_policy(self._gateway, state, self._store)
         requests = self._store.table_requests(self._gateway.name)
@@ -169,7 +168,7 @@ class _Beginning:
             return state
         tables = (
             replace(each, is_missed=True)
-            if not each.relation and each.table.membership and not has_rows(self._storage, each.table.target)
+            if not each.identity and each.table.is_logged and not has_rows(self._storage, each.table.target)
             else each
             for each in state.tables
         )
@@ -178,43 +177,38 @@ class _Beginning:
     def _next_checkpoint(self, table: IngestedTable) -> int:
         return self._checkpoints.latest_number(table.target, table.snapshot_flow) + 1
 
-    def _with_new_slot(self, state: GatewayState, request: Request) -> GatewayState:
-        """Return the state with a new slot, if one is asked for: every table is read again from its position."""
+    def _with_new_log(self, state: GatewayState, request: Request) -> GatewayState:
+        """Return the state with a new log, if one is asked for: every table is read again from its position."""
         number = request.generation
-        if number <= state.slot_generation:
+        if number <= state.log_generation:
             return state
         try:
-            self._replace_slot()
+            logged = self._log.begin_again(self._reader)
         except SluiceError as error:
             gap = position_gap(self._storage, state)
             self._refusals.append(Refusal(target=self._gateway.changes, error=error, gap=gap))
             return state
         for table in state.tables:
-            if table.is_declared and table.table.relation:
-                state = self._begun(state, table, Request(generation=table.number + 1), number, lsn=0)
+            if table.is_declared and table.table.identity:
+                anew = replace(table, table=logged.get(table.table.key, table.table))
+                state = self._begun(state, anew, Request(generation=table.number + 1), number, position=0)
             elif table.is_declared:
                 state = self._missed_with_fault(state, table)
         changes = self._gateway.changes
         checkpoint = self._checkpoints.latest_number(changes, changes) + 1
-        return replace(state, slot_generation=number, changes_checkpoint=checkpoint)
+        return replace(state, log_generation=number, changes_checkpoint=checkpoint)
 
     def _missed_with_fault(self, state: GatewayState, table: TableState) -> GatewayState:
         """Return the state in which a table with a fault is read again as a whole, once it can be copied.
 
-        A crash after the request: the one for the slot is still open, and the next update asks for this one again.
+        A crash after the request: the one for the log is still open, and the next update asks for this one again.
         """
 
         def whole(before: Request) -> Request:
-            return replace(before.with_snapshot, generation=table.number + 1, where=None, partitions="")
+            return replace(before.with_snapshot, generation=table.number + 1, where=None, accepted="")
 
         self._store.change_request(whole, self._gateway.name, table.table.key)
         return self._replaced(state, replace(table, is_missed=True))
-
-    def _replace_slot(self) -> None:
-        gateway, log = self._gateway, gateway_log(self._gateway)
-        with open_gateway(gateway, read_only=False) as source, self._waiting(gateway):
-            source.drop_position(log, reader=self._reader)
-            source.ensure_position(log, table_names(gateway), reader=self._reader)
 
     def _with_generation(
         self, state: GatewayState, table: TableState, request: Request, *, is_refresh: bool = False
@@ -223,7 +217,7 @@ class _Beginning:
         if isinstance(position, SluiceError):
             self._refusals.append(Refusal(target=table.table.target, error=position))
             return state
-        return self._begun(state, table, request, state.slot_generation, lsn=position, is_refresh=is_refresh)
+        return self._begun(state, table, request, state.log_generation, position=position, is_refresh=is_refresh)
 
     def _replaced(self, state: GatewayState, table: TableState) -> GatewayState:
         key = table.table.key
@@ -236,15 +230,10 @@ class _Beginning:
         """
         if self._found is None:
             try:
-                self._found = self._settled_position()
+                self._found = self._log.settled()
             except SluiceError as error:
                 self._found = error
         return self._found
-
-    def _settled_position(self) -> int:
-        gateway = self._gateway
-        with open_gateway(gateway) as source, self._waiting(gateway):
-            return source.settled_position(gateway_log(gateway)).order
 
     def _with_refresh(self, state: GatewayState, table: IngestedTable) -> GatewayState:
         """Return the state with a generation for the full refresh of a copy that has rows of another definition.
@@ -265,7 +254,7 @@ class _Beginning:
             self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, table.key)
             passed = replace(known, is_missed=True)
             if not is_staged:  # each change is one of the new generation
-                return self._begun(state, passed, request, state.slot_generation, lsn=0)
+                return self._begun(state, passed, request, state.log_generation, position=0)
             return self._with_generation(state, passed, request)
         # The plan refuses the full refresh of a paused table.
         if not self._is_refreshed(table.target) or self._store.is_paused(self._gateway.name, table.key):
@@ -280,9 +269,9 @@ class _Beginning:
         state: GatewayState,
         table: TableState,
         request: Request,
-        slot_generation: int,
+        log_generation: int,
         *,
-        lsn: int,
+        position: int,
         is_refresh: bool = False,
     ) -> GatewayState:
         """Return the state with a new generation of a table.
@@ -298,17 +287,15 @@ class _Beginning:
         where = None if is_outdated or table.is_missed else self._filter(table, request)
         begun = SnapshotGeneration(
             number=request.generation,
-            slot_generation=slot_generation,
-            lsn=lsn,
+            log_generation=log_generation,
+            position=position,
             checkpoint=checkpoint,
             where=where,
-            relation=table.table.relation,
             is_rebuild=is_rebuild,
             skips_earlier=table.is_missed,
         )
-        # The plan of the snapshot records the membership of the publication that it begins with.
         known = replace(table, generations=(*table.generations, begun), is_missed=False)
-        state = self._replaced(state, replace(known, membership=0, partitions=table.table.partitions))
+        state = self._replaced(state, known.identified())
         rebuild = checkpoint if is_rebuild else 0
         if is_outdated and now is not None:
             return state.with_copy(new_copy(target, now, rebuild=rebuild))
@@ -349,7 +336,7 @@ class _Beginning:
 
         Not a table whose request is still open: its flows may meet another table until its new snapshot begins.
         """
-        if self._store.request(self._gateway.name).generation > state.slot_generation:
+        if self._store.request(self._gateway.name).generation > state.log_generation:
             return state
         numbers = {} if self._stored is None else {each.table.key: each.number for each in self._stored.tables}
         tables = (
@@ -364,30 +351,23 @@ class _Beginning:
     def _published(self, state: GatewayState, requests: Mapping[str, Request]) -> GatewayState:
         """Publish the tables that have no snapshot: the snapshot flow of any other table publishes it.
 
-        Without a slot the flow of changes publishes all tables. A crash after it: the next update sees the membership.
+        Without a log the flow of changes publishes all tables. A crash after it: the next update sees the table in it.
         """
         tables = [
             each
             for each in state.tables
-            if each.is_declared and each.table.relation and not each.membership
+            if each.is_declared and each.table.identity and not each.table.is_logged
             and requests.get(each.table.key, Request()).mode in (Mode.SKIPPED, Mode.CANCELLED)
         ]  # fmt: skip
         for each in tables:
             try:
-                state = self._replaced(state, replace(each, membership=self._publish(each.table)))
+                published = replace(each, table=self._log.publish(each.table, self._reader))
+                # Another table of the name is taken by its snapshot only.
+                if published.table.is_logged and each.identity in ("", published.table.identity):
+                    state = self._replaced(state, published.identified())
             except SluiceError as error:
                 self._refusals.append(Refusal(target=each.table.target, error=error))
         return state
-
-    def _publish(self, table: IngestedTable) -> int:
-        """Add a table to the publication; return what identifies its membership, 0 if there is no slot."""
-        gateway, log, name = self._gateway, gateway_log(self._gateway), source_name(table)
-        with open_gateway(gateway, read_only=False) as source:
-            if not source.logged_tables(log).has_log:
-                return 0
-            with self._waiting(gateway):
-                source.ensure_position(log, (name,), reader=self._reader)
-            return source.logged_tables(log).membership(name)
 
     def _filter(self, state: TableState, request: Request) -> str | None:
         """Return the condition of the new snapshot; None if it replaces one that is not complete.
@@ -400,7 +380,7 @@ class _Beginning:
 
     def _begin_checkpoints(self, state: GatewayState) -> None:
         changes = self._gateway.changes
-        self._begin(changes, changes, state.changes_checkpoint, f"new replication slot {state.slot_generation}")
+        self._begin(changes, changes, state.changes_checkpoint, f"new log {state.log_generation}")
         for each in state.tables:
             if each.current is not None and each.is_declared and not each.current.is_rebuild:
                 why = _MISSED if each.current.skips_earlier else "was asked for"
@@ -424,7 +404,7 @@ def _open_request(table: TableState, request: Request) -> Request | None:
     A table that was missed is read again as a whole. A request waits while its table has a fault: the snapshot could
     not read it, and the definition that its rows will have is not known.
     """
-    if not table.is_declared or not table.table.relation:
+    if not table.is_declared or not table.table.identity:
         return None
     if _is_read_again(table):
         return Request(generation=table.number + 1)
@@ -433,4 +413,4 @@ def _open_request(table: TableState, request: Request) -> Request | None:
 
 def _is_read_again(table: TableState) -> bool:
     """Return whether a missed table begins a generation now: it can be copied."""
-    return table.is_declared and table.is_missed and bool(table.table.relation)
+    return table.is_declared and table.is_missed and bool(table.table.identity)

@@ -1,4 +1,4 @@
-"""The changes of an ingestion, which its slot gives only once: they are staged anew only together with all copies."""
+"""The changes of an ingestion, which its log may give only once: they are staged anew only together with all copies."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from framework.foundation.names import QualifiedName
+from framework.sources.databases.source_session import LogName
 
 if TYPE_CHECKING:
     from framework.declare.registry import Registry
@@ -15,14 +16,11 @@ if TYPE_CHECKING:
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-def slot_name(spec: IngestionSpec) -> str:
-    """Return the name of the replication slot: the option `slot`, or `sluice_<name>`."""
-    return dict(spec.options).get("slot") or f"sluice_{spec.name}"
-
-
-def publication_name(spec: IngestionSpec) -> str:
-    """Return the name of the publication: the option `publication`, or that of the slot."""
-    return dict(spec.options).get("publication") or slot_name(spec)
+def log_name(spec: IngestionSpec) -> LogName:
+    """Return what an ingestion is called at its source: by the options `slot` and `publication`, or `sluice_<name>`."""
+    options = dict(spec.options)
+    position = options.get("slot") or f"sluice_{spec.name}"
+    return LogName(position=position, tables=options.get("publication") or position)
 
 
 def changes_name(spec: IngestionSpec, registry: Registry) -> QualifiedName:

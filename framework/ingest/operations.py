@@ -13,8 +13,10 @@ from framework.foundation.files.storage_port import Storage
 from framework.foundation.nearest import is_named, nearest_qualified, plain_name
 from framework.ingest.confirmation import is_rebuild_open
 from framework.ingest.connections import open_gateway, source_name
+from framework.ingest.gaps import way_out_of
+from framework.ingest.gateway_status import NEW_SLOT
 from framework.ingest.state import GatewayStore, Mode, Request
-from framework.ingest.status import NEW_SLOT, gap_of_table, way_out_of
+from framework.ingest.status import gap_of_table
 from framework.ingest.tables.copies import PARTITIONS_CHANGED
 
 
@@ -123,7 +125,7 @@ class Operations:
         named = "" if where is None else check_partial_resync(self.storage, gateway, table, where)
         store = GatewayStore(self.storage)
         while True:
-            follow = partial(_asked, begun=number, where=where, partitions=named)
+            follow = partial(_asked, begun=number, where=where, accepted=named)
             request = store.change_request(follow, gateway.name, table.key)
             # An update may have begun the request of before; if it does so now, it asks for this one again.
             number = self._begun(gateway, table)
@@ -138,8 +140,8 @@ class Operations:
             raise UserError("INGESTION_NOT_STARTED", name=table.source)
         return known.number
 
-    def replace_slot(self, gateway: IngestedGateway) -> None:
-        """Create a new replication slot, and read all tables of the gateway again, also those without a snapshot.
+    def replace_position(self, gateway: IngestedGateway) -> None:
+        """Begin the log at a new position, and read all tables of the gateway again, also those without a snapshot.
 
         Raises:
             UserError: INGESTION_NOT_STARTED.
@@ -150,7 +152,7 @@ class Operations:
             raise UserError("INGESTION_NOT_STARTED", name=gateway.name)
         for source in store.table_requests(gateway.name):  # changes of a table without a snapshot are lost, too
             store.change_request(lambda before: before.with_snapshot, gateway.name, source)
-        number = state.slot_generation + 1
+        number = state.log_generation + 1
         store.change_request(lambda before: replace(before, generation=number), gateway.name)
 
     def _set_mode(self, gateway: IngestedGateway, table: IngestedTable | None, mode: Mode) -> None:
@@ -168,12 +170,12 @@ class Operations:
             raise UserError("INGESTION_SNAPSHOT_COMPLETE", table=table.source)
 
 
-def _asked(before: Request, *, begun: int, where: str | None, partitions: str) -> Request:
+def _asked(before: Request, *, begun: int, where: str | None, accepted: str) -> Request:
     """Return the request for rows that follows another one, when the snapshot of a number has begun last."""
     is_pending = where is not None and before.generation > begun
     wanted = _either(before.where, where) if where is not None and is_pending else where
-    partitions = partitions or (before.partitions if is_pending else "")
-    return Request(mode=before.with_snapshot.mode, generation=begun + 1, where=wanted, partitions=partitions)
+    accepted = accepted or (before.accepted if is_pending else "")
+    return Request(mode=before.with_snapshot.mode, generation=begun + 1, where=wanted, accepted=accepted)
 
 
 def _either(first: str | None, second: str) -> str | None:
@@ -202,8 +204,8 @@ def _hint(near: str | None) -> str:
 def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: IngestedTable, where: str) -> str:
     """Refuse a condition that the database rejects, or one for a table with rows that nobody knows; no row is read.
 
-    A condition can select rows that came or went with partitions, if an error named these: later ones the operator does
-    not know.
+    A condition can select rows that came or went without an entry in the log, if an error named them: later ones the
+    operator does not know.
 
     Args:
         storage: the storage of the pipeline.
@@ -212,8 +214,8 @@ def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: Inge
         where: one condition in the SQL of the database.
 
     Returns:
-        The partitions up to which the error of the last update names those that came or went, as text of the dialect.
-        Empty for a table without such a gap.
+        The continuity of the table up to which the error of the last update names the rows that came or went. Empty for
+        a table without such a gap.
 
     Raises:
         UserError: INGESTION_RESYNC_NEEDS_ALL_ROWS for a table with any other gap; INGESTION_RESYNC_OF_FILTERED_ROWS.
@@ -221,7 +223,7 @@ def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: Inge
     """
     gap, state = gap_of_table(storage, gateway.name, table.key), GatewayStore(storage).read(gateway.name)
     known = None if state is None else state.table(table.key)
-    named = known.named_partitions if known is not None and gap == PARTITIONS_CHANGED else ""
+    named = known.named_continuity if known is not None and gap == PARTITIONS_CHANGED else ""
     name = gateway.name_of(table)
     command = NEW_SLOT if way_out_of(gap, name, "") == NEW_SLOT else f"sluice ingest resync {name}"
     if gap is not None and not named:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
@@ -13,6 +12,7 @@ from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SluiceError
 from framework.foundation.files.storage_port import Storage
 from framework.ingest.connections import open_gateway, table_names
+from framework.ingest.gateway_status import SnapshotProgress
 from framework.sources.databases.chunks import PlanBasis, SnapshotOffset, percent_done, read_offset, remaining_seconds
 from framework.sources.databases.tables import TableName
 
@@ -20,29 +20,6 @@ _RATE_BATCHES = 10
 """The rate of reading is that of this many micro-batches."""
 
 Sizes = dict[TableName, tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotProgress:
-    """How far the current snapshot of a table is committed.
-
-    Args:
-        checkpoint: number of its checkpoint generation; None before the first.
-        completed: whether it is complete.
-        chunks: committed chunks.
-        rows: estimate of their rows.
-        percent: of the table's rows; None if the size of the table is unknown.
-        remaining_seconds: estimate; None if unknown.
-        is_read: whether the last chunk is committed.
-    """
-
-    checkpoint: int | None = None
-    completed: bool = False
-    chunks: int = 0
-    rows: int = 0
-    percent: float | None = None
-    remaining_seconds: float | None = None
-    is_read: bool = False
 
 
 def snapshot_progress(table: IngestedTable, storage: Storage, estimated_rows: int | None) -> SnapshotProgress:

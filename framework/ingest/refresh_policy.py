@@ -71,6 +71,6 @@ def ask_under_policy(gateway: IngestedGateway, state: GatewayState, store: Gatew
             number = known.number + 1
 
             def whole(before: Request, number: int = number) -> Request:
-                return replace(before, generation=max(before.generation, number), where=None, partitions="")
+                return replace(before, generation=max(before.generation, number), where=None, accepted="")
 
             store.change_request(whole, gateway.name, each.key)

@@ -40,11 +40,10 @@ class SnapshotGeneration:
 
     Args:
         number: from 1; the first snapshot of a table has the number 0 and no entry.
-        slot_generation: number of the replication slot of the changes.
-        lsn: the position of the generation's first change in the log of the slot.
+        log_generation: number of the log of the changes.
+        position: the position of the generation's first change in its log.
         checkpoint: number of the checkpoint generation of the snapshot flow.
         where: a condition at the source that selects the rows of the snapshot; None for all rows.
-        relation: the source table, see `TableState`.
         is_rebuild: whether it begins with an empty copy, because older rows have another definition. The rebuild of the
             copy then begins its checkpoint.
         skips_earlier: whether changes of earlier generations that are not applied yet never are, because some were
@@ -52,11 +51,10 @@ class SnapshotGeneration:
     """
 
     number: int
-    slot_generation: int
-    lsn: int
+    log_generation: int
+    position: int
     checkpoint: int
     where: str | None = None
-    relation: int = field(default=0, repr=False)
     is_rebuild: bool = False
     skips_earlier: bool = False
 
@@ -72,11 +70,10 @@ class TableState:
         is_missed: whether changes may be staged in another form than that of its copy, because an update did not have
             it among its tables, or its copy is another one; until a new generation begins.
         staged: how its changes are staged; None before an update could copy it.
-        first_relation: what identifies the source table of the first snapshot in its database, whatever its name; 0
-            before an update could copy it.
-        membership: what identifies the membership of the table in the publication, when it was last seen; 0 before.
-        partitions: its partitions when they were last seen, as text of the dialect; empty if it has none.
-        named_partitions: those up to which the error of the last update names the rows that came or went; else empty.
+        identity: what identifies the source table of the newest generation in its database: another one of the same
+            name is not continued. Empty before an update could copy it.
+        continuity: what the last update that could copy it found, as text of the dialect; empty before.
+        named_continuity: that up to which the error of the last update names the rows that came or went; else empty.
     """
 
     table: IngestedTable
@@ -84,26 +81,14 @@ class TableState:
     is_declared: bool = True
     is_missed: bool = False
     staged: StagedForm | None = None
-    first_relation: int = field(default=0, repr=False)
-    membership: int = field(default=0, repr=False)
-    partitions: str = field(default="", repr=False)
-    named_partitions: str = field(default="", repr=False)
-
-    @property
-    def relation(self) -> int:
-        """The source table of the newest generation: another one of the same name is not continued."""
-        return self.generations[-1].relation if self.generations else self.first_relation
+    identity: str = field(default="", repr=False)
+    continuity: str = field(default="", repr=False)
+    named_continuity: str = field(default="", repr=False)
 
     def identified(self) -> TableState:
         """Return the state with the table that was found at the source, if it could be copied."""
         found = self.table
-        if not found.relation:
-            return self
-        known = replace(self, membership=found.membership, partitions=found.partitions)
-        if not self.generations:
-            return replace(known, first_relation=found.relation)
-        newest = replace(self.generations[-1], relation=found.relation)
-        return replace(known, generations=(*self.generations[:-1], newest))
+        return replace(self, identity=found.identity, continuity=found.continuity) if found.identity else self
 
     @property
     def current(self) -> SnapshotGeneration | None:
@@ -132,17 +117,17 @@ class GatewayState:
 
     Args:
         gateway: the gateway, as last declared; its tables are in `tables`.
-        slot_generation: number of the replication slot; 0 for the first.
-        changes_checkpoint: number of the first checkpoint generation of the change flow that reads this slot.
+        log_generation: number of the log, which a new position begins; 0 for the first.
+        changes_checkpoint: number of the first checkpoint generation of the change flow that reads this log.
         tables: the tables, those that are no longer declared too.
         copies: how the rows of copies were made, those that are no longer declared too.
-        storage: the storage whose updates read the slot, with its identity; empty if an earlier release wrote it.
+        storage: the storage whose updates read the log, with its identity; empty without one.
         is_declared: whether the last update had an ingestion of this name.
-        reader: the storage in the comment of the publication: its root, and the id that it had at first.
+        reader: the storage that the database has as the reader of the log: its root, and the id that it had at first.
     """
 
     gateway: IngestedGateway
-    slot_generation: int = 0
+    log_generation: int = 0
     changes_checkpoint: int = 0
     tables: tuple[TableState, ...] = ()
     copies: tuple[CopyState, ...] = ()
@@ -164,9 +149,11 @@ class GatewayState:
 
     @property
     def position(self) -> int:
-        """The position that the change flow must pass so that all generations of this slot can be completed."""
+        """The position that the change flow must pass so that all generations of this log can be completed."""
         current = (each.current for each in self.tables if each.is_declared)
-        return max((each.lsn for each in current if each and each.slot_generation == self.slot_generation), default=0)
+        return max(
+            (each.position for each in current if each and each.log_generation == self.log_generation), default=0
+        )
 
 
 class Mode(StrEnum):
@@ -186,21 +173,21 @@ class Request:
 
     Args:
         mode: what to run.
-        generation: the generation of the snapshot that is wanted; for a gateway, of the slot.
+        generation: the generation of the snapshot that is wanted; for a gateway, of the log.
         where: a condition at the source that selects the rows to read again; None for all.
-        partitions: the partitions, as text of the dialect, up to which the operator knows of rows that came or went
-            with them, so that `where` selects these; empty without such rows.
+        accepted: the continuity of the table up to which the operator knows of rows that came or went without an entry
+            in the log, so that `where` selects these; empty without such rows.
     """
 
     mode: Mode = Mode.ACTIVE
     generation: int = 0
     where: str | None = None
-    partitions: str = ""
+    accepted: str = ""
 
     @property
     def ends_gaps(self) -> bool:
         """Whether the snapshot reads every row that lost changes may be about."""
-        return self.where is None or bool(self.partitions)
+        return self.where is None or bool(self.accepted)
 
     @property
     def with_snapshot(self) -> Request:
@@ -343,7 +330,7 @@ def _table_request(text: str) -> tuple[str | None, Request]:
     value = _versioned(text)
     request = Request(
         mode=Mode(value["mode"]), generation=int(value["generation"]), where=value["where"],
-        partitions=value.get("partitions", ""),  # an earlier release did not record it
+        accepted=value["accepted"],
     )  # fmt: skip
     return value["source"], request
 
@@ -354,10 +341,11 @@ def _gateway_json(state: GatewayState) -> dict[str, Any]:
         "name": gateway.name,
         "connection": gateway.connection,
         "folder": gateway.folder,
-        "slot": gateway.slot,
-        "publication": gateway.publication,
+        "scheme": gateway.scheme,
+        "position_name": gateway.position_name,
+        "table_list": gateway.table_list,
         "changes": name_json(gateway.changes),
-        "slot_generation": state.slot_generation,
+        "log_generation": state.log_generation,
         "changes_checkpoint": state.changes_checkpoint,
         "tables": [_table_json(each) for each in state.tables],
         "copies": [each.to_json() for each in state.copies],
@@ -377,14 +365,13 @@ def _table_json(state: TableState) -> dict[str, Any]:
         "declared": state.is_declared,
         "missed": state.is_missed,
         "staged": None if state.staged is None else asdict(state.staged),
-        "relation": state.first_relation,
-        "membership": state.membership,
-        "partitions": state.partitions,
-        "named_partitions": state.named_partitions,
+        "identity": state.identity,
+        "continuity": state.continuity,
+        "named_continuity": state.named_continuity,
         "generations": [
             {
-                "number": each.number, "slot_generation": each.slot_generation, "lsn": each.lsn,
-                "checkpoint": each.checkpoint, "where": each.where, "relation": each.relation,
+                "number": each.number, "log_generation": each.log_generation, "position": each.position,
+                "checkpoint": each.checkpoint, "where": each.where,
                 "rebuild": each.is_rebuild, "skips_earlier": each.skips_earlier,
             }
             for each in state.generations
@@ -397,19 +384,19 @@ def _gateway_state(text: str) -> GatewayState:
     value = _versioned(text)
     tables = tuple(_table_state(each) for each in value["tables"])
     gateway = IngestedGateway(
-        name=value["name"], connection=value["connection"], folder=value["folder"], slot=value["slot"],
-        publication=value["publication"], changes=name_of_json(value["changes"]),
+        name=value["name"], connection=value["connection"], folder=value["folder"], scheme=value["scheme"],
+        position_name=value["position_name"], table_list=value["table_list"], changes=name_of_json(value["changes"]),
         tables=tuple(each.table for each in tables if each.is_declared),
     )  # fmt: skip
     return GatewayState(
         gateway=gateway,
-        slot_generation=int(value["slot_generation"]),
+        log_generation=int(value["log_generation"]),
         changes_checkpoint=int(value["changes_checkpoint"]),
         tables=tables,
-        copies=tuple(map(copy_of_json, value.get("copies", ()))),
-        storage=str(value.get("storage", "")),
-        is_declared=bool(value.get("is_declared", True)),
-        reader=str(value.get("reader", "")),
+        copies=tuple(map(copy_of_json, value["copies"])),
+        storage=str(value["storage"]),
+        is_declared=bool(value["is_declared"]),
+        reader=str(value["reader"]),
     )
 
 
@@ -423,26 +410,24 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
             snapshot_flow=name_of_json(value["flows"][0]),
             cdc_flow=name_of_json(value["flows"][1]),
             keys=tuple(value["keys"]),
-            copy_name=str(value.get("copy_name", "")),  # an earlier release had one copy of each table
+            copy_name=str(value["copy_name"]),
         ),
         generations=tuple(
             SnapshotGeneration(
                 number=int(each["number"]),
-                slot_generation=int(each["slot_generation"]),
-                lsn=int(each["lsn"]),
+                log_generation=int(each["log_generation"]),
+                position=int(each["position"]),
                 checkpoint=int(each["checkpoint"]),
                 where=each["where"],
-                relation=int(each.get("relation", 0)),  # an earlier release did not record it
-                is_rebuild=bool(each.get("rebuild")),
-                skips_earlier=bool(each.get("skips_earlier")),
+                is_rebuild=bool(each["rebuild"]),
+                skips_earlier=bool(each["skips_earlier"]),
             )
             for each in value["generations"]
         ),
         is_declared=bool(value["declared"]),
-        is_missed=bool(value.get("missed", not value["declared"])),
-        staged=staged_of_json(value.get("staged")),  # an earlier release did not record it
-        first_relation=int(value.get("relation", 0)),
-        membership=int(value.get("membership", 0)),
-        partitions=str(value.get("partitions", "")),
-        named_partitions=str(value.get("named_partitions", "")),
+        is_missed=bool(value["missed"]),
+        staged=staged_of_json(value["staged"]),
+        identity=str(value["identity"]),
+        continuity=str(value["continuity"]),
+        named_continuity=str(value["named_continuity"]),
     )

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,17 +14,26 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_progress
 from framework.foundation.errors import SluiceError, SourceError
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import staged_position
-from framework.ingest.connections import gateway_dialect, gateway_log, open_gateway, source_name, table_names
-from framework.ingest.progress import Sizes, SnapshotProgress, snapshot_progress
+from framework.ingest.connections import (
+    gateway_dialect,
+    gateway_facts,
+    gateway_log,
+    open_gateway,
+    source_name,
+    table_names,
+)
+from framework.ingest.gaps import gap_of, is_lost, is_table_gap, way_out_of
+from framework.ingest.gateway_status import GatewayStatus, IngestedState, SnapshotProgress, TableStatus
+from framework.ingest.progress import Sizes, snapshot_progress
 from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, TableState
 from framework.ingest.waits import waits_of
 from framework.record.events import Event, EventType
 from framework.record.reader import newest_events
-from framework.sources.databases.position import Position, position_of
+from framework.sources.databases.dialects import is_log_in_use
+from framework.sources.databases.position import position_of
 from framework.sources.databases.source_session import LogName
-from framework.sources.databases.tables import TableName, quote_identifier
+from framework.sources.databases.tables import TableName
 
 if TYPE_CHECKING:
     from framework.sources.databases.source_session import LogStatus, SourceSession
@@ -33,109 +41,8 @@ if TYPE_CHECKING:
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
 _ENDED_WELL = frozenset({"COMPLETED", "IDLE"})
 _ROWS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
-_GAP = "DATABASE_POSITION_LOST."
-_PUBLICATION, _PARTITION_ROOT, _OTHER_SLOT, SLOT_REPLACED = (
-    f"{_GAP}{reason}" for reason in ("PUBLICATION", "PARTITION_ROOT", "OTHER_SLOT", "SLOT_REPLACED")
-)
-_SLOT_IN_USE = "DATABASE_SLOT_IN_USE"
 _LOCK_SECONDS = 2.0
 _OTHER_STORAGE = "INGESTION_OF_OTHER_STORAGE"
-_TABLE_GAPS = frozenset(
-    {
-        "INGESTION_TABLE_REPLACED",
-        "INGESTION_TABLE_UNPUBLISHED",
-        "INGESTION_PARTITIONS_CHANGED",
-        "DATABASE_PARTITION_TRUNCATED",
-        "SNAPSHOT_TABLE_REPLACED",
-    }
-)
-
-
-NEW_SLOT = "sluice ingest resync --all --new-slot"
-"""The command that ends a gap of a whole gateway."""
-
-
-class IngestedState(StrEnum):
-    """The state of a table."""
-
-    WAITING = "WAITING"
-    """Nothing of its snapshot is committed."""
-    SNAPSHOT = "SNAPSHOT"
-    CONFIRMING = "CONFIRMING"
-    """A snapshot that replaces an earlier one is read; rows that are gone are deleted when its changes are applied."""
-    FOLLOWING = "FOLLOWING"
-    """Its snapshot is complete, or was skipped: changes are applied."""
-    RESYNC = "RESYNC"
-    """A new snapshot was asked for; the next update begins it."""
-    PAUSED = "PAUSED"
-    CANCELLED = "CANCELLED"
-    """Its snapshot was cancelled; changes are applied."""
-    GAP = "GAP"
-    """Its log does not have all changes from the stored position on, or has those of another table."""
-    FAILED = "FAILED"
-    """One of its flows failed in its last run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableStatus:
-    """The status of a table.
-
-    Args:
-        source: its name at the source.
-        target: its copy.
-        state: its state.
-        generation: number of its snapshot.
-        snapshot: the progress of its snapshot.
-        lag_bytes: log of the source that is not staged; None if unknown. It includes the log of other tables.
-        lag_seconds: the longest time that a change may be unstaged; None if unknown.
-        error: the condition of the last failure of one of its flows, or of its gap; None without one.
-        way_out: the command, or the statement at the source, that ends its gap; None without one.
-        children: the tables that inherit from it, whose rows its copy does not have.
-    """
-
-    source: str
-    target: QualifiedName
-    state: IngestedState
-    generation: int
-    snapshot: SnapshotProgress
-    lag_bytes: int | None
-    lag_seconds: float | None
-    error: str | None
-    way_out: str | None = None
-    children: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayStatus:
-    """The status of a gateway.
-
-    Args:
-        name: name of the gateway.
-        is_paused: whether it is paused.
-        slot: name of the replication slot.
-        slot_status: what the server says of it; None if there is no slot, or no answer.
-        keeps_position: whether the database keeps a position for each reader, as a slot.
-        position: the position up to which changes are staged; None before the first.
-        gap: the condition of a gap; None without one.
-        way_out: the command, or the statement at the source, that ends the gap; None without one.
-        refused: the condition with which the last update did not get the new slot that is asked for; None without one.
-        error: why the source gave no answer; None if it did.
-        waits: what it waits for at the source, each with the statement that ends it.
-        tables: the tables.
-    """
-
-    name: str
-    is_paused: bool
-    slot: str
-    slot_status: LogStatus | None
-    position: Position | None
-    gap: str | None
-    way_out: str | None
-    refused: str | None
-    error: str | None
-    waits: tuple[str, ...]
-    keeps_position: bool = True
-    tables: tuple[TableStatus, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,14 +50,13 @@ class _Answer:
     """What the source says."""
 
     sizes: Sizes = field(default_factory=dict)
-    slot: LogStatus | None = None
+    log: LogStatus | None = None
     log_end: int | None = None
     gap: str | None = None
     table_gaps: Mapping[str, str] = field(default_factory=dict)
     children: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
     waits: tuple[str, ...] = ()
     error: str | None = None
-    keeps_position: bool = True
 
 
 def read_status(storage: Storage, now: datetime, gateway: str | None = None) -> tuple[GatewayStatus, ...]:
@@ -182,7 +88,7 @@ def gap_of_table(storage: Storage, gateway: str, key: str) -> str | None:
     failures, answer = _last_failures(storage, _open_flows([state], storage)), _ask(state, storage)
     is_read = staged_position(state, storage) is not None or snapshot_progress(table.table, storage, None).chunks > 0
     error = _error_of(table, answer, failures, is_read=is_read)
-    return _gateway_gap(state, answer, failures) or (error if error in _TABLE_GAPS else None)
+    return _gateway_gap(state, answer, failures) or (error if is_table_gap(error) else None)
 
 
 def position_gap(storage: Storage, state: GatewayState) -> str | None:
@@ -198,57 +104,48 @@ def position_gap(storage: Storage, state: GatewayState) -> str | None:
 def lost_operations(storage: Storage, state: GatewayState) -> SourceError | None:
     """Return the fault of a log that lacks operations, as the last update found; None without one.
 
-    The publication may send all of them again, and nothing else shows the loss.
+    The log may have all of them again, and nothing else shows the loss.
 
     Args:
         storage: the pipeline's storage.
         state: the gateway.
     """
     changes = str(state.gateway.changes)
-    if _stored_offset(state, storage) is None or _last_failures(storage, {changes}).get(changes) != _PUBLICATION:
+    if _stored_offset(state, storage) is None:
         return None
-    return SourceError(_PUBLICATION, slot=state.gateway.slot, publication=state.gateway.publication, lsn="unknown")
+    failure = _last_failures(storage, {changes}).get(changes, "")
+    gap = gateway_dialect(state.gateway).remembered_gap(failure, gateway_log(state.gateway)) if failure else None
+    return None if gap is None else gap.error()
 
 
-def read_from_other_slot(storage: Storage, state: GatewayState, slot: str, publication: str) -> SourceError | None:
-    """Return the fault of staged changes that were read from another slot or publication; None without one.
+def read_from_other_log(storage: Storage, state: GatewayState, log: LogName) -> SourceError | None:
+    """Return the fault of staged changes that were read from another log; None without one.
 
-    Changes that are staged anew may be read from any slot.
+    Changes that are staged anew may be read from any log.
 
     Args:
         storage: the pipeline's storage.
         state: the gateway.
-        slot: the slot that the modules name.
-        publication: the publication that they name.
+        log: the log that the modules name.
     """
     is_rebuilt = GenerationStore(storage).building(state.gateway.changes, state.gateway.changes) is not None
     offset = None if is_rebuilt else _stored_offset(state, storage)
     with suppress(SourceError):  # of a damaged offset, with which the flow of the changes fails
-        log = LogName(slot=slot, publication=publication)
         gap = None if offset is None else gateway_dialect(state.gateway).other_log(offset, log)
         return None if gap is None else gap.error()
     return None
 
 
-def way_out_of(gap: str | None, source: str, publication: str) -> str | None:
-    """Return the command, or the statement at the source, that ends a gap of a table; None if only the code can."""
-    if gap == _PARTITION_ROOT:
-        return f"ALTER PUBLICATION {quote_identifier(publication)} SET (publish_via_partition_root = true)"
-    if gap in (_OTHER_SLOT, SLOT_REPLACED):  # a slot of another database or program is not dropped for a new one
-        return None
-    return NEW_SLOT if _gap_of(gap) else f"sluice ingest resync {source}"
-
-
 def _gateway_gap(state: GatewayState, answer: _Answer, failures: Mapping[str, str]) -> str | None:
-    if failures.get(str(state.gateway.changes)) == _OTHER_STORAGE:  # which reads the slot rightly
+    if failures.get(str(state.gateway.changes)) == _OTHER_STORAGE:  # which reads the log rightly
         return None
-    return answer.gap or _gap_of(failures.get(str(state.gateway.changes)))
+    return answer.gap or gap_of(failures.get(str(state.gateway.changes)))
 
 
 def _refusal_of(gap: str | None, request: Request, state: GatewayState, failures: Mapping[str, str]) -> str | None:
-    """Return the condition with which the last update did not get a new slot that still is asked for; else None."""
+    """Return the condition with which the last update did not get a new log that still is asked for; else None."""
     failure = failures.get(str(state.gateway.changes))
-    is_refused = gap is not None and request.generation > state.slot_generation and _gap_of(failure) is None
+    is_refused = gap is not None and request.generation > state.log_generation and gap_of(failure) is None
     return failure if is_refused else None
 
 
@@ -283,7 +180,7 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
     lag_seconds = 0.0 if lag_bytes == 0 else _seconds_since_staged(state, storage, now)
     gap = _gateway_gap(state, answer, failures)
     refused = _refusal_of(gap, request, state, failures)
-    way_out = None if gap is None or refused else way_out_of(gap, "", gateway.publication)
+    way_out = None if gap is None or refused else way_out_of(gap, "", gateway.table_list)
     tables = []
     for each in (each for each in state.tables if each.is_declared):
         table, asked = each.table, requests.get(each.table.key, Request())
@@ -303,16 +200,15 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
                 lag_bytes=lag_bytes,
                 lag_seconds=lag_seconds,
                 error=refused or gap or error,
-                way_out=way_out
-                if gap or not is_gap
-                else way_out_of(error, gateway.name_of(table), gateway.publication),
+                way_out=way_out if gap or not is_gap else way_out_of(error, gateway.name_of(table), gateway.table_list),
                 children=answer.children.get(name, ()),
             )
         )
     return GatewayStatus(
-        name=gateway.name, is_paused=is_paused, slot=gateway.slot, slot_status=answer.slot,
-        position=position, gap=gap, way_out=way_out, refused=refused, error=answer.error,
-        waits=answer.waits, keeps_position=answer.keeps_position, tables=tuple(tables),
+        name=gateway.name, is_paused=is_paused, position_noun=gateway_facts(gateway).position_noun,
+        position_name=gateway.position_name, log_status=answer.log,
+        position=position, gap=gap, is_lost=is_lost(gap), way_out=way_out, refused=refused, error=answer.error,
+        waits=answer.waits, tables=tuple(tables),
     )  # fmt: skip
 
 
@@ -329,8 +225,8 @@ def _state_of(
     by_priority = (
         (gap is not None, IngestedState.GAP),
         (is_paused or request.mode is Mode.PAUSED, IngestedState.PAUSED),
-        (error in _TABLE_GAPS and not (is_asked and request.ends_gaps), IngestedState.GAP),
-        (error is not None and error not in _TABLE_GAPS, IngestedState.FAILED),
+        (is_table_gap(error) and not (is_asked and request.ends_gaps), IngestedState.GAP),
+        (error is not None and not is_table_gap(error), IngestedState.FAILED),
         (is_asked, IngestedState.RESYNC),
         (progress.completed or request.mode is Mode.SKIPPED, IngestedState.FOLLOWING),
         (request.mode is Mode.CANCELLED, IngestedState.CANCELLED),
@@ -345,25 +241,24 @@ def _ask(state: GatewayState, storage: Storage, failures: Mapping[str, str] = Ma
     try:
         # The size of a locked table waits, too.
         with open_gateway(gateway, lock_seconds=_LOCK_SECONDS) as source:
-            waits = waits_of(source, gateway, is_refused=failures.get(str(gateway.changes)) == _SLOT_IN_USE)
+            waits = waits_of(source, gateway, is_refused=is_log_in_use(failures.get(str(gateway.changes))))
             offset = _stored_offset(state, storage)
             gap = None if offset is None else source.find_gap(offset, gateway_log(gateway))
             return _Answer(
                 sizes=source.read_sizes(table_names(gateway)),
-                slot=source.log_status(gateway_log(gateway)),
+                log=source.log_status(gateway_log(gateway)),
                 log_end=source.log_end().order,
                 gap=None if gap is None else gap.condition,
                 table_gaps=_table_gaps(source, state),
                 children=source.read_children(table_names(gateway)),
                 waits=waits,
-                keeps_position=gateway_dialect(gateway).abilities.keeps_position,
             )
     except SluiceError as error:
         return _Answer(error=error.condition, waits=waits)
 
 
 def _table_gaps(source: SourceSession, state: GatewayState) -> dict[str, str]:
-    """Return the condition of each table that is another one than before, or was out of the publication."""
+    """Return the condition of each table that is another one than before, or whose log had a pause."""
     gateway = state.gateway
     logged = source.logged_tables(gateway_log(gateway))
     found = source.read_tables(table_names(gateway)) if logged.has_log else {}
@@ -373,15 +268,14 @@ def _table_gaps(source: SourceSession, state: GatewayState) -> dict[str, str]:
         table = found.get(name)
         if table is None or isinstance(table, SourceError):
             continue
-        if each.relation and table.relation != each.relation:
-            gaps[each.table.key] = "INGESTION_TABLE_REPLACED"
-        elif each.membership and logged.membership(name) != each.membership:
-            gaps[each.table.key] = "INGESTION_TABLE_UNPUBLISHED"
+        fault = logged.fault(table, each.continuity)
+        if fault is not None:
+            gaps[each.table.key] = fault.condition
     return gaps
 
 
 def _stored_offset(state: GatewayState, storage: Storage) -> str | None:
-    """Return the stored position in the current slot's log; None before the first."""
+    """Return the stored position in the current log; None before the first."""
     generations, changes = GenerationStore(storage), state.gateway.changes
     current = generations.current(changes, changes)
     if current is None or current.number < state.changes_checkpoint:
@@ -435,7 +329,3 @@ def _condition(event: Event) -> str:
     exceptions: Sequence[object] = () if event.error is None else event.error.exceptions
     found = (_CONDITION.search(getattr(each, "message", "")) for each in exceptions)
     return next((match[1] for match in found if match), "UNKNOWN")
-
-
-def _gap_of(condition: str | None) -> str | None:
-    return condition if condition is not None and condition.startswith(_GAP) else None

@@ -1,4 +1,4 @@
-"""What a gateway waits for at its source: transactions, locks and its slot, each with the statement that ends it."""
+"""What a gateway waits for at its source: transactions, locks and readers, each with the statement that ends it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def waits_of(source: SourceSession, gateway: IngestedGateway, *, is_refused: boo
     Args:
         source: asks its database.
         gateway: the gateway.
-        is_refused: whether the last update found the slot in use: else an update of the pipeline may read it.
+        is_refused: whether the last update found the log in use: else an update of the pipeline may read it.
 
     Raises:
         SourceError: the database gives no answer.
@@ -43,8 +43,8 @@ def waits_of(source: SourceSession, gateway: IngestedGateway, *, is_refused: boo
     locks = source.table_locks(table_names(gateway))
     held = tuple(f"{lock}; to end it: {lock.way_out}" for lock in locks)
     reader = source.log_holder(gateway_log(gateway)) if is_refused else None
-    slot = () if reader is None else (f"{reader}; to end it: {reader.way_out}",)
-    return tuple(filter(None, (started, named("tables are unlocked", held), named("the slot is free", slot))))
+    in_use = () if reader is None else (f"{reader}; to end it: {reader.way_out}",)
+    return tuple(filter(None, (started, named("tables are unlocked", held), named("the log is free", in_use))))
 
 
 def named(what: str, found: tuple[str, ...]) -> str:

@@ -29,6 +29,9 @@ from framework.plan.steps import (
     Step,
     Trigger,
 )
+from framework.schema.change import ColumnChange, SchemaChange
+
+_FOUND = "columns that only its files have are added when it finds them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +71,21 @@ def explain_step(step: Step, short: ShortNames) -> ExplainedStep:
             action, what = "keep", f"{of}{short(step.dataset)}"
         case _:
             assert_never(step)
-    return ExplainedStep(action=action, what=what, reason=step.reason, skipped=isinstance(step, SkipStep | KeepStored))
+    reason = "; ".join(filter(None, (step.reason, _columns(step))))
+    return ExplainedStep(action=action, what=what, reason=reason, skipped=isinstance(step, SkipStep | KeepStored))
+
+
+def _columns(step: Step) -> str:
+    """Return what a step changes in the columns of its table, as a clause; empty if it changes none."""
+    match step:
+        case CreateTable() | RefreshView() | PublishRebuild():
+            return "" if step.change is None else step.change.words()
+        case RunFlow():
+            return _FOUND if step.finds_columns and step.broken is None else ""
+        case BeginGeneration() | SkipStep() | RefuseTable() | KeepStored():
+            return ""
+        case _:
+            assert_never(step)
 
 
 def _table(dataset: QualifiedName, rebuild: int | None, short: ShortNames) -> str:
@@ -161,6 +178,8 @@ def _json_value(value: object) -> object:
         return [_json_value(item) for item in value]
     if isinstance(value, AvailableNow | Continuous | Breakage | StateFault):
         return _fields(value)
+    if isinstance(value, SchemaChange | ColumnChange):
+        return {name: _json_value(getattr(value, name)) for name in type(value).__slots__}
     return value
 
 

@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from framework.declare.specs import DatasetKind, FlowSpec
+from framework.declare.specs import DatasetKind
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.names import QualifiedName
-from framework.foundation.wording import bytes_text, counted
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.plan.foretelling import foretell, foretell_rebuild
+from framework.plan.reasons import (
+    anew,
+    beside_former,
+    changed_kind,
+    compared,
+    declared_kind,
+    joined,
+    listed,
+    reason_to_read,
+)
 from framework.plan.request import UpdateRequest
 from framework.plan.selection import Selection, select
-from framework.plan.state import FlowState, StoredState, TableKind, TableState
+from framework.plan.state import FlowState, StoredState, TableState
 from framework.plan.steps import (
     NOT_SELECTED,
     AvailableNow,
@@ -137,13 +146,13 @@ class _Planning:
     def _waiting_steps(self, dataset: GraphDataset, names: tuple[QualifiedName, ...], why: str) -> Iterator[Step]:
         """Yield a step for each flow of a dataset that can't be analysed or planned, because others have faults."""
         self.moving.add(dataset.name)  # its readers wait, too
-        reason = why.format(_listed(names))
+        reason = why.format(listed(names))
         for flow in self.graph.flows_into(dataset.name):
             yield SkipStep(dataset=dataset.name, flow=flow.spec.name, reason=reason, waits_for=names)
 
     def _refusal(self, dataset: GraphDataset, table: TableState) -> RefuseTable | None:
         """Return why no step may touch the table; None if one may."""
-        name, declared = dataset.name, _declared_kind(dataset)
+        name, declared = dataset.name, declared_kind(dataset)
         if table.other_owner is not None:
             refused = self._refused(name, table, f"its table belongs to {table.other_owner}", owner=table.other_owner)
             return replace(refused, advice=table.advice)
@@ -201,7 +210,7 @@ class _Planning:
         elif table.computed_from is None:
             reason, check = "its rows may not be those of its query", False
         elif after:
-            reason, check = f"if {_listed(after)} changed", table.computed_from == present
+            reason, check = f"if {listed(after)} changed", table.computed_from == present
         elif table.computed_from != present:
             reason, check = "its inputs or its code changed", False
         elif self.request.continuous:
@@ -210,7 +219,8 @@ class _Planning:
             yield SkipStep(dataset=name, flow=flow.spec.name, reason="its inputs and its code have not changed")
             return
         self.moving.add(name)
-        yield RefreshView(dataset=name, flow=flow.spec.name, after=after, reason=reason, check=check)
+        change = table.change if table.exists else None
+        yield RefreshView(dataset=name, flow=flow.spec.name, after=after, reason=reason, check=check, change=change)
 
     def _rebuild_reason(self, dataset: GraphDataset) -> str:
         """Return why the table is rebuilt; empty if it is not."""
@@ -255,8 +265,9 @@ class _Planning:
         if goes_on and reset:  # it reads everything anew, and would end with checkpoints of its own
             raise UserError("FULL_REFRESH_UNFINISHED", location=dataset.spec.location, dataset=name)
         history = () if dataset.cdc is not None else self.request.history_keys
-        left = self.state.table(name).left_columns
-        without = f"; the new ones lack columns that the code does not have: {', '.join(left)}" if left else ""
+        change = self.state.table(name).change
+        left = "" if change is None else ", ".join(map(str, change.dropped))
+        without = f"; the new ones lack columns that the code does not have: {left}" if left else ""
         yield CreateTable(
             dataset=name, rebuild=rebuild, history=history if keeps and not goes_on else None,
             reason=f"{reason}; {_COPIED if keeps else ''}the current rows stay readable{without}",
@@ -267,7 +278,7 @@ class _Planning:
             generation = state.building if goes_on and state.building else state.latest + 1
             if generation != state.building:
                 yield BeginGeneration(
-                    flow=flow.spec.name, dataset=name, generation=generation, reason=_anew(reason, state),
+                    flow=flow.spec.name, dataset=name, generation=generation, reason=anew(reason, state),
                     rebuild=rebuild,
                 )  # fmt: skip
             yield RunFlow(
@@ -275,7 +286,9 @@ class _Planning:
                 rebuild=rebuild, check=False, broken=foretell_rebuild(dataset, state) if generation == state.building
                 else None,
             )  # fmt: skip
-        yield PublishRebuild(dataset=name, rebuild=rebuild, reason=f"{_REBUILT}{_PUT_BACK if keeps else ''}")
+        yield PublishRebuild(
+            dataset=name, rebuild=rebuild, reason=f"{_REBUILT}{_PUT_BACK if keeps else ''}", change=change
+        )
 
     def _table_steps(self, dataset: GraphDataset) -> Iterator[Step]:
         name = dataset.name
@@ -285,7 +298,8 @@ class _Planning:
             if not table.exists:
                 yield CreateTable(dataset=name, reason="it does not exist")
             elif table.definition != self.state.wanted_definitions.get(name):
-                yield CreateTable(dataset=name, reason="its definition changed")
+                gained = None if table.change is None else table.change.gained(widens=dataset.widens)
+                yield CreateTable(dataset=name, reason="its definition changed", change=gained)
         if any(isinstance(step, RunFlow) for step in steps):
             self.moving.add(name)
         yield from steps
@@ -300,14 +314,14 @@ class _Planning:
         if begin:
             generation = state.latest + 1
             start = self.selection.starts.get(name)
-            reason = _anew(begin, state)
+            reason = anew(begin, state)
             yield BeginGeneration(flow=name, dataset=dataset.name, generation=generation, reason=reason, start=start)
             # A flow that reads partitions of a table may have nothing to begin with.
             check = begin.startswith(_FIRST_RUN) and not flow.spec.once and any(read.only for read in flow.reads)
             yield self._run(dataset, flow, generation, reason=begin, check=check)
             return
         generation = state.generation or 1
-        after, beside = self._after(flow), _beside_former(dataset, state)
+        after, beside = self._after(flow), beside_former(dataset, state)
         broken = foretell(dataset, flow, state)
         if broken is not None:
             # Also without new data: the flow can't continue whenever data arrives, and now is the time to say so.
@@ -320,10 +334,10 @@ class _Planning:
         elif self.request.continuous:
             yield self._run(dataset, flow, generation, reason=f"{_CONTINUOUS}{beside}", check=state.drained)
         elif not state.drained:
-            yield self._run(dataset, flow, generation, reason=f"{_reason_to_read(flow.spec)}{beside}", check=False)
+            yield self._run(dataset, flow, generation, reason=f"{reason_to_read(flow.spec)}{beside}", check=False)
         elif after:
             moved = "changed" if flow.spec.from_snapshots else "received new rows"
-            yield self._run(dataset, flow, generation, reason=f"if {_listed(after)} {moved}", check=True)
+            yield self._run(dataset, flow, generation, reason=f"if {listed(after)} {moved}", check=True)
         else:
             yield SkipStep(dataset=dataset.name, flow=name, reason=self._reason_to_skip(flow))
 
@@ -349,7 +363,7 @@ class _Planning:
         if dataset.name in self.selection.rebuilt and dataset.is_table:
             return "full refresh requested"
         if state.changed_kind:
-            return _changed_kind(dataset, flow)
+            return changed_kind(dataset, flow)
         # The changes of an AUTO CDC flow can be applied again if it reads all of them; for others, see `foretell`.
         can_repeat = dataset.cdc is not None and not state.begins_late
         return "files of its checkpoint were deleted" if state.deleted and can_repeat else ""
@@ -360,20 +374,20 @@ class _Planning:
         if is_there and (state.unknown_rows or state.went_back) and not is_reset:
             return ""
         late = "; its query begins with new rows only" if state.begins_late and not is_reset else ""
-        return f"{_FIRST_RUN}{late}{_beside_former(dataset, state) if is_there else ''}"
+        return f"{_FIRST_RUN}{late}{beside_former(dataset, state) if is_there else ''}"
 
     def _reset_reason(self, name: QualifiedName, *, lost: bool) -> str:
         """Return the reason of a reset, with where the flow starts."""
         start = self.selection.starts.get(name)
         texts = [each.text for each in parse_starts(start).values()]
         kept = "its table no longer exists" if lost else "the rows it wrote are kept"
-        return f"its checkpoint is reset{f' to {_joined(texts)}' if texts else ''}; {kept}"
+        return f"its checkpoint is reset{f' to {joined(texts)}' if texts else ''}; {kept}"
 
     def _run(self, dataset: GraphDataset, flow: GraphFlow, generation: int, *, reason: str, check: bool) -> RunFlow:
         return RunFlow(
             flow=flow.spec.name, dataset=dataset.name, generation=generation, after=self._after(flow),
-            reason=f"{reason}{_compared(dataset, self.state.table(dataset.name))}", check=check,
-            trigger=self._trigger(flow),
+            reason=f"{reason}{compared(dataset, self.state.table(dataset.name))}", check=check,
+            trigger=self._trigger(flow), finds_columns=self.state.flow(flow.spec.name).finds_columns,
         )  # fmt: skip
 
     def _trigger(self, flow: GraphFlow) -> Trigger:
@@ -385,64 +399,3 @@ class _Planning:
         """Return the datasets that the flow reads and that earlier steps may change."""
         reads = (read.dataset for read in flow.reads)
         return tuple(dict.fromkeys(name for name in reads if name in self.moving and name is not None))
-
-
-def _declared_kind(dataset: GraphDataset) -> TableKind:
-    if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
-        return TableKind.MATERIALIZED_VIEW
-    return TableKind.STREAMING_TABLE if dataset.cdc is None else TableKind.AUTO_CDC_TARGET
-
-
-def _compared(dataset: GraphDataset, table: TableState) -> str:
-    """Return what the unique expectations of a table cost in each batch, as a clause; empty without one."""
-    unique = [f"UNIQUE ({', '.join(each.unique)})" for each in dataset.spec.expectations if each.unique is not None]
-    if not unique or not table.exists:
-        return ""
-    size = (
-        f" in {counted(table.files, 'file')} ({bytes_text(table.size_bytes)})"
-        if table.files and table.size_bytes
-        else ""
-    )
-    return f"; each batch is compared with the rows of the table{size}: {', '.join(unique)}"
-
-
-def _beside_former(dataset: GraphDataset, state: FlowState) -> str:
-    """Return the announcement of rows that are in a target twice, or that a sink does not get; empty without any."""
-    others = []
-    if state.former:
-        writes = "writes" if len(state.former) == 1 else "write"
-        others.append(f"{_listed(state.former)}, which no longer {writes} to it")
-    if state.unknown_rows:
-        others.append("a flow whose checkpoint is not here")
-    moved = f"; {dataset.name.table} has another place now, which gets no earlier rows" if state.moved_sink else ""
-    texts = (f"; {dataset.name.table} has rows of {each}: what both read is there twice" for each in others)
-    return "".join(texts) + moved
-
-
-def _changed_kind(dataset: GraphDataset, flow: GraphFlow) -> str:
-    """Return the reason of the new generation of a flow that has become a stream, or is no longer one."""
-    was, now = ("ran once over a batch", "is a stream") if flow.streaming else ("was a stream", "reads a batch")
-    twice = "" if dataset.cdc is not None else f"; the rows that it wrote are in {dataset.name.table} twice"
-    return f"it {was} and {now} now{twice}"
-
-
-def _anew(reason: str, state: FlowState) -> str:
-    """Return the reason of a new generation, with the data that it can't read because it is gone."""
-    return f"{reason}; {state.removed}: their rows can't be read again" if state.removed else reason
-
-
-def _reason_to_read(flow: FlowSpec) -> str:
-    """Return the reason to run a flow whose sources may have unread data."""
-    if not flow.from_snapshots:
-        return "its sources may have new rows"
-    if flow.source is None:
-        return "its function may return a newer snapshot"
-    return "its source may have changed since the last snapshot"
-
-
-def _joined(texts: list[str]) -> str:
-    return " and ".join(texts)
-
-
-def _listed(names: tuple[QualifiedName, ...]) -> str:
-    return ", ".join(name.table for name in names)

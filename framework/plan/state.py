@@ -11,6 +11,7 @@ from framework.checkpoints.operators import StoredQuery
 from framework.foundation.errors import OperationError
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
+from framework.schema.change import SchemaChange
 from framework.sources.port import Gap
 
 
@@ -69,6 +70,7 @@ class FlowState:
         restarted: whether the flow has appended to its table since with a generation that this storage does not have.
         refreshed: whether a full refresh of which this storage does not know has replaced the rows of that table since.
         held: why an operator does not want the flow to run; empty if it may.
+        finds_columns: whether its sources may have columns that are unknown until they are read.
     """
 
     generation: int | None = None
@@ -96,6 +98,7 @@ class FlowState:
     restarted: bool = False
     refreshed: bool = False
     held: str = ""
+    finds_columns: bool = False
 
 
 class TableKind(StrEnum):
@@ -125,7 +128,7 @@ class TableState:
         rebuilding: number of an unpublished rebuild; None without one.
         last_rebuild: the highest number ever assigned to a rebuild; 0 for none.
         keeps_history: whether the unpublished rebuild gets the rows back that the sources no longer have.
-        left_columns: columns that its definition does not have, as those that users added.
+        change: how its columns become those of its definition, without the hidden one of AUTO CDC; None if unknown.
         files: the number of its files; None if that is not known without a look at all of its log.
         size_bytes: the size of its files; None as before.
     """
@@ -145,7 +148,7 @@ class TableState:
     rebuilding: int | None = None
     last_rebuild: int = 0
     keeps_history: bool = False
-    left_columns: tuple[str, ...] = ()
+    change: SchemaChange | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

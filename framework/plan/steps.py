@@ -11,6 +11,7 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 from framework.graph.graph import DataflowGraph
 from framework.plan.state import StateFault, TableKind
+from framework.schema.change import SchemaChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +21,14 @@ class CreateTable:
     Args:
         history: before the rebuild the table is backed up, and rows that it lacks are put back: the columns that
             identify a row, () for all columns or the keys of AUTO CDC; None: no row is put back.
+        change: the columns that the table gets, and no others; None if it is created, or if its columns are unknown.
     """
 
     dataset: QualifiedName
     reason: str
     rebuild: int | None = None
     history: tuple[str, ...] | None = None
+    change: SchemaChange | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +95,8 @@ class RunFlow:
         rebuild: the rebuild whose copy it writes to; None: the table itself.
         check: run only if its sources have new data at the start of the step.
         broken: why the flow would fail; it is not started.
+        finds_columns: whether its sources may have columns that nobody knows before it reads them. It stops for them,
+            and a plan with them goes on.
     """
 
     flow: QualifiedName
@@ -103,15 +108,20 @@ class RunFlow:
     check: bool = False
     trigger: Trigger = AvailableNow()
     broken: Breakage | None = None
+    finds_columns: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishRebuild:
-    """Replace a table's rows by those of its rebuild in one commit, when all flows of the rebuild are done."""
+    """Replace a table's rows by those of its rebuild in one commit, when all flows of the rebuild are done.
+
+    `change`: how the columns of the table change; None if they are unknown.
+    """
 
     dataset: QualifiedName
     rebuild: int
     reason: str
+    change: SchemaChange | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +129,7 @@ class RefreshView:
     """Compute a materialized view and replace its rows in one commit.
 
     `check`: only if its inputs have changed at the start of the step.
+    `change`: how its columns change; None if it is created, or if its columns are unknown.
     """
 
     dataset: QualifiedName
@@ -126,6 +137,7 @@ class RefreshView:
     after: tuple[QualifiedName, ...]
     reason: str
     check: bool = False
+    change: SchemaChange | None = None
 
 
 NOT_SELECTED = "not selected"

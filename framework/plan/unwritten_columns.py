@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from framework.cdc.model.reserved_names import END_AT, START_AT
 from framework.declare.specs import DatasetKind
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
+from framework.schema.change import schema_change
 
 _Path = tuple[str, ...]
+_OF_HISTORY = {START_AT.lower(), END_AT.lower()}
+"""The columns that AUTO CDC adds to those of the flows, for SCD type 2."""
 
 
 def unwritten_columns(graph: DataflowGraph, dataset: GraphDataset) -> tuple[str, ...]:
@@ -24,46 +28,25 @@ def unwritten_columns(graph: DataflowGraph, dataset: GraphDataset) -> tuple[str,
         or any(f.schema is None for f in flows)
     ):
         return ()
-    written = {_folded(path) for flow in flows for path in _written(flow)} | {(START_AT.lower(),), (END_AT.lower(),)}
-    found: list[_Path] = []
-    for path in _columns(json.loads(dataset.schema)):
-        outermost = not any(path[: len(other)] == other for other in found)
-        if _folded(path) not in written and outermost:
-            found.append(path)
-    return tuple(".".join(path) for path in found)
+    table = json.loads(dataset.schema)
+    missing = [[each.path for each in schema_change(table, _written(flow)).dropped] for flow in flows]
+    found = {path for paths in missing for path in paths if all(_is_within(path, others) for others in missing)}
+    names = [field["name"] for field in table["fields"] if field["name"].lower() not in _OF_HISTORY]
+    in_order = dict.fromkeys(path for name in names for paths in missing for path in paths if path[0] == name)
+    return tuple(".".join(path) for path in in_order if path in found)
 
 
-def _written(flow: GraphFlow) -> list[_Path]:
-    """Return the columns of a flow's query; for AUTO CDC, the selected ones."""
-    columns = _columns(json.loads(flow.schema or "{}"))
+def _is_within(path: _Path, columns: Collection[_Path]) -> bool:
+    """Whether a field is one of these columns, or within one."""
+    return any(path[: len(each)] == each for each in columns)
+
+
+def _written(flow: GraphFlow) -> dict[str, Any]:
+    """Return the columns of a flow's query, as the JSON of a struct; for AUTO CDC, the selected ones."""
+    fields = json.loads(flow.schema or "{}").get("fields", [])
     if flow.spec.cdc is None or flow.spec.cdc.columns.columns is None:
-        return columns
+        return {"fields": fields}
     selection, keys = flow.spec.cdc.columns, {key.lower() for key in flow.spec.cdc.keys}
     named = {column.lower() for column in selection.columns or ()}
-    tops = [(path, path[0].lower()) for path in columns]
-    return [path for path, top in tops if top in keys or (top in named) != selection.excluded]
-
-
-def _folded(path: _Path) -> _Path:
-    return tuple(part.lower() for part in path)
-
-
-def _columns(schema: dict[str, Any], above: _Path = ()) -> list[_Path]:
-    found = []
-    for field in schema.get("fields", ()):
-        path = (*above, field["name"])
-        found += [path, *_below(field["type"], path)]
-    return found
-
-
-def _below(data_type: Any, path: _Path) -> list[_Path]:
-    """Return the fields of a column's type by their path, which names the parts of arrays and maps as Delta does."""
-    match data_type:
-        case {"type": "struct"}:
-            return _columns(data_type, path)
-        case {"type": "array", "elementType": element}:
-            return _below(element, (*path, "element"))
-        case {"type": "map", "keyType": key, "valueType": value}:
-            return [*_below(key, (*path, "key")), *_below(value, (*path, "value"))]
-        case _:
-            return []
+    tops = [(field, field["name"].lower()) for field in fields]
+    return {"fields": [field for field, top in tops if top in keys or (top in named) != selection.excluded]}

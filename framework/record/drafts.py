@@ -31,8 +31,14 @@ def create_update(
     full_refresh_selection: Sequence[str] = (),
     reset_checkpoint_selection: Sequence[str] = (),
     continuous: bool = False,
+    request_id: str | None = None,
+    attempt: int = 1,
+    user_name: str | None = None,
 ) -> EventDraft:
-    """Draft the event of a requested update. Names are fully qualified; `cause` is such as USER_ACTION."""
+    """Draft the event of a requested update. Names are fully qualified; `cause` is such as USER_ACTION.
+
+    All attempts of one request have its `request_id` in common; `user_name` is who started the update.
+    """
     details = {
         "cause": cause,
         "full_refresh": full_refresh,
@@ -41,8 +47,12 @@ def create_update(
         "reset_checkpoint_selection": list(reset_checkpoint_selection),
         "validate_only": False,
         "continuous": continuous,
+        "request_id": request_id,
+        "attempt": attempt,
+        "user_name": user_name,
     }
-    return _draft(EventType.CREATE_UPDATE, f"Update created by {cause}.", details)
+    again = f" Attempt {attempt} of request {request_id}." if attempt > 1 else ""
+    return _draft(EventType.CREATE_UPDATE, f"Update created by {cause}.{again}", details)
 
 
 def user_action(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -34,7 +35,22 @@ _MOST_SMALL_PARTS = 2_000
 # The files of all pipelines in a storage count together, because the name of a file does not contain the pipeline.
 KEPT_DAYS = 30
 KEPT_FILES = 1_000
+_PART = re.compile(r"-\d{5}$")
 _SKEW_SECONDS = 1.0  # between our clock and that of the file system
+
+
+def claim_log(storage: Storage, update_id: str) -> bool:
+    """Create the first file of an update's event log; False if the log has a file, so that an update has the id."""
+    names = storage.list_names(storage.path(EVENTS_FOLDER))
+    if update_id in logged_updates(names):
+        return False
+    return storage.create_text(_part_path(storage, update_id, 0), "")
+
+
+def logged_updates(names: Iterable[str]) -> frozenset[str]:
+    """Return the updates whose event log has one of these files."""
+    stems = (name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl"))
+    return frozenset(_PART.sub("", stem) for stem in stems)
 
 
 def delete_old_events(storage: Storage, now: datetime) -> None:
@@ -251,8 +267,7 @@ class EventLog:
             _delete_if_possible(self._storage, self._part(self._parts - most))
 
     def _part(self, number: int) -> str:
-        suffix = f"-{number:05d}" if number or not self._storage.can_append else ""
-        return self._storage.path(EVENTS_FOLDER, f"{self.origin.update_id}{suffix}.jsonl")
+        return _part_path(self._storage, self.origin.update_id, number)
 
     def _write(self, lines: list[str]) -> bool:
         # After a failed append the file may end in a partial line. A newline separates it from the next
@@ -265,6 +280,11 @@ class EventLog:
             return False
         self._failure = None
         return True
+
+
+def _part_path(storage: Storage, update_id: str, number: int) -> str:
+    suffix = f"-{number:05d}" if number or not storage.can_append else ""
+    return storage.path(EVENTS_FOLDER, f"{update_id}{suffix}.jsonl")
 
 
 def _without_secrets(error: EventError) -> EventError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
+from math import inf
 from operator import itemgetter
 
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
@@ -62,7 +64,7 @@ def read_events(
     matches = event_filter(type=type, level=level, dataset=dataset, update_id=update_id)
     found: dict[str, tuple[_Age, Event]] = {}
     # Newest files first: updates of a pipeline run one after the other, so the last files have the last events.
-    for file in sorted(_event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True):
+    for file in sorted(event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True):
         if last is not None and len(found) >= last:
             break
         found.update((event.id, (_age(event, file), event)) for event in _events_of(storage, file) if matches(event))
@@ -75,8 +77,8 @@ def newest_events(storage: Storage, type: EventType) -> Iterator[Event]:
 
     The updates of a pipeline run one after the other, so the order of the files is that of their events.
     """
-    for file in sorted(_event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True):
-        text = storage.read_text(storage.path(EVENTS_FOLDER, file.name)) or ""
+    for file in sorted(event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True):
+        text = storage.read_text(file_path(storage, file.name)) or ""
         for line in reversed(text.split("\n")):
             event = parse_event(line) if type in line else None
             if event is not None and event.event_type is type:
@@ -100,7 +102,7 @@ def follow_events(
     first = True
     while True:
         fresh: dict[str, tuple[_Age, Event]] = {}
-        files = _event_files(storage)
+        files = event_files(storage)
         for file in files:
             events, positions[file.name] = _events_after(storage, file, positions.get(file.name, 0))
             fresh.update((event.id, (_age(event, file), event)) for event in events if event.id not in seen)
@@ -117,7 +119,7 @@ def follow_events(
 
 def longest_update_seconds(storage: Storage, *, last: int = 5) -> float | None:
     """Return the time from the first to the last event of the longest of the last updates; None if there are none."""
-    files = sorted(_event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True)
+    files = sorted(event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True)
     times: dict[str, list[datetime]] = {}
     for file in files[:last]:
         for event in _events_of(storage, file):
@@ -125,13 +127,14 @@ def longest_update_seconds(storage: Storage, *, last: int = 5) -> float | None:
     return max(((max(each) - min(each)).total_seconds() for each in times.values()), default=None)
 
 
-def _event_files(storage: Storage) -> list[FileStatus]:
+def event_files(storage: Storage) -> list[FileStatus]:
+    """Return the files of the event log."""
     files = storage.list_files(storage.path(EVENTS_FOLDER))
     return [file for file in files if file.name.endswith(".jsonl")]
 
 
 def _events_of(storage: Storage, file: FileStatus) -> Iterator[Event]:
-    text = storage.read_text(storage.path(EVENTS_FOLDER, file.name)) or ""
+    text = storage.read_text(file_path(storage, file.name)) or ""
     # Only "\n" ends a line: texts in events may contain other line separators.
     for line in text.split("\n"):
         event = parse_event(line)
@@ -145,12 +148,37 @@ def _events_after(storage: Storage, file: FileStatus, position: int) -> tuple[li
         position = 0
     if file.size == position:
         return [], position
-    lines, newline, _ = storage.read_after(storage.path(EVENTS_FOLDER, file.name), position).rpartition(b"\n")
+    lines, newline, _ = storage.read_after(file_path(storage, file.name), position).rpartition(b"\n")
     events = map(parse_event, lines.decode(errors="replace").split("\n"))
     return [event for event in events if event is not None], position + len(lines) + len(newline)
 
 
 def _age(event: Event, file: FileStatus) -> _Age:
-    """The place of an event in the order of all. It is not later than its file, whose time each update corrects."""
-    written = timestamp_text(datetime.fromtimestamp(file.modified_at, tz=UTC))
-    return min(event.timestamp, written), file.modified_at, event.timestamp, event.origin.update_id, event.sequence
+    return (
+        *place_of(event.timestamp, file.modified_at), event.timestamp, event.origin.update_id, event.sequence
+    )  # fmt: skip
+
+
+def place_of(timestamp: str, modified_at: float) -> tuple[str, float]:
+    """Return the place of an event in the order of all, before its own time decides.
+
+    It is not later than its file, whose time each update corrects. Of one moment, events that are put back are first:
+    an update that begins when it corrects the times comes after them.
+
+    Args:
+        timestamp: the time of the event.
+        modified_at: the time of its file.
+    """
+    written = written_at(modified_at)
+    return (timestamp, inf) if timestamp <= written else (written, modified_at)
+
+
+@lru_cache(maxsize=64)
+def written_at(modified_at: float) -> str:
+    """Return the time of a file as events have it."""
+    return timestamp_text(datetime.fromtimestamp(modified_at, tz=UTC))
+
+
+def file_path(storage: Storage, name: str) -> str:
+    """Return the path of a file of the event log."""
+    return storage.path(EVENTS_FOLDER, name)

@@ -4,33 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    CharType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    VarcharType,
-)
+from typing import TYPE_CHECKING
 
 from framework.cdc.model.columns import find_field, match_field
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 from framework.recovery.comparison import ColumnFinding
+from framework.schema.data_types import common_type
+from framework.schema.lattice import COMPARISON
 
-_DIGITS: dict[type[DataType], int] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
-_WHOLE_NUMBERS = tuple(_DIGITS)
-_MOST_DIGITS = 38
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructField, StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +84,7 @@ def _pairs(first: StructType, second: StructType) -> tuple[list[ColumnPair], lis
             continue
         there = second.fields.index(other)
         used.add(there)
-        data_type = common_type(field.dataType, other.dataType)
+        data_type = common_type(field.dataType, other.dataType, COMPARISON)
         if data_type is None:
             findings.append(ColumnFinding(name=field.name, first_type=_text(field), second_type=_text(other)))
         else:
@@ -121,61 +105,6 @@ def _key(name: str, pairs: Sequence[ColumnPair], findings: Sequence[ColumnFindin
             "RECONCILE_KEY_TYPES_DIFFER", column=name, first_type=finding.first_type, second_type=finding.second_type
         )
     return found
-
-
-def common_type(first: DataType, second: DataType) -> DataType | None:
-    """Return the type that holds every value of both types exactly; None if there is none.
-
-    Examples:
-        >>> common_type(IntegerType(), DecimalType(4, 2)).simpleString()
-        'decimal(12,2)'
-        >>> common_type(StringType(), IntegerType()) is None
-        True
-    """
-    if isinstance(first, StringType | CharType | VarcharType) and isinstance(
-        second, StringType | CharType | VarcharType
-    ):
-        return StringType()  # compared by bytes, whatever the collation is
-    match first, second:
-        case StructType(), StructType():
-            return _common_struct(first, second)
-        case ArrayType(), ArrayType():
-            element = common_type(first.elementType, second.elementType)
-            return None if element is None else ArrayType(element)
-        case MapType(), MapType():
-            key, value = common_type(first.keyType, second.keyType), common_type(first.valueType, second.valueType)
-            return None if key is None or value is None else MapType(key, value)
-    return first if first == second else _common_number(first, second)
-
-
-def _common_struct(first: StructType, second: StructType) -> StructType | None:
-    if [field.name.lower() for field in first.fields] != [field.name.lower() for field in second.fields]:
-        return None
-    types = [common_type(one.dataType, other.dataType) for one, other in zip(first.fields, second.fields, strict=True)]
-    known = [kind for kind in types if kind is not None]
-    if len(known) < len(types):
-        return None
-    return StructType([StructField(field.name, kind) for field, kind in zip(first.fields, known, strict=True)])
-
-
-def _common_number(first: DataType, second: DataType) -> DataType | None:
-    if {type(first), type(second)} == {FloatType, DoubleType}:
-        return DoubleType()
-    if isinstance(first, _WHOLE_NUMBERS) and isinstance(second, _WHOLE_NUMBERS):
-        return max(first, second, key=lambda kind: _DIGITS[type(kind)])
-    one, other = _as_decimal(first), _as_decimal(second)
-    if one is None or other is None:
-        return None
-    scale = max(one.scale, other.scale)
-    digits = max(one.precision - one.scale, other.precision - other.scale) + scale
-    return DecimalType(digits, scale) if digits <= _MOST_DIGITS else None
-
-
-def _as_decimal(data_type: DataType) -> DecimalType | None:
-    if isinstance(data_type, DecimalType):
-        return data_type
-    digits = _DIGITS.get(type(data_type))
-    return None if digits is None else DecimalType(digits, 0)
 
 
 def _text(field: StructField) -> str:

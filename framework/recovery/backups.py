@@ -6,18 +6,19 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from framework.checkpoints.backups import Backup, BackupComparison, BackupStore
+from framework.checkpoints.backups import Backup, BackupComparison, BackupStore, StoredBackup
 from framework.checkpoints.rebuilds import RebuildStore
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
+from framework.foundation.processes import user_name
 from framework.foundation.table_address import TableAddress
 from framework.record.drafts import user_action
 from framework.recovery.request import ComparisonRequest
-from framework.run.update.checkpoint_actions import changing, user_name
+from framework.run.update.checkpoint_actions import changing
 from framework.run.update.lock import update_lock
 
 if TYPE_CHECKING:
@@ -38,14 +39,6 @@ class BackupSelection:
 
     dataset: QualifiedName
     number: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredBackup:
-    """A backup and the folder of its copy of the table."""
-
-    backup: Backup
-    path: str
 
 
 def list_backups(storage: Storage) -> tuple[StoredBackup, ...]:

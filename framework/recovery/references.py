@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_DATABASE = re.compile(r"(?:postgres|postgresql):(?P<connection>[^/]+)/(?P<table>.+)")
+from framework.sources.databases.schemes import find_dialect
+
+_DATABASE = re.compile(r"(?P<kind>[a-z]+):(?P<connection>[^/]+)/(?P<table>.+)")
+_ANY_DATABASE = "database"
 _VERSION = re.compile(r"(?P<table>.+)@v(?P<version>\d+)")
 _FOLDER = re.compile(r"delta\.`(?P<path>(?:[^`]|``)+)`", re.IGNORECASE | re.DOTALL)
 
@@ -55,6 +58,8 @@ Reference = TableReference | FolderReference | DatabaseReference
 def parse_reference(text: str) -> Reference:
     """Read a side of a comparison; a suffix such as `@v12` selects a version of a Delta table.
 
+    A table of a database begins with `database:`, or with a scheme of connections, such as `postgres:`.
+
     Examples:
         >>> parse_reference("main.bank.accounts@v12")
         TableReference(name='main.bank.accounts', version=12)
@@ -62,12 +67,14 @@ def parse_reference(text: str) -> Reference:
         FolderReference(path='/data/accounts', version=None)
         >>> parse_reference("delta.`/data/a``b`").path
         '/data/a`b'
-        >>> parse_reference("postgres:bank/public.accounts")
+        >>> parse_reference("database:bank/public.accounts")
         DatabaseReference(connection='bank', table='public.accounts')
+        >>> parse_reference("postgres:bank/public.accounts") == parse_reference("database:bank/public.accounts")
+        True
     """
     text = text.strip()
     database = _DATABASE.fullmatch(text)
-    if database is not None:
+    if database is not None and (database["kind"] == _ANY_DATABASE or find_dialect(database["kind"]) is not None):
         return DatabaseReference(connection=database["connection"], table=database["table"])
     at = _VERSION.fullmatch(text)
     name, version = (at["table"], int(at["version"])) if at is not None else (text, None)

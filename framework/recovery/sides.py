@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
 
-from framework.cdc.delta.table_version import read_version
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN, START_AT
 from framework.cdc.scd1.flagged_rows import is_flagged
+from framework.engine.delta.table_version import read_version
+from framework.engine.files.storage import open_storage
+from framework.engine.sessions.session import statement_frame
 from framework.foundation.errors import UserError
-from framework.foundation.files.storage import is_local, open_storage
+from framework.foundation.files.storage import is_local
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import nearest_qualified
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.recovery.references import FolderReference, TableReference
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import latest_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,9 +102,8 @@ class Sides:
             raise self._not_found(text) from error
 
     def _delta_location(self, name: str) -> str | None:
-        session: Any = self.store.spark._jsparkSession
         try:
-            detail = DataFrame(session.sql(f"DESCRIBE DETAIL {name}"), self.store.spark).first()
+            detail = statement_frame(self.store.spark, f"DESCRIBE DETAIL {name}").first()
         except AnalysisException:  # no such table, or none of Delta
             return None
         return str(detail["location"]) if detail is not None and detail["format"] == "delta" else None

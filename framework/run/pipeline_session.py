@@ -11,8 +11,10 @@ from framework.declare.modules.imported_files import with_imported
 from framework.declare.modules.loader import library_files
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.spec_secrets import settings_of
+from framework.engine.files.storage import open_storage
+from framework.engine.registry.session_check import session_warning
 from framework.foundation.errors import UserError
-from framework.foundation.files.storage import is_local, open_storage
+from framework.foundation.files.storage import is_local
 from framework.record.reader import longest_update_seconds
 from framework.run.flows.streaming_query import session_for
 from framework.session.connectors import formats_in
@@ -53,6 +55,7 @@ class PipelineSession:
         """Return the session with the settings of a pipeline, and the secrets that they refer to.
 
         Raises:
+            OperationError: SPARK_VERSION_NOT_TESTED.
             GraphErrors: SECRET_MISSING for each secret that is nowhere, SECRETS_EXPOSED.
         """
         if self._own is None:
@@ -69,6 +72,7 @@ class PipelineSession:
                     formats=named_formats(spec),
                 )
                 _STARTED.add(self, self._base, is_started=is_started)
+            session_warning()
             # An existing session may lack our settings; static ones can't be changed.
             base = self._base
             settings = {key: value for key, value in spark_conf if base.conf.isModifiable(key)}

@@ -1,4 +1,4 @@
-"""What the last start of Spark in this process took, so that the command line can mention the session server."""
+"""The duration of the last start of Spark in this process, for the command line's hint at sessions."""
 
 from __future__ import annotations
 

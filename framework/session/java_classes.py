@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.protocol import Py4JError
 
+from framework.engine.jvm.java_definitions import are_defined, compile_classes, define_classes
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.files.private_files import exposure, make_private_folder, write_private_file
 from framework.session.jars import cache_folder
 
@@ -46,16 +47,16 @@ class JavaClasses:
         Raises:
             Py4JError, OSError: they can't be compiled or defined, such as a second time.
         """
-        _define(gateway, self.names, kept_code(self.cache, self.names) or self._compile(gateway))
+        define_classes(gateway, self._full_names, kept_code(self.cache, self.names) or self._compile(gateway))
 
     def define_once(self, gateway: Any) -> None:
         """Define the classes in a JVM that may have them."""
-        if self._is_defined(gateway):
+        if are_defined(gateway, self._full_names):
             return
         try:
             self.define(gateway)
         except Py4JError:
-            if not self._is_defined(gateway):  # another process may use the same JVM
+            if not are_defined(gateway, self._full_names):  # another process may use the same JVM
                 raise
 
     def jar(self, gateway: Any) -> Path:
@@ -75,26 +76,16 @@ class JavaClasses:
 
     @property
     def cache(self) -> Path:
-        """The file that keeps the code; classes are linked with those of Hadoop that this PySpark brings."""
+        """The file of the compiled code; the classes are linked with Hadoop's classes of this PySpark."""
         digest = hashlib.sha256(f"{pyspark.__version__}\n{self.source}".encode()).hexdigest()
         return cache_folder() / "java" / f"{digest[:24]}.json"
 
-    def _is_defined(self, gateway: Any) -> bool:
-        java = gateway.jvm.java.lang
-        loader = java.ClassLoader.getSystemClassLoader()
-        try:
-            for name in self.names:
-                java.Class.forName(f"{_PACKAGE}.{name}", False, loader)  # noqa: FBT003 - a Java call
-        except Py4JError:
-            return False
-        return True
+    @property
+    def _full_names(self) -> list[str]:
+        return [f"{_PACKAGE}.{name}" for name in self.names]
 
     def _compile(self, gateway: Any) -> list[bytes]:
-        compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(gateway.jvm.java.lang.ClassLoader.getSystemClassLoader())
-        compiler.cook(self.source)
-        compiled = compiler.getBytecodes()
-        code = [bytes(compiled.get(f"{_PACKAGE}.{name}")) for name in self.names]
+        code = compile_classes(gateway, self.source, self._full_names)
         kept = {name: base64.b64encode(each).decode("ascii") for name, each in zip(self.names, code, strict=True)}
         with suppress(OSError):  # a cache that can't be written costs the next session half a second
             make_private_folder(self.cache.parent)
@@ -114,18 +105,3 @@ def kept_code(path: Path, names: tuple[str, ...]) -> list[bytes] | None:
         return [base64.b64decode(kept[name], validate=True) for name in names]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _define(gateway: Any, names: tuple[str, ...], code: list[bytes]) -> None:
-    java = gateway.jvm.java.lang
-    types = gateway.new_array(java.Class, 4)
-    number = java.Integer.TYPE
-    for index, each in enumerate((java.Class.forName("java.lang.String"), java.Class.forName("[B"), number, number)):
-        types[index] = each
-    define = java.Class.forName("java.lang.ClassLoader").getDeclaredMethod("defineClass", types)
-    define.setAccessible(True)
-    for name, each in zip(names, code, strict=True):
-        arguments = gateway.new_array(java.Object, 4)
-        for index, value in enumerate((f"{_PACKAGE}.{name}", bytearray(each), 0, len(each))):
-            arguments[index] = value
-        define.invoke(java.ClassLoader.getSystemClassLoader(), arguments)

@@ -1,6 +1,6 @@
-"""The command line of a local session's JVM, equivalent to that of spark-submit for the same settings.
+"""The command line of a local session's JVM, equivalent to spark-submit's for the same settings.
 
-A direct start saves a launcher JVM and two shell scripts. The options are those of Spark
+A direct start saves a launcher JVM and two shell scripts. The options come from Spark
 4.2 (`org.apache.spark.launcher.JavaModuleOptions`) without the incubating vector module: only
 MLlib's linear algebra uses it, it prints a warning, and it impairs the class archive.
 """

@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 
+from framework.engine.jvm.gateway import JavaGateway, adopt_gateway, connect_gateway, launched_gateway
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 from framework.foundation.resource_faults import free_space, resource_condition
@@ -37,7 +36,7 @@ from framework.session.jvm_options import GatewayCommand, user_options
 from framework.session.private_arguments import option_file, properties_file
 
 if TYPE_CHECKING:
-    from py4j.java_gateway import JavaGateway
+    from framework.engine.jvm.gateway import JavaGateway
 
 
 _CHUNK = 1 << 16
@@ -129,7 +128,7 @@ def start_local_jvm(command: GatewayCommand, spark_home: str, clock: Clock, *, v
             _wait_for(connection, command.program, process, said, clock)
             stack.pop_all()
         port, secret = _read_connection(connection)
-    return Jvm(process=process, gateway=_adopt(connect(port, secret), process), said=said)
+    return Jvm(process=process, gateway=adopt_gateway(connect(port, secret), process), said=said)
 
 
 def _check_space(folder: str) -> None:
@@ -198,16 +197,16 @@ def start_submitted_jvm(settings: Mapping[str, str], java: Java, *, verbose: boo
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder, _output_to(said) as output:
         try:
             with _variables(**java.environment, PYSPARK_SUBMIT_ARGS=_submit_arguments(Path(folder), settings)):
-                gateway = launch_gateway(None, {"stdout": output, "stderr": output})
+                gateway: Any = launched_gateway(output)
         except PySparkException as problem:
             raise OperationError(
                 "SPARK_NOT_STARTED", java=java.program, failure="ended", output=last_words(said)
             ) from problem
-    return Jvm(process=gateway.proc, gateway=_adopt(gateway, gateway.proc), said=said)
+    return Jvm(process=gateway.proc, gateway=adopt_gateway(gateway, gateway.proc), said=said)
 
 
 def _submit_arguments(folder: Path, settings: Mapping[str, str]) -> str:
-    """Return the arguments of spark-submit, with the settings in a private file; those of the user come last, and win.
+    """Return the arguments of spark-submit, with the settings in a private file, the user's last.
 
     The user's options of Java have a file of their own, because spark-submit starts Java with them as arguments.
     """
@@ -225,18 +224,6 @@ def _output_to(said: IO[bytes] | None) -> AbstractContextManager[int]:
     return shown_output() if said is None else nullcontext(said.fileno())
 
 
-def current_jvm() -> int:
-    """Return the process of the JVM that PySpark of this process uses; 0 if there is none."""
-    jvm: Any = SparkContext._jvm
-    if jvm is None:
-        return 0
-    try:
-        # By its full name: a lookup by parts searches all jars for each of them.
-        return int(getattr(jvm, "java.lang.ProcessHandle").current().pid())
-    except (Py4JError, OSError):
-        return 0
-
-
 def last_words(said: IO[bytes] | None) -> str:
     """Return the last lines of a JVM's output; a verbose JVM has displayed them already."""
     if said is None:
@@ -245,12 +232,6 @@ def last_words(said: IO[bytes] | None) -> str:
     said.seek(max(0, size - _LAST_WORDS_BYTES))
     lines = [line.strip() for line in said.read().decode(errors="replace").splitlines() if line.strip()]
     return " / ".join(lines[-_LAST_WORDS_LINES:]) or "none."
-
-
-def forget_gateway() -> None:
-    """Remove the gateway from PySpark, so that a later session starts a new JVM."""
-    SparkContext._gateway = None
-    SparkContext._jvm = None
 
 
 def _not_started(
@@ -279,7 +260,7 @@ def _read_connection(file: Path) -> tuple[int, str]:
 def connect(port: int, secret: str) -> JavaGateway:
     """Connect PySpark to a running JVM by the two environment variables that PySpark reads."""
     with _variables(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
-        return launch_gateway()
+        return connect_gateway()
 
 
 @contextmanager
@@ -295,13 +276,6 @@ def _variables(**values: str) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def _adopt(gateway: Any, process: subprocess.Popen[bytes]) -> JavaGateway:
-    gateway.proc = process
-    SparkContext._gateway = gateway
-    SparkContext._jvm = gateway.jvm
-    return gateway
 
 
 @contextmanager

@@ -161,7 +161,7 @@ def _archive_options(archive: Path | None, archive_to_build: Path | None) -> tup
 
 
 def _jars(java: Java, spark_home: str, user: Mapping[str, str], formats: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return Delta's jars, unless they are already on the class path, and those of formats."""
+    """Return the jars of formats, and Delta's jars unless they are on the class path already."""
     delta = () if brings_delta(user, spark_home) else delta_jars(java, spark_home, user)
     return (*delta, *connector_jars(formats, java, spark_home, user))
 

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from py4j.protocol import Py4JError
-
+from framework.engine.jvm.java_errors import Py4JError
 from framework.session.java_classes import JavaClasses
 
 _FILE_SYSTEM, _FILE_CONTEXT = "spark.hadoop.fs.file.impl", "spark.hadoop.fs.AbstractFileSystem.file.impl"

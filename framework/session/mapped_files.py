@@ -6,13 +6,11 @@ has changed. Hadoop's own mount tables name a table by the authority alone, so `
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
-
-from py4j.protocol import Py4JError
+from typing import TYPE_CHECKING
 
 from framework.declare.workspace.path_map import MAPPED, PathMap
-from framework.foundation.jvm_cache import java_class
+from framework.engine.files.hadoop_configuration import common_file_system_class
+from framework.engine.jvm.java_definitions import add_jar, gateway_of
 from framework.session.java_classes import JavaClasses
 from framework.session.settings import local_cores
 
@@ -185,26 +183,17 @@ def mapped_file_settings(spark: SparkSession, paths: PathMap) -> dict[str, str]:
     """
     if not paths.entries:
         return {}
-    gateway: Any = spark.sparkContext._gateway
+    gateway = gateway_of(spark)
     _JAVA.define_once(gateway)
     if local_cores(spark.sparkContext.master or "", 1) is None:
-        spark.sparkContext._jsc.addJar(str(_JAVA.jar(gateway)))
+        add_jar(spark, _JAVA.jar(gateway))
     found = {"fs.sluice.paths": paths.text()}
     for scheme in paths.schemes:
-        original = _original(spark, scheme)
+        original = common_file_system_class(spark, scheme)
         found |= {
             f"fs.{scheme}.impl": MAPPED,
-            f"fs.{scheme}.impl.disable.cache": "true",  # Hadoop's cache knows no settings: another pipeline has its own
+            f"fs.{scheme}.impl.disable.cache": "true",  # Hadoop's cache ignores settings: another pipeline has its own
             f"fs.AbstractFileSystem.{scheme}.impl": f"{MAPPED}$Context",
             **({} if original is None else {f"fs.sluice.{scheme}.impl": original}),
         }
     return found
-
-
-def _original(spark: SparkSession, scheme: str) -> str | None:
-    """The class of a scheme's file system without the map; None if Spark has none."""
-    configuration = spark.sparkContext._jsc.hadoopConfiguration()
-    with suppress(Py4JError):
-        found = java_class("org.apache.hadoop.fs.FileSystem").getFileSystemClass(scheme, configuration)
-        return str(found.getName())
-    return None

@@ -22,7 +22,7 @@ _PY4J = "java_gateway"
 
 
 class _Silence(logging.Filter):
-    """Drops every record of the loggers, and those of Py4J on the root logger, while at least one block is open."""
+    """Drops records of the loggers, and Py4J's records on the root logger, while at least one block is open."""
 
     def __init__(self) -> None:
         super().__init__()

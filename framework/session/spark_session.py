@@ -12,25 +12,25 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from threading import Thread
-from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from framework.engine.files.hadoop_configuration import lighten_hadoop_configuration
+from framework.engine.jvm.accumulators import tame_accumulators
+from framework.engine.jvm.gateway import forget_gateway, started_session, uses_gateway
+from framework.engine.jvm.java import has_class
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.jvm.pyspark_test_tools import defer_test_tools
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError, UserError
-from framework.foundation.jvm_cache import java_class, private_field
 from framework.session.class_archive import build_in_background, class_path_jars
 from framework.session.cold_start import ColdStart, record_cold_start
 from framework.session.jars import delta_coordinate
-from framework.session.jvm_process import forget_gateway, last_words
+from framework.session.jvm_process import last_words
 from framework.session.keeper_client.client import attach, detach, is_attached
 from framework.session.keeper_client.identity import SessionIdentity
 from framework.session.launching import Launch, launch_by_submit, launch_directly, machine_cores, prepare_launch
-from framework.session.pyspark_test_tools import defer_test_tools
 from framework.session.settings import SessionRequest, comparable_settings, delta_settings, has_delta, needs_submit
 
 DEFAULT_MASTER = "local[*]"
@@ -73,7 +73,7 @@ def start_session(
     if active is not None:
         return active
     defer_test_tools()
-    _tame_accumulators()
+    tame_accumulators()
     request = SessionRequest(
         app_name=app_name, master=master, spark_conf=dict(spark_conf), verbose=verbose, short=short, formats=formats
     )
@@ -98,24 +98,6 @@ def start_session(
     return spark
 
 
-def _tame_accumulators() -> None:
-    """Keep PySpark's server for accumulators from printing a traceback and from delaying the end of a command.
-
-    It prints one when the JVM ends before this process. Its `shutdown` waits up to half a second, the interval of
-    `socketserver`: a thread waits in its place. The server of a Unix socket waits itself, because it deletes a file.
-    """
-    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
-        server.handle_error = lambda *_: None  # type: ignore[method-assign]
-    original = AccumulatorTCPServer.shutdown
-    if original.__module__ == __name__:
-        return
-
-    def shutdown(self: AccumulatorTCPServer) -> None:
-        Thread(target=original, args=(self,), name="end of accumulators", daemon=True).start()
-
-    AccumulatorTCPServer.shutdown = shutdown  # type: ignore[method-assign]
-
-
 def identity_of(request: SessionRequest, salt: str) -> SessionIdentity:
     """Return the identity of the session that this process would start."""
     launch = prepare_launch(request)
@@ -138,7 +120,7 @@ def open_session(launch: Launch) -> SparkSession:
         master = launch.settings["spark.master"]
         raise OperationError("SPARK_SETTINGS_REFUSED", master=master, problem=words) from problem
     if not launch.short and machine_cores(launch.settings["spark.master"]) is not None:
-        _lighten_hadoops_configuration(spark)
+        lighten_hadoop_configuration(spark)
     _ours.append(launch)
     return spark
 
@@ -152,7 +134,7 @@ def stop_session(spark: SparkSession) -> None:
     if is_attached(spark):
         detach()
         return
-    if not _ours or spark.sparkContext._gateway is not _ours[0].jvm.gateway:
+    if not _ours or not uses_gateway(spark, _ours[0].jvm.gateway):
         return
     launch = _ours.pop()
     with suppress(Py4JError, OSError):
@@ -175,31 +157,14 @@ def _build(settings: Mapping[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
-def _lighten_hadoops_configuration(spark: SparkSession) -> None:
-    """Drop what nothing reads: YARN's defaults, 527 of 1,145 entries, and the names of the files that entries are from.
-
-    Spark and Delta copy and serialize the configuration several times for each query. The names of an entry's files are
-    compressed on their own, and Java reads them with an exception for each: three quarters of the time.
-    """
-    spark._jsparkSession.sharedState()  # reads the configuration again
-    of_yarn = java_class("org.apache.hadoop.conf.Configuration")(False)  # noqa: FBT003 - Java's
-    of_yarn.addResource("yarn-default.xml")
-    configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
-    for each in (of_yarn, configuration):
-        each.size()  # reads the files
-    with suppress(Py4JError):  # another version of Hadoop, with other fields
-        private_field(configuration, "properties").keySet().removeAll(private_field(of_yarn, "properties").keySet())
-        private_field(configuration, "updatingResource").clear()
-
-
 def active_session() -> SparkSession | None:
     """Return the active session of this process, or None.
 
     Raises:
         UserError: SESSION_WITHOUT_DELTA.
     """
-    active = SparkSession.getActiveSession() or SparkSession._instantiatedSession
-    if active is None or active.sparkContext._jsc is None:
+    active = started_session()
+    if active is None:
         return None
     on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
     if not on_databricks and not has_delta(active.conf.get("spark.sql.extensions", "") or ""):
@@ -214,9 +179,7 @@ def _session_of_spark_submit(request: SessionRequest) -> SparkSession:
         UserError: SESSION_WITHOUT_DELTA if it was started without Delta's jars.
     """
     spark = _build({"spark.app.name": request.app_name, **request.spark_conf, **delta_settings(request.spark_conf)})
-    jvm: Any = spark._jvm
-    table = jvm.io.delta.tables.DeltaTable
-    if "JavaClass" not in type(table).__name__:
+    if not has_class("io.delta.tables.DeltaTable"):
         spark.stop()
         raise UserError("SESSION_WITHOUT_DELTA", coordinate=delta_coordinate())
     return spark

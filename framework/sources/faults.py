@@ -6,13 +6,11 @@ an address is a source: its files and logs, the connection, the permission. With
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
-from py4j.java_gateway import JavaObject, is_instance_of
-from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
+from framework.engine.jvm.java_errors import condition_of, is_of_class, stack_text, throwables
 from framework.foundation.errors import OperationError, RemoteError, SluiceError
 
 _CONDITIONS = (
@@ -66,7 +64,6 @@ _NO_DRIVER = "No suitable driver"
 """The message of a `java.sql.SQLException` for a package that the session lacks."""
 _NO_FILE_SYSTEM = "org.apache.hadoop.fs.UnsupportedFileSystemException"
 """An `IOException` for another package that the session lacks, or for a wrong scheme of a path."""
-_MOST_CAUSES = 20
 
 
 def is_source_fault(error: BaseException) -> bool:
@@ -79,13 +76,12 @@ def is_source_fault(error: BaseException) -> bool:
         return not error.is_users
     if isinstance(error, SluiceError):
         return isinstance(error, OperationError)
-    stack = str(getattr(error, "_stackTrace", ""))
-    if isinstance(error, PySparkException) and _is_of_data(error.getCondition(), stack):
+    if isinstance(error, PySparkException) and _is_of_data(error.getCondition(), stack_text(error)):
         return True
-    throwables = tuple(_throwables(error))
-    if any(_is_named(each.getClass(), _NO_FILE_SYSTEM) for each in throwables):
+    causes = tuple(throwables(error))
+    if any(is_of_class(each, _NO_FILE_SYSTEM) for each in causes):
         return False
-    return any(_is_of_source(each) for each in throwables)
+    return any(_is_of_source(each) for each in causes)
 
 
 def _is_of_data(condition: str | None, stack: str) -> bool:
@@ -94,32 +90,8 @@ def _is_of_data(condition: str | None, stack: str) -> bool:
     return condition is not None and condition.startswith(_CONDITIONS)
 
 
-def _is_of_source(throwable: JavaObject) -> bool:
-    gateway = SparkContext._gateway
-    if gateway is None:
-        return False
-    if is_instance_of(gateway, throwable, "org.apache.spark.SparkThrowable") and _is_of_data(
-        throwable.getCondition(), ""
-    ):
+def _is_of_source(throwable: Any) -> bool:
+    if _is_of_data(condition_of(throwable), ""):
         return True
-    is_named = any(_is_named(throwable.getClass(), name) for name in _EXCEPTIONS)
+    is_named = any(is_of_class(throwable, name) for name in _EXCEPTIONS)
     return is_named and throwable.getMessage() != _NO_DRIVER
-
-
-def _is_named(java_class: JavaObject | None, name: str) -> bool:
-    """Whether a Java class or one of its super classes has a name; the class need not be on the class path."""
-    while java_class is not None:
-        if java_class.getName() == name:
-            return True
-        java_class = java_class.getSuperclass()
-    return False
-
-
-def _throwables(error: BaseException) -> Iterator[JavaObject]:
-    """Yield the Java throwable of an exception, and its causes."""
-    throwable = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
-    for _ in range(_MOST_CAUSES):  # causes may be circular
-        if not isinstance(throwable, JavaObject):
-            return
-        yield throwable
-        throwable = throwable.getCause()

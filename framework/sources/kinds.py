@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from framework.checkpoints.offsets import NO_OFFSET, CheckpointProgress, read_offsets, read_progress
+from framework.engine.plans.relations import streaming_sources
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.jvm_cache import java_class, text_map
 from framework.foundation.table_address import on_one_file_system
 from framework.sources.cloud_files.source import CloudFilesSource
 from framework.sources.databases.source import ChangesSource, SnapshotSource
@@ -244,18 +244,6 @@ def _position(
 
 
 def _streaming_relations(frame: DataFrame) -> Iterator[StreamingRelation]:
-    leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
-    for index in range(leaves.size()):
-        leaf = leaves.apply(index)
-        name = leaf.nodeName()
-        if name == "StreamingRelation":
-            source = leaf.dataSource()
-            options = _lowered(java_class("scala.jdk.javaapi.CollectionConverters").asJava(source.options()))
-            yield StreamingRelation(format=str(source.className()).lower(), path=options.get("path"), options=options)
-        elif name.startswith("StreamingRelation"):
-            options = _lowered(leaf.extraOptions().asCaseSensitiveMap())
-            yield StreamingRelation(format=str(leaf.sourceName()).lower(), options=options)
-
-
-def _lowered(java_map: Any) -> dict[str, str]:
-    return {key.lower(): value for key, value in text_map(java_map).items()}
+    for source in streaming_sources(frame):
+        path = source.options.get("path") if source.is_data_source_v1 else None
+        yield StreamingRelation(format=source.name, path=path, options=source.options)

@@ -4,7 +4,7 @@ A Spark process takes seconds to start, and there are many failpoints. So beside
 (`run_killed`), many updates of as many copies of a pipeline can be suspended in one process (`kill_updates`): each runs
 until it is suspended at its failpoint, and then the process is killed with its JVM. A pipeline's storage is the same as
 after a kill at that failpoint: with one flow at a time, nothing is written between the suspension and the kill. For the
-same reason one update serves several failpoints: its folder is copied at each of them, before the update goes on.
+same reason one update serves several failpoints: its folder is copied at each of them, before the update continues.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     print(native.text())
 
 It has the functions of the documented interface with their parameters; any other call fails as in Python. The location
-of a call is that of the calling frame, as in Spark's own module. It runs no query.
+of a call is taken from the calling frame, as in Spark's own module. It runs no query.
 """
 
 from __future__ import annotations

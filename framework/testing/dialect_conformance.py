@@ -1,19 +1,21 @@
 """Conformance suite for every dialect of a source database: what the engine relies on, without Spark where it can.
 
-A dialect of somebody else passes it, too: subclass `DialectConformance` and give it an `engine`.
+A dialect of another package passes it, too: subclass `DialectConformance` and give it an `engine`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from framework.foundation.errors import SourceError
+from framework.foundation.conditions import is_known
+from framework.foundation.errors import SluiceError, SourceError
+from framework.recovery.doctor.diagnoses import DIAGNOSES, UNKNOWN, diagnosis_of
 from framework.sources.databases.chunks import SnapshotOffset
 from framework.sources.databases.dialects import dialect_of, open_source
 from framework.sources.databases.formats import changes_request, snapshot_request
@@ -26,6 +28,8 @@ from framework.sources.databases.tables import TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from framework.sources.databases.source_session import SourceSession
 
 Rows = dict[int, Any]
 _DELETED = "DELETE"
@@ -108,7 +112,7 @@ class Copy:
     @property
     def log(self) -> LogName:
         """What the copy is called at the source."""
-        return LogName(slot=self.name, publication=self.name)
+        return LogName(position=self.name, tables=self.name)
 
     @property
     def table_name(self) -> TableName:
@@ -192,6 +196,17 @@ class DialectConformance:
             sizes = source.read_sizes([copy.table_name])
         assert (table.name, table.key, [each.name for each in table.columns]) == (copy.table_name, ("id",), ["id", "n"])
         assert set(sizes) == {copy.table_name}
+
+    def test_what_it_supplies_as_data_names_what_exists(self, copy: Copy) -> None:
+        """Each condition has its texts, and each diagnosis that it adds to is one of every source."""
+        facts = dialect_of(Options("conformance", copy.engine.options).connection()).facts
+        named = {each for diagnosis in facts.diagnoses for each in diagnosis.conditions}
+        named |= {each for listed in facts.explained.values() for each in listed}
+        named |= {*facts.gap_ends, *facts.table_gaps, *facts.retryable, *filter(None, [facts.log_in_use])}
+        assert [each for each in sorted(named) if not is_known(each)] == []
+        assert {*facts.explained} <= {each.name for each in DIAGNOSES}
+        assert [each for each in sorted(named) if diagnosis_of(each) is UNKNOWN] == []
+        assert all(diagnosis.remedies for diagnosis in facts.diagnoses)
 
     def test_a_walk_reads_each_row_once(self, copy: Copy) -> None:
         """In several chunks, whatever happens to rows meanwhile; what is beyond the last bound is in the last chunk."""
@@ -294,7 +309,7 @@ class DialectConformance:
         assert self._refused(copy, start) == self._gap(copy, start)
 
     def test_another_database_at_the_address_is_a_gap(self, copy: Copy) -> None:
-        """Its log is not that of the position, however long it is."""
+        """Its log does not continue the position, however long it is."""
         reader = copy.changes()
         start = reader.initialOffset()
         reader.stop()
@@ -306,18 +321,20 @@ class DialectConformance:
         connection = Options("conformance", copy.engine.options).connection()
         with open_source(connection, read_only=False) as source:
             first = source.ensure_position(copy.log, [copy.table_name])
-            member = source.logged_tables(copy.log).membership(copy.table_name)
+            table = source.read_table(copy.table_name)
+            found = source.logged_tables(copy.log).continuity(table)
             copy.engine.execute("UPDATE items SET n = 0 WHERE id = 1")
             again = source.ensure_position(copy.log, [copy.table_name])
             settled = source.settled_position(copy.log)
             assert 0 < first.order <= again.order <= settled.order
             assert source.logged_tables(copy.log).has_log
-            assert source.logged_tables(copy.log).membership(copy.table_name) == member != 0
+            assert source.logged_tables(copy.log).has_table(copy.table_name)
+            assert source.logged_tables(copy.log).continuity(table) == found
             for _ in range(2):
                 source.drop_position(copy.log)
             assert not source.logged_tables(copy.log).has_log
             source.ensure_position(copy.log, [copy.table_name])
-            assert source.logged_tables(copy.log).membership(copy.table_name) not in (0, member)
+            assert source.logged_tables(copy.log).continuity(table) != found
 
     def test_a_table_that_is_not_the_one_of_before_is_refused(self, copy: Copy) -> None:
         """It has the name, but another identity; or it was out of the log in between."""
@@ -325,16 +342,29 @@ class DialectConformance:
         with open_source(connection, read_only=False) as source:
             source.ensure_position(copy.log, [copy.table_name])
             table, logged = source.read_table(copy.table_name), source.logged_tables(copy.log)
-            member = logged.membership(copy.table_name)
-            known = KnownTable(is_begun=True, relation=table.relation, membership=member)
+            before = logged.continuity(table)
+            known = KnownTable(is_begun=True, continuity=before)
             logged.among([table]).refuse(table, known)
-            other = replace(known, relation=table.relation + 1)
-            for each, condition in (
-                (other, "INGESTION_TABLE_REPLACED"),
-                (replace(known, membership=member + 1), "INGESTION_TABLE_UNPUBLISHED"),
-            ):
-                with pytest.raises(Exception, match=condition):
-                    logged.among([table]).refuse(table, each)
+            assert logged.fault(table, before) is None
+            source.drop_position(copy.log)
+            source.ensure_position(copy.log, [copy.table_name])
+            self._assert_refused(source, copy, known, "INGESTION_TABLE_UNPUBLISHED")
+            self._assert_refused(source, copy, KnownTable(is_begun=True, planned=before), "INGESTION_TABLE_UNPUBLISHED")
+            number = copy.engine.number
+            copy.engine.execute(
+                "CREATE TABLE other (id " + number + " NOT NULL PRIMARY KEY, n " + number + ")", "DROP TABLE items",
+                "ALTER TABLE other RENAME TO items",
+            )  # fmt: skip
+            self._assert_refused(source, copy, known, "INGESTION_TABLE_REPLACED")
+
+    @staticmethod
+    def _assert_refused(source: SourceSession, copy: Copy, known: KnownTable, condition: str) -> None:
+        table, logged = source.read_table(copy.table_name), source.logged_tables(copy.log)
+        with pytest.raises(SluiceError, match=condition):
+            logged.among([table]).refuse(table, known)
+        fault = logged.fault(table, known.continuity or known.planned)
+        assert fault is not None
+        assert fault.condition == condition
 
     def test_each_value_is_the_same_by_a_chunk_and_by_the_log(
         self, engine: EngineUnderTest, spark: SparkSession

@@ -28,7 +28,7 @@ def updated_pipeline(
     Args:
         spec: the pipeline's spec file.
         storage: a folder of the test, such as pytest's `tmp_path`.
-        parameters: entries of the configuration, which override those of the spec.
+        parameters: entries of the configuration, which override the spec.
         master: Spark master of a new session.
         spark: an existing session to use instead, which is not stopped.
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from framework.checkpoints.backups import Backup
+from framework.checkpoints.backups import Backup, StoredBackup
 from framework.foundation.names import ShortNames
 from framework.foundation.wording import counted
-from framework.recovery.backups import StoredBackup
 from framework.views.table import Column, Table
 
 _COLUMNS = (

@@ -8,9 +8,8 @@ from typing import Any
 
 from framework.foundation.wording import counted
 from framework.recovery.doctor.amounts import Cost
-from framework.recovery.doctor.finding import Examination, Finding, Position
-from framework.recovery.doctor.repair import Repair
-from framework.recovery.doctor.ways import WayOut
+from framework.recovery.doctor.finding import Examination, Finding, Position, Repair
+from framework.recovery.doctor.way_out import WayOut
 from framework.views.quarantine import waiting_json
 from framework.views.table import Cell, Column, Table, Tone
 

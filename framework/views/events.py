@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from framework.foundation.clock import Clock
@@ -13,6 +14,7 @@ from framework.foundation.files.storage_port import Storage
 from framework.foundation.nearest import meant_names, plain_name, qualified_hint
 from framework.foundation.wording import printable
 from framework.record.events import Event, EventLevel
+from framework.record.pages import EventPages
 from framework.record.reader import event_filter, follow_events, read_events
 from framework.views.table import Cell, Column, Table, Tone
 
@@ -33,19 +35,27 @@ class EventQuery:
         level: the lowest level, in any case.
         dataset: the full name of a dataset, or its last parts.
         last: the number of events, of which the newest are returned.
+        before: the id of an event; only events before it are returned.
     """
 
     type: str | None = None
     level: str | None = None
     dataset: str | None = None
     last: int | None = None
+    before: str | None = None
 
-    def read(self, storage: Storage) -> list[Event]:
+    def read(self, storage: Storage, cache: Path) -> list[Event]:
         """Return the matching events of the log, oldest first.
 
+        Args:
+            storage: the storage with the log.
+            cache: the user's cache, which has the index for events before another one.
+
         Raises:
-            UserError: EVENT_DATASET_NOT_FOUND if no event of the log is about the dataset.
+            UserError: EVENT_DATASET_NOT_FOUND if no event of the log is about the dataset; EVENT_NOT_FOUND.
         """
+        if self.before is not None:
+            return self._earlier(storage, cache, self.before)
         events = self._matching(storage)
         if not events and self.dataset is not None:
             self._check_dataset(storage, self.dataset)
@@ -66,6 +76,12 @@ class EventQuery:
 
     def _matching(self, storage: Storage) -> list[Event]:
         return read_events(storage, type=self.type, level=self._level, dataset=self._dataset, last=self.last)
+
+    def _earlier(self, storage: Storage, cache: Path, before: str) -> list[Event]:
+        page = EventPages(storage, cache).page(
+            before, limit=self.last, type=self.type, level=self._level, dataset=self._dataset
+        )
+        return [*page.events]
 
     def _check_dataset(self, storage: Storage, dataset: str) -> None:
         known = {name for event in read_events(storage) if (name := event.origin.dataset_name)}

@@ -32,7 +32,7 @@ TONES = {
 }
 """The tone of each state of a flow; other states have none."""
 
-_WARNINGS = frozenset({EventType.PLANNING_INFORMATION, EventType.OPERATION_PROGRESS})
+_WARNINGS = frozenset({EventType.PLANNING_INFORMATION, EventType.OPERATION_PROGRESS, EventType.USER_ACTION})
 _PRIORITY = ("FAILED", "DEGRADED", "RUNNING", "STARTING", "STOPPED", "SKIPPED", "COMPLETED", "QUEUED")
 FLOW_COLUMNS = (
     Column(name="flow", wraps=False),

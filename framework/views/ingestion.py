@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from framework.foundation.wording import seconds_text
-from framework.ingest.status import NEW_SLOT, SLOT_REPLACED, GatewayStatus, IngestedState, TableStatus
-from framework.ingest.tables.preflight import Preflight
+from framework.ingest.gateway_status import NEW_SLOT, GatewayStatus, IngestedState, TableStatus
+from framework.ingest.preflight_result import Preflight
 from framework.sources.databases.findings import PreflightFinding, Severity
 from framework.views.table import Cell, Column, Table, Tone
 
@@ -38,18 +38,18 @@ def status_table(gateway: GatewayStatus) -> Table:
 
 
 def status_head(gateway: GatewayStatus) -> str:
-    """Return one line about a gateway: its slot, the log that it retains, and its position.
+    """Return one line about a gateway: the log that the database keeps for it, and its position.
 
     What it waits for has a line each.
     """
-    found = gateway.slot_status
-    parts = [f"{gateway.name}: slot {gateway.slot}"]
+    found, noun = gateway.log_status, gateway.position_noun
+    parts = [f"{gateway.name}: {noun} {gateway.position_name}" if noun else gateway.name]
     if gateway.gap is not None:
         parts.append(f"GAP ({gateway.gap}): {_way_out(gateway)}")
     if gateway.error is not None:
         parts.append(f"the source gave no answer ({gateway.error})")
     elif found is None:
-        parts += ["no such slot at the source"] if gateway.keeps_position else []
+        parts += [f"no such {noun} at the source"] if noun else []
     else:
         retained = (
             "its log is lost" if found.retained_bytes is None else f"retains {_size(found.retained_bytes)} of log"
@@ -76,12 +76,12 @@ def status_json(gateways: Sequence[GatewayStatus]) -> list[dict[str, Any]]:
         {
             "gateway": each.name,
             "paused": each.is_paused,
-            "slot": each.slot,
-            "slot_active": None if each.slot_status is None else each.slot_status.is_active,
-            "retained_bytes": None if each.slot_status is None else each.slot_status.retained_bytes,
+            "position_name": each.position_name,
+            "is_read": None if each.log_status is None else each.log_status.is_active,
+            "retained_bytes": None if each.log_status is None else each.log_status.retained_bytes,
             "position": None if each.position is None else str(each.position),
             "gap": each.gap,
-            "new_slot_refused": each.refused,
+            "new_position_refused": each.refused,
             "error": each.error,
             "waits_for": [*each.waits],
             "tables": [_table_json(table) for table in each.tables],
@@ -152,11 +152,11 @@ def _lacking(table: TableStatus) -> str:
 
 def _way_out(gateway: GatewayStatus) -> str:
     if gateway.refused is not None:
-        return f"the new slot that is asked for was not made ({gateway.refused}), see the error of the last update"
+        return f"the new position that is asked for was not made ({gateway.refused}), see the error of the last update"
     if gateway.way_out == NEW_SLOT:
         return f"`{NEW_SLOT}` reads all tables again"
     ended = "see the error of its last update" if gateway.way_out is None else f"`{gateway.way_out}` ends it"
-    return ended if gateway.gap == SLOT_REPLACED else f"nothing is lost, {ended}"
+    return ended if gateway.is_lost else f"nothing is lost, {ended}"
 
 
 def _percent(table: TableStatus) -> str:

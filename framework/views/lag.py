@@ -8,7 +8,7 @@ from typing import Any
 
 from framework.foundation.names import ShortNames
 from framework.foundation.wording import seconds_text
-from framework.recovery.lag import FlowHealth, FlowLag
+from framework.recovery.flow_lag import FlowHealth, FlowLag
 from framework.views.quarantine import waiting_json
 from framework.views.table import Cell, Column, Table, Tone
 

@@ -8,10 +8,9 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from framework.recovery.quarantine.quarantine import QuarantinedRows
-from framework.recovery.quarantine.replay import Replay
+from framework.recovery.quarantine.results import QuarantinedRows, Replay
 from framework.recovery.quarantine.waiting import WaitingRows
-from framework.run.quarantine.states import RowState
+from framework.run.quarantine.row_state import RowState
 from framework.views.rows import value_cell
 from framework.views.table import Cell, Column, Table, Tone
 

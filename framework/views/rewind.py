@@ -6,8 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from framework.foundation.names import QualifiedName, ShortNames
-from framework.recovery.rewind.abandonment import Abandonment
-from framework.recovery.rewind.plan import FlowRewind, RewindPlan, TableRewind
+from framework.recovery.rewind.plan import Abandonment, FlowRewind, RewindPlan, TableRewind
 from framework.recovery.rewind.point_in_time import time_text
 from framework.views.table import Column, Table
 

@@ -54,16 +54,17 @@ if TYPE_CHECKING:
 
 OF_HISTORIES = FIXTURES / "history" / "history.py"
 
-# A lease exists on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker. A prune is cut short in
-# tests/spark/test_honest_plan.py, a replay in tests/spark/test_quarantine.py. Kills while files are staged are in
-# test_postgres.py, those at each write of a rewind in tests/spark/test_rewind.py. The lists of files are merged in
-# tests/unit/sources/test_file_log.py. A refresh is given up in tests/spark/test_interrupted_type_changes.py. Computed
-# columns of a view are in tests/spark/test_computed_columns.py, commits that a stream has read in
-# tests/spark/test_put_back_sources.py, entries of catalogs in tests/e2e/test_catalog.py.
+# A lease exists on Hadoop file systems only: tests/unit/run/test_lock.py kills its taker, test_update_identity.py
+# beside it the claim of an id. A prune is cut short in tests/spark/test_honest_plan.py, a replay in
+# tests/spark/test_quarantine.py. Kills while files are staged are in test_postgres.py, those at each write of a rewind
+# in tests/spark/test_rewind.py. The lists of files are merged in tests/unit/sources/test_file_log.py. A refresh is
+# given up in tests/spark/test_interrupted_type_changes.py. Computed columns of a view are in
+# tests/spark/test_computed_columns.py, commits that a stream has read in tests/spark/test_put_back_sources.py, entries
+# of catalogs in tests/e2e/test_catalog.py.
 ELSEWHERE = {
     "sources.after_known", "sources.before_known",
     "staging.after_files", "staging.after_commit", "quarantine.after_claim", "quarantine.after_replay",
-    "versions.before_cleaning", "prune.after_mark", "prune.before_table", "prune.before_unmark",
+    "versions.before_cleaning", "updates.after_claim", "prune.after_mark", "prune.before_table", "prune.before_unmark",
     "rewinds.after_mark", "rewinds.after_checkpoint", "rewinds.after_quarantine", "rewinds.after_abandon",
     "rewinds.after_refresh", "rewinds.after_names", "rewinds.after_restore",
     "cloud_files.after_merge", "cloud_files.before_clean_mark", "cloud_files.after_known", "resets.after_begin",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from pyarrow.fs import LocalFileSystem
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.chunks import (
-    SnapshotOffset,
     chunks_between,
 )
 from framework.sources.databases.formats import snapshot_request
@@ -123,22 +121,6 @@ def test_a_column_with_other_values_under_the_same_name_ends_a_plan(database: st
     assert world.read(first, later, "payload")
     world.run("ALTER TABLE t ADD added integer")
     assert set(world.read(first, later, "added")) == {None}
-
-
-def test_plans_of_an_earlier_release_end_at_each_alteration_with_a_rewrite(database: str) -> None:
-    """They do not know when they began; a partition that was there is not taken for a new one."""
-    world = World(database)
-    world.run("CREATE TABLE t (id INT PRIMARY KEY, label INT) PARTITION BY RANGE (id)")
-    world.run("CREATE TABLE p PARTITION OF t DEFAULT; INSERT INTO t SELECT i, i FROM generate_series(1, 100) i")
-    text = json.loads(world.plan(None, 2).to_json())
-    del text["horizon"], text["partitions"]
-    first = SnapshotOffset.from_json(json.dumps(text))
-    chunk, _ = chunks_between(None, first)
-    assert world.read(first, chunk)
-    assert world.plan(first).finished
-    world.run("ALTER TABLE t ALTER label SET STATISTICS 9", "VACUUM FULL p")
-    with pytest.raises(SourceError, match="rows were rewritten"):
-        world.read(first, chunk)
 
 
 def test_a_type_that_changes_between_batches_is_named(database: str, folder: Path) -> None:

@@ -49,7 +49,7 @@ class Postgres:
 
     def lose_log(self, log: LogName) -> None:
         """Let another reader advance the slot."""
-        query(self._uri, f"SELECT pg_replication_slot_advance('{log.slot}', pg_current_wal_lsn())::text")
+        query(self._uri, f"SELECT pg_replication_slot_advance('{log.position}', pg_current_wal_lsn())::text")
 
     def replace(self) -> None:
         """Connect to another database of the server, in which the slot can't be read."""

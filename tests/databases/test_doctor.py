@@ -50,7 +50,7 @@ def test_a_source_that_can_not_be_read_is_the_only_finding(
         run(f"CREATE TABLE {table} (id INT PRIMARY KEY, day DATE)")
     host = database.partition("@")[2]
     for uri, condition, diagnosis in (
-        (f"postgresql://stranger@{host}", "DATABASE_LOGIN_REFUSED", "PERMISSION_MISSING"),
+        (f"postgresql://nobody_known@{host}", "DATABASE_LOGIN_REFUSED", "PERMISSION_MISSING"),
         ("postgresql://postgres@127.0.0.1:1/none", "DATABASE_UNREACHABLE", "CONNECTION_LOST"),
     ):
         failed = failures(connected(interpreting, folder, uri).run())

@@ -16,6 +16,7 @@ from framework.plan.steps import RefuseTable
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.copied_tables import copy_rows, failures, of_both_flows
 from tests.support.plain_tables import table_rows
+from tests.support.stored_graphs import check_stored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,6 +153,7 @@ def test_a_table_with_a_fault_fails_alone(interpreting: SparkSession, folder: Pa
     assert failures(result) == {
         f"{name}_{flow}": condition for name, condition in expected.items() for flow in ("snapshot_flow", "cdc_flow")
     }
+    check_stored(pipeline)  # with its faults
     run("UPDATE orders SET amount = 9; INSERT INTO orders VALUES (3)")
     run("ALTER TABLE not_logged REPLICA IDENTITY FULL; INSERT INTO not_logged VALUES (1, 'mended')")
     run("""INSERT INTO cased VALUES (1, 'low', 'high')""")

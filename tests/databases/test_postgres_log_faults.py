@@ -11,10 +11,10 @@ import pytest
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
 from framework.sources.databases.format_names import CHANGES_OPTIONS, SNAPSHOT_OPTIONS
-from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.options import Options
 from framework.sources.databases.postgres.chunks.snapshot_source import SnapshotRequest
 from framework.sources.databases.postgres.log.changes_source import ChangesRequest
+from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.streams.changes_stream import ChangesStreamReader
 from framework.sources.databases.streams.snapshot_stream import SnapshotBatchReader
 from tests.support.postgres_log import PUBLICATION, brief, execute, name, position, query, reader, rows_of, slot_of
@@ -158,7 +158,7 @@ def test_a_snapshot_that_has_begun_needs_the_log_from_there(database: str, tmp_p
         "publication": PUBLICATION, "tables": "t", "notAfter": str(start.lsn),
     }  # fmt: skip
     log = ChangesStreamReader(ChangesRequest.of(Options.of("postgres_changes", options, CHANGES_OPTIONS)))
-    assert parse_lsn(log.initialOffset()["lsn"]) == start.lsn
+    assert parse_lsn(log.initialOffset()["text"]) == start.lsn
     execute(database, f"SELECT pg_drop_replication_slot('{slot_of(database)}')", "INSERT INTO t VALUES (1)")
     assert _refused(log) == "DATABASE_POSITION_LOST.SLOT_MISSING"
     execute(database, f"SELECT pg_create_logical_replication_slot('{slot_of(database)}', 'pgoutput')")

@@ -11,8 +11,8 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import InternalError, SourceError
-from framework.sources.databases.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.log.changes import RowKey
+from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.streams.change_log import ReadLimit
 from framework.sources.databases.streams.spool import SpooledBatch, SpoolLimits
 from tests.support.postgres_log import brief, execute, name, position, query, reader, rows_of, slot_of

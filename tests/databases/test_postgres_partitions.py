@@ -107,7 +107,7 @@ class Source:
     def __init__(self, uri: str, folder: Path) -> None:
         self._uri, self._folder = uri, folder
         with Session(Connection(name="bank", uri=uri)) as session:
-            self.relation = read_table(session, SALES).relation
+            self.relation = int(read_table(session, SALES).identity)
             self._before = Partitions.from_json(read_partitions(session, self.relation).to_json())
         filled = {int(oid) for oid in self._before.files} - {*self._before.empty}
         self._watch = PartitionWatch([self.relation], filled)

@@ -16,7 +16,6 @@ from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.run.update.fault_classification import can_heal
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.postgres.log.log_reader import LogReader
 from framework.sources.databases.postgres.log.position import (
     PLUGIN,
@@ -26,6 +25,7 @@ from framework.sources.databases.postgres.log.position import (
     settled_position,
 )
 from framework.sources.databases.postgres.log.position_check import StoredPosition, check_position
+from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.open_transactions import open_transactions
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.tables.catalog import SourceIdentity

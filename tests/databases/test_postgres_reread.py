@@ -11,9 +11,9 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.foundation.errors import SourceError
-from framework.sources.databases.lsn import format_lsn
 from framework.sources.databases.postgres.log.log_reader import LogReader
 from framework.sources.databases.postgres.log.reread import full_transaction_id
+from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.streams.spool import SpooledBatch
 from tests.support.database_keys import CITEXT
 from tests.support.postgres_log import Folded, brief, execute, name, position, query, reader, rows_of, set_server

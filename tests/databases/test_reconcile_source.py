@@ -18,9 +18,9 @@ from framework.foundation.errors import SluiceError
 from framework.recovery.comparison import Comparison, Totals
 from framework.run.update.results import UpdateState
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.postgres.log.position import ensure_position
 from framework.sources.databases.postgres.log.position_check import StoredPosition
+from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.session import Session, open_replication
 from framework.sources.databases.postgres.table_copy import SourceTableCopy
 from framework.sources.databases.tables import TableName

@@ -42,7 +42,7 @@ def test_copies_with_rows_of_another_definition_wait_when_their_new_snapshot_can
         run(f"UPDATE {table} SET name = 'before' WHERE id = 1")
     run("ALTER TABLE grown ADD c INT DEFAULT 5; ALTER TABLE shrunk DROP name")
     resync(pipeline, "grown")
-    Operations(storage=pipeline.storage).replace_slot(*pipeline.gateways)
+    Operations(storage=pipeline.storage).replace_position(*pipeline.gateways)
     pipeline = pipeline_of(interpreting, folder)
     with pytest.MonkeyPatch.context() as during:
         during.setattr(position, "settled_position", refuse)

@@ -60,7 +60,7 @@ def give_up_in_a_copy(spark: SparkSession, folder: Path, run: Run) -> None:
     plan = pipeline.rewinds.plan_abandonment()
     assert plan is not None
     pipeline.rewinds.abandon(plan)
-    Operations(storage=pipeline.storage).replace_slot(*pipeline.gateways)
+    Operations(storage=pipeline.storage).replace_position(*pipeline.gateways)
     other = "INGESTION_OF_OTHER_STORAGE"
     assert failures(pipeline.run()) == {"shop_changes": other, **of_both_flows(altered=other, lost=other)}
     assert run("SELECT slot_name, restart_lsn, confirmed_flush_lsn FROM pg_replication_slots") == before
@@ -69,7 +69,7 @@ def give_up_in_a_copy(spark: SparkSession, folder: Path, run: Run) -> None:
     found = failures(second.run())
     assert {*found} >= {"shop_changes", "altered_snapshot_flow", "lost_snapshot_flow"}
     assert {*found.values()} == {"DATABASE_SLOT_OF_OTHER_STORAGE"}
-    Operations(storage=second.storage).replace_slot(*second.gateways)
+    Operations(storage=second.storage).replace_position(*second.gateways)
     assert {*failures(second.run()).values()} == {"DATABASE_SLOT_OF_OTHER_STORAGE"}
     assert run("SELECT slot_name, restart_lsn, confirmed_flush_lsn FROM pg_replication_slots") == before
 

@@ -401,14 +401,14 @@ def test_offsets_are_readable_json(database: str) -> None:
     fill(world, "id integer PRIMARY KEY, label integer", "i, i", 100)
     offset = world.plan(None, 1, chunk_bytes=1, least_rows=60, generation=2)
     table = world.table()
-    storage, relation = table.storage_id, table.relation
+    known = {"version": 1, "table": int(table.identity), "member": 0}
     horizon = offset.basis.horizon
     assert horizon.isdecimal()
     assert {
-        "version": 1, "kind": "key", "source": "one", "storage": storage, "generation": 2,
-        "relation": relation, "membership": 0, "position": 0, "columns": {"id": 1, "label": 2, "payload": 3},
+        "version": 1, "kind": "key", "source": "one", "storage": table.storage_id, "generation": 2,
+        "continuity": json.dumps(known), "position": 0, "columns": {"id": 1, "label": 2, "payload": 3},
         "stamps": {column.name: column.identity.stamp for column in table.columns},
-        "horizon": horizon, "partitions": [],
+        "horizon": horizon,
         "key": [{"name": "id", "type": "pg_catalog.int4", "collation": None, "operators": None, "nullable": False}],
         "chunks": 1, "rows": 60, "bounds": [["60"]], "finished": False,
     } == json.loads(offset.to_json())  # fmt: skip

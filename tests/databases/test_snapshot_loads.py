@@ -15,12 +15,12 @@ import pytest
 from pyspark.sql.types import StructType
 
 from framework import Pipeline
-from framework.cdc.delta.new_files import NewFile
 from framework.cdc.delta.transaction import Transaction
-from framework.cdc.delta.transaction_identifiers import Batch, RowChangedError
 from framework.cdc.model.equality import fingerprint
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.engine.delta.new_files import NewFile
+from framework.engine.delta.transaction_identifiers import Batch, RowChangedError
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
 from framework.foundation.files.local_storage import LocalStorage

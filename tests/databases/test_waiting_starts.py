@@ -13,7 +13,8 @@ import psycopg2
 
 from framework.cli.progress import PlainProgress
 from framework.foundation.clock import SystemClock
-from framework.ingest.status import GatewayStatus, read_status
+from framework.ingest.gateway_status import GatewayStatus
+from framework.ingest.status import read_status
 from framework.record.events import Event
 from framework.run.update.results import UpdateState
 from framework.views.flow_board import FlowBoardTracker

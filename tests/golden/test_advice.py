@@ -21,14 +21,14 @@ from framework import pipelines as dp
 from framework.cli.main import cli
 from framework.declare import pipeline_spec
 from framework.declare.interface import ingestion
-from framework.foundation.conditions import CONDITIONS
 from framework.sources.cloud_files.settings import option_names as cloud_files
 from framework.sources.databases.format_names import CHANGES_OPTIONS, SNAPSHOT_OPTIONS
 from framework.sources.databases.postgres.dialect import POSTGRES
 from tests.support.commands import every_command
+from tests.support.conditions import EVERY_CONDITION
 
 ROOT = Path(__file__).parents[2]
-TEXTS = {name: " ".join(texts) for name, texts in CONDITIONS.items()}
+TEXTS = {name: " ".join(texts) for name, texts in EVERY_CONDITION.items()}
 _SPAN = re.compile(r"`([^`]*)`")
 _FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
@@ -130,7 +130,7 @@ def test_options_that_texts_name_are_options_of_a_command() -> None:
     assert named - known == set()
 
 
-@pytest.mark.parametrize("condition", sorted(CONDITIONS))
+@pytest.mark.parametrize("condition", sorted(EVERY_CONDITION))
 def test_words_in_backticks_exist(condition: str) -> None:
     """Arguments, keys of the spec, options of sources and functions of `dp`, by their present names."""
     known = {

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from framework.foundation.conditions import CONDITIONS
 from framework.foundation.errors import GraphErrors, InternalError, OperationError, UserError
 from framework.foundation.locations import SourceLocation
+from tests.support.conditions import EVERY_CONDITION
 
 
 class Field(str):
@@ -28,21 +28,21 @@ class Field(str):
 
 def fields_of(condition: str) -> dict[str, object]:
     """The fields that the texts of a condition need."""
-    texts = "".join(CONDITIONS[condition])
+    texts = "".join(EVERY_CONDITION[condition])
     return {name.partition(".")[0]: Field(name) for _, name, _, _ in string.Formatter().parse(texts) if name}
 
 
 def test_every_condition_has_the_text_that_is_written_here(golden: Callable[[str, str], None]) -> None:
     """Every change of an error text is a change of the golden file."""
     location = SourceLocation(file="transformations/flights.py", line=12)
-    errors = [UserError(condition, location=location, **fields_of(condition)) for condition in sorted(CONDITIONS)]
+    errors = [UserError(condition, location=location, **fields_of(condition)) for condition in sorted(EVERY_CONDITION)]
     golden("errors.txt", "\n\n".join(error.render() for error in errors))
 
 
-@pytest.mark.parametrize("condition", sorted(CONDITIONS))
+@pytest.mark.parametrize("condition", sorted(EVERY_CONDITION))
 def test_a_text_is_made_of_sentences(condition: str) -> None:
     """What happened and what to do are sentences, unless they end with a message of a source."""
-    what, remedy = CONDITIONS[condition]
+    what, remedy = EVERY_CONDITION[condition]
     for text in (what, remedy):
         assert text == text.strip()
         assert not text or text[0].isupper() or text[0] in "`{@_"

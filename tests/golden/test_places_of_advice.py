@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.foundation.conditions import CONDITIONS
+from tests.support.conditions import EVERY_CONDITION
 
 ROOT = Path(__file__).parents[2] / "framework"
 
@@ -47,7 +47,6 @@ PLACES = {
     "cdc/delta/": FLOWS,
     "checkpoints/": FLOWS,
     "cli/bundle": {Place.BUNDLE},
-    "cli/remote_updating.py": {Place.BUNDLE},
     "cli/": {Place.COMMAND},
     "declare/interface/auto_cdc": {Place.AUTO_CDC, Place.SNAPSHOT},
     "declare/interface/ingestion.py": {Place.INGESTION},
@@ -57,11 +56,14 @@ PLACES = {
     "declare/": {Place.PYTHON},
     "demo/": {Place.COMMAND},
     "deploy/": {Place.BUNDLE},
+    "engine/": FLOWS | {Place.COMMAND},
     "foundation/": FLOWS | {Place.COMMAND},
     "graph/resolving/snapshots.py": {Place.SNAPSHOT},
     "graph/": {Place.PYTHON, Place.SQL} | OF_USERS,
     "ingest/": {Place.INGESTION},
     "native/": {Place.DATABRICKS},
+    "operations/deploy": {Place.BUNDLE},
+    "operations/": {Place.COMMAND},
     "plan/": FLOWS,
     "record/": FLOWS,
     "recovery/": {Place.COMMAND},
@@ -112,7 +114,7 @@ def raised() -> dict[str, frozenset[str]]:
         if "conditions" in path.parts or path.name in LOOK_UP:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in CONDITIONS:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in EVERY_CONDITION:
                 found.setdefault(node.value, set()).add(path.relative_to(ROOT).as_posix())
     return {condition: frozenset(modules) for condition, modules in found.items()}
 
@@ -127,7 +129,7 @@ def places_of(condition: str) -> frozenset[Place]:
 
 def unfollowable(condition: str) -> Iterator[tuple[str, Place]]:
     """What a condition names that a place of it lacks, unless the text speaks of that place."""
-    what, remedy = CONDITIONS[condition]
+    what, remedy = EVERY_CONDITION[condition]
     for pattern, available in FEATURES.items():
         if "cloudFiles" in pattern and condition in OF_FILES:
             continue
@@ -144,7 +146,7 @@ def test_each_module_that_raises_a_condition_has_its_places() -> None:
     assert [prefix for prefix in PLACES if not any(module.startswith(prefix) for module in modules)] == []
 
 
-@pytest.mark.parametrize("condition", sorted(CONDITIONS))
+@pytest.mark.parametrize("condition", sorted(EVERY_CONDITION))
 def test_advice_can_be_followed_where_it_is_given(condition: str) -> None:
     """An argument that the flow does not have, or a command of another kind of table, is no way out."""
     assert list(unfollowable(condition)) == []

@@ -20,6 +20,7 @@ from framework.plan.steps import (
     RunFlow,
     SkipStep,
 )
+from framework.schema.change import ColumnChange, SchemaChange
 
 
 def name(table: str, schema: str = "flights") -> QualifiedName:
@@ -27,13 +28,26 @@ def name(table: str, schema: str = "flights") -> QualifiedName:
     return QualifiedName(catalog="main", schema=schema, table=table)
 
 
+CHANGE = SchemaChange(
+    added=(ColumnChange(path=("fare", "tax"), after="decimal(9,2)"),),
+    widened=(ColumnChange(path=("miles",), before="int", after="bigint"),),
+    dropped=(ColumnChange(path=("meal",), before="string"),),
+)
 EVERY_STEP = Plan(
     pipeline="flights",
     steps=(
         CreateTable(dataset=name("flights"), reason="it does not exist"),
         BeginGeneration(flow=name("schedule"), dataset=name("flights"), generation=1, reason="first run"),
-        RunFlow(flow=name("schedule"), dataset=name("flights"), generation=1, after=(), reason="first run"),
+        RunFlow(
+            flow=name("schedule"),
+            dataset=name("flights"),
+            generation=1,
+            after=(),
+            reason="first run",
+            finds_columns=True,
+        ),
         SkipStep(dataset=name("flights"), flow=name("corrections"), reason="ran once, in generation 1"),
+        CreateTable(dataset=name("seats"), reason="its definition changed", change=CHANGE.gained(widens=True)),
         CreateTable(
             dataset=name("bookings"), rebuild=4, reason="full refresh requested; the current rows stay readable"
         ),
@@ -41,7 +55,9 @@ EVERY_STEP = Plan(
             flow=name("bookings"), dataset=name("bookings"), generation=4, reason="full refresh requested", rebuild=4
         ),
         RunFlow(flow=name("bookings"), dataset=name("bookings"), generation=4, after=(), reason="its turn", rebuild=4),
-        PublishRebuild(dataset=name("bookings"), rebuild=4, reason="all flows of the rebuild have completed"),
+        PublishRebuild(
+            dataset=name("bookings"), rebuild=4, reason="all flows of the rebuild have completed", change=CHANGE
+        ),
         RunFlow(
             flow=name("weather"),
             dataset=name("weather"),

@@ -19,7 +19,7 @@ from framework.foundation.names import QualifiedName
 from framework.plan.steps import SkipStep
 from framework.record.events import EventType
 from framework.record.reader import read_events
-from framework.recovery.rewind.abandonment import Abandonment
+from framework.recovery.rewind.plan import Abandonment
 from framework.run.update.results import UpdateState
 from tests.support.engine_world import EngineWorld, forget_tables
 from tests.support.interruption import interrupt

@@ -14,16 +14,17 @@ from delta import DeltaTable
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
-from framework.cdc.delta.deletion_vectors import LOCATION
-from framework.cdc.delta.table_version import TableVersion
 from framework.cdc.delta.transaction import Transaction
 from framework.cdc.model.metrics import CdcMetrics
+from framework.engine.delta.appends import append_batch
+from framework.engine.delta.deletion_vectors import LOCATION
+from framework.engine.delta.table_version import TableVersion
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm_all, disarm
-from framework.foundation.files.storage import open_storage
 from framework.foundation.table_address import TableAddress
 from framework.run.tables import appended_files
-from framework.run.tables.appended_files import TableAppend, delete_leftovers
+from framework.run.tables.appended_files import delete_leftovers
 from framework.run.update.fault_classification import can_heal
 from framework.run.update.results import FlowState, UpdateState
 from tests.support.engine_world import EngineWorld
@@ -304,7 +305,7 @@ def test_only_files_that_no_version_has_are_leftovers(
         for path in set(Path(world.source()).glob("*.parquet")) - set(known):
             path.unlink()  # DELETE writes a file without rows and does not commit it
         with swap.context() as during:
-            during.delattr(appended_files, "_named")  # the query over the log
+            during.delattr(TableVersion, "file_paths")  # the query over the log
             assert delete_leftovers(spark, storage, table, "part-", is_safe=lambda: True)
     shutil.copy(known[0], known[0].with_name("part-unknown.parquet"))
     assert delete_leftovers(spark, storage, table, "part-", is_safe=lambda: True)
@@ -332,8 +333,7 @@ def test_files_that_are_deleted_before_their_commit_are_not_committed(
     version, removing = TableVersion(spark, table), removal()
     added = version.transaction.writeFiles(more._jdf)
     delete_old_files(path)
-    append = TableAppend(version, "query", 0)
-    for commit in (partial(append._commit, added, {}), partial(removing.commit, None, CdcMetrics())):
+    for commit in (partial(append_batch, version, added, "query", 0, {}), partial(removing.commit, None, CdcMetrics())):
         with pytest.raises(OperationError, match=r"FILES_GONE_BEFORE_COMMIT.*(parquet|bin)") as raised:
             commit()
         assert can_heal(raised.value)

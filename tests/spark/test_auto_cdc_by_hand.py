@@ -197,7 +197,7 @@ def histories(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     def played(way: str) -> Histories:
         version, spec = WAYS[way]
         with pytest.MonkeyPatch.context() as swap:
-            swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
+            swap.setattr("framework.engine.delta.table_version._TESTED", frozenset({version}))
             return play(World(spark.newSession(), tmp_path_factory.mktemp("by_hand"), {"changes": (spec, DDL, False)}))
 
     return played
@@ -221,7 +221,7 @@ def test_a_manually_inserted_row_of_type_1_is_older_than_all_events(
     interpreting: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, version: str, rows_per_key: int
 ) -> None:
     """Any event of its key replaces or deletes it; a recorded delete deletes it with the key's next event."""
-    swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({version}))
+    swap.setattr("framework.engine.delta.table_version._TESTED", frozenset({version}))
     swap.setattr(transaction_write, "SHUFFLED_ROWS_PER_KEY", rows_per_key)
     world = World(interpreting, tmp_path, FLOWS)
     world.apply("changes", [(3, None, None, "DELETE", 5), (5, "Eve", "E", "INSERT", 1), (6, None, None, "DELETE", 5)])

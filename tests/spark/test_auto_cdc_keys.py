@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from framework.cdc.delta.table_version import TableVersion
 from framework.cdc.delta.transaction import Transaction
 from framework.cdc.model.metrics import CdcMetrics
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
+from framework.engine.delta.table_version import TableVersion
 from tests.support.cdc_world import World
 from tests.support.key_types import KEY_TYPES, KEYS_PER_TYPE, key_columns
 
@@ -134,7 +134,7 @@ def test_a_change_finds_the_row_of_its_key_whatever_the_type(
         swap.setattr(TableVersion, "listed_batches", lambda _: None)
     if finding == MERGED:
         # The transaction uses Delta's internals, so it runs with tested versions only.
-        swap.setattr("framework.cdc.delta.table_version._TESTED", frozenset({"0.0.0"}))
+        swap.setattr("framework.engine.delta.table_version._TESTED", frozenset({"0.0.0"}))
         swap.setattr(Transaction, "commit", lambda *_: pytest.fail("a transaction of ours"))
     world = KeyWorld(interpreting, tmp_path, scd_type, properties, wide=wide)
     play(world, by_bounds=finding == UNLISTED)

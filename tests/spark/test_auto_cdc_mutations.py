@@ -27,7 +27,7 @@ from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.scd1 import authored_rows
 from framework.cdc.scd1 import latest_events as facts
 from framework.cdc.scd1 import merge as scd1
-from framework.foundation import jvm_cache
+from framework.engine.jvm import java
 from tests.spark import test_auto_cdc_scd1 as scd1_tests
 from tests.spark.test_auto_cdc_scenarios import FOLDER, IGNORING, outcomes
 from tests.support.cdc_cases import CHANGES
@@ -119,7 +119,7 @@ def test_a_mutation_fails_its_test(
     spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch, mutate: Mutation, catch: Catcher
 ) -> None:
     """With the mutation, the test fails with an AssertionError."""
-    swap.setattr(jvm_cache, "_kept", WeakKeyDictionary())  # nothing that was built without the mutation
+    swap.setattr(java, "_kept", WeakKeyDictionary())  # nothing that was built without the mutation
     mutate(swap)
     with pytest.raises(AssertionError):
         catch(spark, tmp_path)

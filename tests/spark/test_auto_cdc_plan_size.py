@@ -16,9 +16,9 @@ from framework.cdc import apply as applying
 from framework.cdc.analysis.target_schema import plan_target
 from framework.cdc.delta import merge_write, target_write, transaction_write
 from framework.cdc.events.normalize import read_events
-from framework.cdc.spark import execution
 from framework.declare.specs import AutoCdcSpec, ColumnSelection
-from framework.foundation.jvm_cache import java_class
+from framework.engine.jvm.java import java_class
+from framework.engine.sessions import execution
 from tests.support.cdc_world import World, flow, name
 
 SPEC = AutoCdcSpec(

@@ -12,8 +12,8 @@ from py4j.java_gateway import JavaObject
 from pyspark import SparkContext
 
 from framework import pipelines as dp
-from framework.foundation.jvm_cache import private_field
-from framework.foundation.jvm_callbacks import close_ended_callers
+from framework.engine.jvm.callbacks import close_ended_callers
+from framework.engine.jvm.java import private_field
 from tests.support.engine_world import EngineWorld
 
 if TYPE_CHECKING:

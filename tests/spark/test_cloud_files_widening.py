@@ -19,9 +19,9 @@ from framework import pipelines as dp
 from framework.cdc.analysis.compatibility import can_widen
 from framework.foundation.errors import UserErrors
 from framework.foundation.failpoints import arm_all, disarm
-from framework.foundation.wider_types import wider_type
 from framework.plan.steps import CreateTable
 from framework.run.update.results import UpdateState
+from framework.schema.lattice import TABLE
 from tests.support.engine_world import EngineWorld
 from tests.support.landing import Landing
 from tests.support.plain_tables import stored_schema, write_parquet
@@ -72,7 +72,6 @@ def properties(landing: Landing, table: str) -> dict[str, str]:
     return dict(detail["properties"])
 
 
-@pytest.mark.usefixtures("spark")  # it parses DDL
 @pytest.mark.parametrize(
     ("known", "found", "wider"),
     [
@@ -102,9 +101,7 @@ def properties(landing: Landing, table: str) -> dict[str, str]:
 )
 def test_a_type_becomes_wider_where_delta_widens_it_without_loss(known: str, found: str, wider: str | None) -> None:
     """The precision of a decimal begins with that of the whole number; a type without a common one is None."""
-    kinds = [DataType.fromDDL(each) for each in (known, found)]
-    result = wider_type(*kinds)
-    assert (None if result is None else result.simpleString()) == wider
+    assert TABLE.wider(known, found) == wider
 
 
 @pytest.mark.usefixtures("spark")  # it parses DDL

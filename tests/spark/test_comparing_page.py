@@ -17,7 +17,7 @@ from framework import Pipeline
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
 from framework.foundation.errors import UserError
-from framework.recovery.lag import FlowHealth, FlowLag
+from framework.recovery.flow_lag import FlowHealth, FlowLag
 from framework.recovery.request import ComparisonOptions
 from framework.run.update.results import UpdateState
 from tests.support.sources import ROOT

@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
-from framework.declare.columns import render_column
 from framework.declare.registry import Registry, registering
+from framework.engine.plans.columns import render_column
 from framework.foundation.errors import UserError
 
 Make = Callable[[], Column]

@@ -15,10 +15,9 @@ from pyspark.sql import functions as F
 from framework import pipelines as dp
 from framework.foundation.errors import UserError
 from framework.plan import planner
-from framework.recovery.doctor.diagnoses import DIAGNOSES
-from framework.recovery.doctor.finding import Finding
-from framework.recovery.doctor.repair import Repair
-from framework.recovery.doctor.ways import WayOut
+from framework.recovery.doctor.diagnoses import every_diagnosis
+from framework.recovery.doctor.finding import Finding, Repair
+from framework.recovery.doctor.way_out import WayOut
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.views.doctor import cost_text
 from tests.support.engine_world import EngineWorld
@@ -369,7 +368,7 @@ def test_the_states_of_the_table_are_those_of_spark(interpreting: SparkSession) 
     """Each condition of Spark and of Delta in the table of diagnoses has the SQLSTATE that Spark and Delta give it."""
     jvm: Any = interpreting._jvm
     spark, delta = jvm.org.apache.spark.SparkThrowableHelper, jvm.org.apache.spark.sql.delta.DeltaThrowableHelper
-    faults = [fault for each in DIAGNOSES for fault in each.faults if fault.sqlstate]
+    faults = [fault for each in every_diagnosis() for fault in each.faults if fault.sqlstate]
     states = {}
     for fault in faults:
         if fault.condition in (

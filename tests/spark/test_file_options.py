@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework import pipelines as dp
+from framework.engine.jvm.java import java_class, scala_items
 from framework.foundation.errors import SluiceError
-from framework.foundation.jvm_cache import java_class, scala_items
 from framework.sources.cloud_files.settings.option_names import OF_FORMATS
 from tests.support.engine_world import EngineWorld
 from tests.support.landing import Landing

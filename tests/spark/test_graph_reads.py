@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from framework import pipelines as dp
 from framework.declare.specs import DatasetKind
+from framework.engine.sessions.session import cloned
 from framework.graph.reading.interception import reading
-from framework.graph.reading.relations import cloned
 from tests.support.engine_world import EngineWorld
 
 if TYPE_CHECKING:

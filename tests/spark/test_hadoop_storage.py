@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.foundation.files.hadoop_storage import HadoopStorage
+from framework.engine.files.hadoop_storage import HadoopStorage
 from framework.foundation.files.local_storage import LocalStorage
 from framework.testing.storage_conformance import StorageConformance
 

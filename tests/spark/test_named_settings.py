@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 
+from framework.engine.jvm.java import java_class, scala_map, scala_object
 from framework.foundation.conditions import CONDITIONS
-from framework.foundation.jvm_cache import java_class, scala_map, scala_object
 
 _SPARK = re.compile(r"spark\.(?!read|udf\.|sql\(|conf\.|sparkContext)\w+(?:\.\w+)+")
 _DELTA = re.compile(r"(?<![\w.-])delta\.[a-z]\w+")

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from traitlets.config import Config
 
 from framework import Pipeline
-from framework.foundation.jvm_cache import java_class
+from framework.engine.jvm.java import java_class
 
 Cell = Callable[[str], tuple[Any, str]]
 

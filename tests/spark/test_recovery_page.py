@@ -18,6 +18,7 @@ from framework import Pipeline
 from framework.cli.commands.rewind import rewind_text
 from framework.cli.output import Output
 from framework.cli.updating import print_backups
+from framework.operations.updating import kept_histories
 from framework.plan.explainer import plan_text
 from framework.plan.steps import breakages
 from framework.run.update.results import UpdateState
@@ -202,6 +203,6 @@ def test_each_strategy_ends_in_the_table_that_never_broke(interpreting: SparkSes
         assert [flow.error for flow in result.flows if flow.error] == []
         assert customers_of(recovered) == rows("after", "customers")
         assert recovered.foretell() == ()
-        print_backups(Output(stream=printed, as_json=False), recovered, result)
+        print_backups(Output(stream=printed, as_json=False), kept_histories(recovered, result))
     (said,) = re.findall(r"```text\n *(History.*?)\n *```", PAGE, re.DOTALL)
     assert [line.strip() for line in said.splitlines()] == printed.getvalue().strip().splitlines()

@@ -15,15 +15,15 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from framework.engine.jvm.baseline import Baseline
+from framework.engine.jvm.java import java_class, private_field, text_map
+from framework.engine.sessions.session import cloned
 from framework.foundation.clock import SystemClock
-from framework.foundation.jvm_cache import java_class, private_field, text_map
-from framework.graph.reading.relations import cloned
 from framework.plan.steps import AvailableNow
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import StreamTarget, run_stream
 from framework.session.jvm_options import gateway_command
 from framework.session.jvm_process import _pyspark_of_workers
-from framework.session.keeper.cleaning import Baseline
 from framework.session.spark_session import start_session
 from tests.support.forked_sources import SOURCES, TASKS
 from tests.support.plain_tables import append_rows

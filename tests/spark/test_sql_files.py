@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from framework import Pipeline
-from framework.cli.new_project import create_project
 from framework.foundation.errors import GraphErrors
+from framework.operations.new_project import create_project
 from framework.plan.steps import SkipStep
 from framework.run.update.results import UpdateState
 from framework.testing.updates import updated_pipeline

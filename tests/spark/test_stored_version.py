@@ -11,11 +11,12 @@ from delta import DeltaTable
 from delta.exceptions import ConcurrentAppendException
 from pyspark.errors import IllegalArgumentException
 
-from framework.cdc.delta.table_version import TableVersion
-from framework.foundation.files.storage import open_storage
-from framework.foundation.jvm_cache import java_class
+from framework.engine.delta.restored_rows import RestoredRows
+from framework.engine.delta.stored_version import _commit, _restore_listed, restore, restored_rows
+from framework.engine.delta.table_version import TableVersion
+from framework.engine.files.storage import open_storage
+from framework.engine.jvm.java import java_class
 from framework.foundation.table_address import TableAddress
-from framework.run.tables.stored_version import RestoredRows, _commit, _restore_listed, restore, restored_rows
 from tests.support.delta_commits import checksum_of, commit_of
 
 if TYPE_CHECKING:

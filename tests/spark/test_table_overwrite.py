@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import functions as F
 
 from framework import pipelines as dp
-from framework.cdc.delta import table_overwrite, table_version
-from framework.cdc.delta.table_overwrite import overwrite_table
-from framework.cdc.delta.table_version import TableVersion
-from framework.cdc.delta.transaction_identifiers import Batch
+from framework.engine.delta import table_overwrite, table_version
+from framework.engine.delta.table_overwrite import overwrite_table
+from framework.engine.delta.table_version import TableVersion
+from framework.engine.delta.transaction_identifiers import Batch
 from framework.foundation.table_address import TableAddress
 from framework.run.update.results import UpdateState
 from tests.support.delta_commits import checksum_of, commit_of

@@ -12,8 +12,8 @@ from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from framework.cdc.delta.table_replacement import TableDefinition, _commit, replace_rows
-from framework.cdc.delta.table_version import TableVersion
+from framework.engine.delta.table_replacement import TableDefinition, _commit, replace_rows
+from framework.engine.delta.table_version import TableVersion
 from framework.foundation.table_address import TableAddress
 from tests.support.delta_commits import checksum_of, commit_of
 from tests.support.plain_tables import table_rows

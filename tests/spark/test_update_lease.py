@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from framework.engine.files.hadoop_storage import HadoopStorage
 from framework.foundation.errors import OperationError
-from framework.foundation.files.hadoop_storage import HadoopStorage
 from framework.run.update.lock import update_lock
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
-from framework.cli.pipeline_port import PipelinePort
+from framework.operations.pipeline_port import PipelinePort
 from framework.pipeline import Pipeline
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from pyspark.sql import Row
 
 from framework import Pipeline
 from framework.foundation.clock import SystemClock
+from framework.ingest.gateway_status import IngestedState
 from framework.ingest.generations import begin_generations
 from framework.ingest.operations import GatewayTables, Operations
-from framework.ingest.status import IngestedState, read_status
+from framework.ingest.status import read_status
 from framework.run.update import update
 from framework.run.update.results import FlowState, UpdateResult
 from tests.support.plain_tables import table_rows

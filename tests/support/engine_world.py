@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework import Pipeline
-from framework.foundation.jvm_cache import java_class
+from framework.engine.jvm.java import java_class
 from framework.record.events import Event
 from framework.record.reader import read_events
 from framework.run.update.results import FlowState, UpdateResult

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 from framework.checkpoints.rewinds import StoredRewind
-from framework.cli.pipeline_port import Observer, QuarantinePort
 from framework.declare.pipeline_spec import PipelineSpec
 from framework.declare.specs import (
     DatasetKind,
@@ -22,21 +21,22 @@ from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
+from framework.operations.pipeline_port import Observer, QuarantinePort
 from framework.plan.steps import Plan, RunFlow, SkipStep
 from framework.record import drafts
 from framework.record.events import Origin
 from framework.record.log import EventLog
 from framework.recovery.comparison import ComparedTable, Comparison, Totals
-from framework.recovery.doctor.finding import Examination, Finding, Position
-from framework.recovery.doctor.repair import Repair
-from framework.recovery.lag import FlowLag
+from framework.recovery.doctor.finding import Examination, Finding, Position, Repair
+from framework.recovery.flow_lag import FlowLag
 from framework.recovery.quarantine.waiting import WaitingRows
 from framework.recovery.request import ComparisonOptions
-from framework.recovery.rewind.abandonment import Abandonment
-from framework.recovery.rewind.plan import RewindPlan
+from framework.recovery.rewind.plan import Abandonment, RewindPlan
 from framework.recovery.rewind.point_in_time import PointInTime
-from framework.run.flows.expectations import ExpectationCount
+from framework.run.flows.quality_counts import ExpectationCount
 from framework.run.tables.left_tables import LeftTable
+from framework.run.update.control.identity import UpdateIdentity
+from framework.run.update.control.stop_requests import StopRequest, stop_event
 from framework.run.update.results import FlowResult, FlowState, UpdateResult, UpdateState
 from framework.testing.manual_clock import ManualClock
 
@@ -182,6 +182,7 @@ class FakePipeline:
         result: the result of an update.
         fault: raised by each call.
         during_run: called in the middle of an update.
+        request: asks the update to stop, in the middle of it.
     """
 
     storage: LocalStorage
@@ -189,6 +190,7 @@ class FakePipeline:
     result: UpdateResult = COMPLETED
     fault: Exception | None = None
     during_run: Callable[[], None] = lambda: None
+    request: StopRequest | None = None
     rows: FakeRows = field(default_factory=lambda: FakeRows(columns=["id", "city"], rows=[(1, "Łódź"), (2, None)]))
     left: tuple[LeftTable, ...] = ()
     changed: tuple[LeftTable, ...] = ()
@@ -249,9 +251,11 @@ class FakePipeline:
         self._call("plan", request)
         return PLAN
 
-    def run(self, *, observers: Sequence[Observer] = (), **request: Any) -> UpdateResult:
+    def run(
+        self, *, observers: Sequence[Observer] = (), identity: UpdateIdentity | None = None, **request: Any
+    ) -> UpdateResult:
         """Record the events of an update, with the times of a manual clock."""
-        self._call("run", request)
+        self._call("run", request if identity is None else request | {"identity": identity})
         clock = ManualClock()
         origin = Origin(pipeline_id="shop", pipeline_name="shop", update_id=self.result.update_id)
         with EventLog(self.storage, origin, clock) as log:
@@ -268,6 +272,8 @@ class FakePipeline:
                     drafts.flow_progress(flow=flow_name, dataset=dataset, status=flow.state.value, metrics=metrics)
                 )
             self.during_run()
+            if self.request is not None:
+                log.record(stop_event(self.request))
             log.record(drafts.update_progress(state=self.result.state.value))
         return self.result
 

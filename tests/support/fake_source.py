@@ -8,7 +8,10 @@ from typing import Any
 
 from framework.sources.databases.position import Position
 from framework.sources.databases.source_session import LogName
-from framework.sources.databases.tables import TableName
+from framework.sources.databases.tables import KeyKind, SourceTable, TableName
+
+TABLE = "7"
+"""What identifies each table of the source."""
 
 
 class FakeSource:
@@ -49,6 +52,25 @@ class FakeSource:
         """Return the tables of the log."""
         return self
 
-    def membership(self, name: TableName) -> int:
-        """Return whether a table is published."""
-        return self._member if name in self.published else 0
+    def has_table(self, name: TableName) -> bool:
+        """Whether a table is published."""
+        return name in self.published
+
+    def continuity(self, source: SourceTable) -> str:
+        """Return what identifies a table and its membership."""
+        return continuity(source.identity, self._member if source.name in self.published else 0)
+
+    def read_tables(self, names: Sequence[TableName]) -> dict[TableName, SourceTable]:
+        """Return tables, with one identity."""
+        return {
+            name: SourceTable(
+                name=name, columns=(), key=("id",), key_kind=KeyKind.PRIMARY, storage_id="", estimated_rows=0,
+                estimated_bytes=0, identity=TABLE,
+            )
+            for name in names
+        }  # fmt: skip
+
+
+def continuity(identity: str, member: int) -> str:
+    """Return what a source has of a table: its number, and that of its membership of the log."""
+    return f"table {identity}, member {member}"

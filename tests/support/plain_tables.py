@@ -43,10 +43,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from framework.cdc.delta.data_files import vector_file
-from framework.cdc.delta.new_files import NewFile, added_file, takes_files
-from framework.cdc.delta.table_version import TableVersion
-from framework.cdc.spark.execution import active_session
+from framework.engine.delta.data_files import vector_file
+from framework.engine.delta.new_files import NewFile, added_file, takes_files
+from framework.engine.delta.table_version import TableVersion
+from framework.engine.sessions.execution import active_session
 from framework.foundation.files.storage import LocalStorage
 from framework.foundation.table_address import TableAddress
 from framework.sources.delta.log import commit_files, read_commit

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
-from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.model.target_plan import TargetPlan
 from framework.checkpoints.generations import GenerationStore
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.files.local_storage import LocalStorage
@@ -32,7 +32,7 @@ class World:
         self.clock = ManualClock()
         self.storage = LocalStorage(str(folder))
         self.store = TableStore(pipeline="shop", spark=cast("Any", NoCatalogs()), storage=self.storage)
-        target = cast("CdcTarget", object()) if cdc else None
+        target = cast("TargetPlan", object()) if cdc else None
         self.graph = DataflowGraph(
             pipeline="shop",
             datasets=tuple(

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework.engine.jvm.gateway import forget_session
 from framework.session import spark_session
-from framework.session.keeper_client.client import Attachment, _forget
+from framework.session.keeper_client.client import Attachment
 from framework.session.spark_session import start_session, stop_session
 from tests.support.forked_sources import forked_sources
 
@@ -58,7 +59,7 @@ def worker_session(folder: Path, conf: Mapping[str, str]) -> Iterator[SparkSessi
         shared.wait_for_others()
         stop_session(session)
     else:
-        _forget()
+        forget_session()
         shared.user_of(worker).unlink()
 
 

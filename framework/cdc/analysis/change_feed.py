@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from framework.cdc.model.columns import find_field
-from framework.foundation.jvm_cache import scala_items
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.plans.expressions import identity, parts_of
+from framework.engine.plans.plans import analysed_plan, leaves_of, node_name, parts_of_plan, selected_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -30,8 +31,7 @@ _OF_COMMIT = frozenset({COMMIT_VERSION, COMMIT_TIMESTAMP})
 
 def reads_feed(flow: CdcInput) -> bool:
     """Return whether a flow reads the rows of a change data feed, themselves or as a table that has stored them."""
-    plan: Any = flow.source._jdf.queryExecution().analyzed()
-    return any(COMMIT_VERSION in str(leaf.output().mkString(" ")) for leaf in scala_items(plan.collectLeaves()))
+    return any(COMMIT_VERSION in str(leaf.output().mkString(" ")) for leaf in leaves_of(flow.source))
 
 
 def is_sequenced_by_commit(flow: CdcInput) -> bool:
@@ -43,10 +43,10 @@ def is_sequenced_by_commit(flow: CdcInput) -> bool:
     if flow.versions is not None or not reads_feed(flow):
         return False
     try:
-        plan: Any = flow.source.select(F.expr(flow.spec.sequence_by))._jdf.queryExecution().analyzed()
+        plan = analysed_plan(flow.source.select(F.expr(flow.spec.sequence_by)))
     except PySparkException:  # the sequence is a function of the columns by name, as in a batch
         return False
-    (sequence,) = scala_items(plan.projectList())
+    (sequence,) = selected_columns(plan)
     try:
         return _Sequence(dict(_definitions(plan))).is_of_commit(sequence)
     except Py4JError:  # a node or an expression without the usual parts
@@ -67,13 +67,13 @@ class _Sequence:
 
     def is_of_commit(self, expression: Any) -> bool:
         """Return whether equal values of an expression are of one commit."""
-        name = str(expression.nodeName())
+        name = node_name(expression)
         if name == "AttributeReference":
-            defined = self._definitions.get(int(expression.exprId().id()))
+            defined = self._definitions.get(identity(expression))
             if defined is not None:
                 return self.is_of_commit(defined)
             return str(expression.name()).lower() in _OF_COMMIT
-        parts = scala_items(expression.children())
+        parts = parts_of(expression)
         if name == "CreateNamedStruct":
             return any(self.is_of_commit(part) for part in parts)
         found = [self.is_of_commit(part) for part in parts if not part.foldable()]
@@ -82,8 +82,9 @@ class _Sequence:
 
 def _definitions(plan: Any) -> Iterator[tuple[int, Any]]:
     """Yield the columns that the nodes of a plan define, and their expressions."""
-    for expression in scala_items(plan.expressions()):
-        if expression.nodeName() == "Alias":
-            yield int(expression.exprId().id()), expression.child()
-    for child in scala_items(plan.children()):
+    expressions, children = parts_of_plan(plan)
+    for expression in expressions:
+        if node_name(expression) == "Alias":
+            yield identity(expression), expression.child()
+    for child in children:
         yield from _definitions(child)

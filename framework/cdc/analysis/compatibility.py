@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql.types import BinaryType, BooleanType, DataType, NullType, StructField, StructType
 
 from framework.cdc.analysis.flow_input import CdcInput
-from framework.cdc.model.columns import bare_name, match_field, quote, select_fields, struct_of
+from framework.cdc.model.columns import bare_name, match_field, select_fields, struct_of
 from framework.cdc.model.reserved_names import (
     END_AT,
     HIDDEN_COLUMN,
@@ -20,19 +20,14 @@ from framework.cdc.model.reserved_names import (
     SOFT_DELETES_KEY,
     START_AT,
 )
-from framework.cdc.model.type_widening import (
-    common_sequence,
-    common_type,
-    merge_schemas,
-    plain_schema,
-    plain_type,
-    stored_sequence,
-)
+from framework.cdc.model.sequence_types import common_sequence, stored_sequence
 from framework.declare.specs import ColumnSelection
 from framework.foundation.computed_columns import has_default, is_identity
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.names import QualifiedName
-from framework.foundation.wider_types import wider_type
+from framework.schema.change import SchemaChange, type_change
+from framework.schema.data_types import common_type, merge_schemas, plain_schema, plain_type
+from framework.schema.lattice import AUTO_CDC
 
 
 def check_compatibility(target: QualifiedName, inputs: Sequence[CdcInput]) -> Iterator[UserError]:
@@ -183,7 +178,7 @@ def merge_columns(
         if declared is not None and extra:
             faults.append(flow.fault("AUTOCDC_COLUMN_NOT_DECLARED", target=target, columns=", ".join(extra)))
         for field in flow.selected:
-            merged = merge_schemas(columns, StructType([field]))
+            merged = merge_schemas(columns, StructType([field]), AUTO_CDC)
             if merged is None:
                 faults.append(_incompatible(target, columns, flow, field, inputs))
             columns = merged or columns
@@ -269,34 +264,17 @@ def _check_stored_sequence(
 
 def can_hold(stored: DataType, value: DataType) -> bool:
     """Return whether a stored column can take values of a type with no change of its own type but added fields."""
-    common = common_type(stored, value)
-    if common is None:
-        return False
-    ours, both = (
-        {(path, kind.simpleString()) for path, kind in _leaves(plain_type(each))} for each in (stored, common)
-    )
-    return ours <= both
+    change = _change_for(stored, value)
+    return change is not None and change.is_additive
 
 
 def can_widen(stored: DataType, value: DataType) -> bool:
     """Return whether a stored column can take values of a type, also if its own becomes wider, at any depth."""
-    common = common_type(stored, value)
-    if common is None:
-        return False
-    ours, theirs, both = (dict(_leaves(each)) for each in (stored, value, common))
-    return all(
-        path in both and both[path] in (kind, wider_type(kind, theirs.get(path, kind))) for path, kind in ours.items()
-    )
+    change = _change_for(stored, value)
+    return change is not None and change.is_widening
 
 
-def _leaves(data_type: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:
-    """Yield the fields of a type at any depth, each with its path and its own type."""
-    if isinstance(data_type, StructType):
-        for field in data_type.fields:
-            yield from _leaves(field.dataType, f"{path}.{quote(field.name.lower())}")
-        return
-    names = [name for name in ("elementType", "keyType", "valueType") if hasattr(data_type, name)]
-    for name in names:
-        yield from _leaves(getattr(data_type, name), f"{path}/{name}")
-    if not names:
-        yield path, data_type
+def _change_for(stored: DataType, value: DataType) -> SchemaChange | None:
+    """Return the change of a stored column that takes values of a type; None if no type has the values of both."""
+    common = common_type(stored, value, AUTO_CDC)
+    return None if common is None else type_change(stored.jsonValue(), common.jsonValue())

@@ -6,7 +6,6 @@ expression may only depend on the values of its row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +14,15 @@ from pyspark.sql import functions as F
 
 from framework.cdc.model.columns import select_fields
 from framework.declare.specs import AutoCdcSpec
+from framework.engine.plans.plans import analysed_plan, has_pattern, node_names, output_of, refers_to_columns
+from framework.engine.plans.relations import stand_in
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import built_once, java_class, scala_object
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
 
-_CATALYST = "org.apache.spark.sql.catalyst"
 # Tree patterns of Catalyst, and the dependency of an expression with the pattern, besides its row.
 _DEPENDENCIES = {
     "WINDOW_EXPRESSION": "a window function reads other rows",
@@ -148,20 +147,11 @@ def analyse_row_expression(session: SparkSession, schema: StructType, text: str)
     Raises:
         pyspark.errors.AnalysisException: it can't be resolved.
     """
-    struct = java_class(f"{_CATALYST}.types.DataTypeUtils").toAttributes(
-        java_class("org.apache.spark.sql.types.DataType").fromJson(schema.json())
-    )
-    no_rows = scala_object("scala.collection.immutable.Nil")
-    none = java_class("scala.Option").empty()
-    relation = java_class(f"{_CATALYST}.plans.logical.LocalRelation")(struct, no_rows, False, none)  # noqa: FBT003 - a JVM call
-    rows = DataFrame(
-        java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, relation), session
-    )
-    analysed = rows.select(F.expr(text))
-    plan = analysed._jdf.queryExecution().analyzed()
+    analysed = stand_in(session, schema, streaming=False).select(F.expr(text))
+    plan = analysed_plan(analysed)
     return RowExpression(
         data_type=analysed.schema.fields[0].dataType,
-        is_constant=bool(plan.expressions().head().references().isEmpty()),
+        is_constant=not refers_to_columns(plan),
         dependency=_dependency(plan),
     )
 
@@ -169,23 +159,11 @@ def analyse_row_expression(session: SparkSession, schema: StructType, text: str)
 def _dependency(plan: Any) -> str | None:
     """Return the dependency of the only column of an analysed plan, besides its row; None if there is none."""
     for pattern, dependency in _DEPENDENCIES.items():
-        if plan.containsPattern(_pattern(pattern)):
+        if has_pattern(plan, pattern):
             return dependency
     if not plan.deterministic():
         return _NOT_DETERMINISTIC
-    others = [name for name in _node_names(plan) if name not in _ROW_NODES]
-    if others or plan.output().size() != 1:
+    others = [name for name in node_names(plan) if name not in _ROW_NODES]
+    if others or len(output_of(plan)) != 1:
         return f"it adds, drops or reads rows or columns ({', '.join(others) or 'a star'})"
     return None
-
-
-@built_once
-def _pattern(name: str) -> Any:
-    return getattr(java_class(f"{_CATALYST}.trees.TreePattern"), name)()
-
-
-def _node_names(plan: Any) -> Iterator[str]:
-    yield str(plan.nodeName())
-    children = plan.children()
-    for index in range(children.size()):
-        yield from _node_names(children.apply(index))

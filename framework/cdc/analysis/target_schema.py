@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, partial
 
 from pyspark.sql.types import (
@@ -51,41 +51,29 @@ from framework.cdc.model.reserved_names import (
     START_AT,
     STARTED,
 )
-from framework.cdc.model.type_widening import merge_schemas, plain_schema, plain_type, stored_sequence
+from framework.cdc.model.sequence_types import stored_sequence
+from framework.cdc.model.target_plan import TargetPlan
 from framework.foundation.errors import GraphErrors, SluiceError
 from framework.foundation.names import QualifiedName
+from framework.schema.data_types import merge_schemas, plain_schema, plain_type
+from framework.schema.lattice import AUTO_CDC
 
 __all__ = ["CdcInput", "CdcTarget", "plan_target", "raise_all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CdcTarget:
-    """A planned target; a value that can be compared and hashed.
+class CdcTarget(TargetPlan):
+    """A planned target with the types of its columns, as Spark has them."""
 
-    Args:
-        name: the target's name.
-        keys: the key columns, as the table spells them.
-        scd_type: 1 or 2.
-        table_json: the JSON of the physical schema: all columns and the hidden one.
-        literal_flows: the once flows whose sequence is a literal, which sorts before all other sequences.
-        split: the columns whose fields have authors of their own.
-        tracked: for SCD type 2, the columns whose change begins a new row.
-        text_partitions: the columns of texts and timestamps that the table is partitioned by, as the table spells them:
-            a partition may store another value (`as_stored`).
-        deletes_first: whether a delete comes before the upserts of its sequence, and not after them.
-        flag: the column that is true in rows that are deleted and stay; None if deleted rows are removed.
-    """
+    @classmethod
+    def of(cls, plan: TargetPlan) -> CdcTarget:
+        """Return the target of a plan."""
+        return cls(**{each.name: getattr(plan, each.name) for each in fields(TargetPlan)})
 
-    name: QualifiedName
-    keys: tuple[str, ...]
-    scd_type: int
-    table_json: str
-    literal_flows: tuple[QualifiedName, ...]
-    split: tuple[str, ...] = ()
-    tracked: tuple[str, ...] = ()
-    text_partitions: tuple[str, ...] = ()
-    deletes_first: bool = False
-    flag: str | None = None
+    @property
+    def plan(self) -> TargetPlan:
+        """The plan, without the types of Spark."""
+        return TargetPlan(**{each.name: getattr(self, each.name) for each in fields(TargetPlan)})
 
     @property
     def table_schema(self) -> StructType:
@@ -233,7 +221,7 @@ def _with_stored(columns: StructType, stored: StructType, scd_type: int, flag: s
     """Return the columns of the stored table, widened, then the new columns of the flows."""
     ours = {HIDDEN_COLUMN, START_AT, END_AT} if scd_type == 2 else {HIDDEN_COLUMN}
     kept = [field for field in stored.fields if field.name not in ours and field.name.lower() != (flag or "").lower()]
-    merged = merge_schemas(StructType(kept), columns)
+    merged = merge_schemas(StructType(kept), columns, AUTO_CDC)
     assert merged is not None  # check_drift found a common type of every column
     return plain_schema(merged)
 
@@ -280,7 +268,7 @@ def _physical(
         fields.append(StructField(flag, BooleanType()))
         kind[SOFT_DELETES_KEY] = flag
     wanted = StructType([*fields, StructField(HIDDEN_COLUMN, hidden, nullable=True, metadata={METADATA_KEY: kind})])
-    merged = wanted if stored is None else merge_schemas(stored, wanted)
+    merged = wanted if stored is None else merge_schemas(stored, wanted, AUTO_CDC)
     assert merged is not None  # check_drift found a common type of every column
     return plain_schema(merged)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.storagelevel import StorageLevel
 
-from framework.cdc.delta.table_replacement import TableDefinition, keeps_definition
-from framework.cdc.delta.table_version import TableVersion, can_open
-from framework.cdc.spark.execution import active_session
+from framework.engine.delta.table_replacement import TableDefinition, keeps_definition
+from framework.engine.delta.table_version import TableVersion, can_open
+from framework.engine.sessions.execution import active_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,9 +15,7 @@ from pyspark.sql.types import StructType
 
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.delta.new_tables import new_table
-from framework.cdc.delta.table_version import read_table
 from framework.cdc.delta.transaction import Transaction
-from framework.cdc.delta.transaction_identifiers import USER_METADATA, Batch, committing_once
 from framework.cdc.events.normalize import DELETE, TRUNCATE
 from framework.cdc.model.columns import column, struct_of
 from framework.cdc.model.event_order import point_of
@@ -31,8 +29,11 @@ from framework.cdc.model.reserved_names import (
     RECORDED_AT,
     TOMBSTONE,
 )
-from framework.cdc.spark.execution import with_settings
-from framework.foundation.jvm_cache import built_once, java_class
+from framework.engine.delta.table_version import read_table
+from framework.engine.delta.transaction_identifiers import USER_METADATA, Batch, committing_once
+from framework.engine.files.hadoop_storage import HadoopStorage
+from framework.engine.jvm.java import built_once
+from framework.engine.sessions.execution import with_settings
 from framework.foundation.table_address import TableAddress
 
 TRUNCATED_MARK = "__sluice_truncated"
@@ -48,20 +49,15 @@ _NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 def table_exists(session: SparkSession, table: TableAddress) -> bool:
     """Return whether there is a Delta table at the address."""
     if table.path is not None:
-        return bool(java_class("io.delta.tables.DeltaTable").isDeltaTable(session._jsparkSession, table.path))
+        return DeltaTable.isDeltaTable(session, table.path)
     return session.catalog.tableExists(table.sql)
-
-
-def _delete_log_without_commits(session: SparkSession, path: str) -> None:
-    """Delete the log folder of a creation that was killed: Delta creates no table where one exists."""
-    log = java_class("org.apache.hadoop.fs.Path")(path, "_delta_log")
-    log.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).delete(log, True)  # noqa: FBT003 - Java's
 
 
 def create_auxiliary_table(session: SparkSession, table: TableAddress, target: CdcTarget) -> None:
     """Create the auxiliary table of a target, which does not exist; the user's readers never need it."""
     if table.path is not None:
-        _delete_log_without_commits(session, table.path)
+        # That of a creation that was killed: Delta creates no table where one exists.
+        HadoopStorage(table.path, session).delete_tree(f"{table.path}/_delta_log")
     builder = new_table(session, table, target.auxiliary_schema).property(*CHECKPOINT_INTERVAL)
     for key, value in mapped_properties(target.auxiliary_schema).items():  # the target has it, too
         builder = builder.property(key, value)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 
-from framework.cdc.delta.table_version import TableVersion, can_open, each
-from framework.cdc.delta.transaction_identifiers import CONFLICTS
-from framework.cdc.spark.execution import with_settings
+from framework.engine.delta.table_version import TableVersion, can_open, each
+from framework.engine.delta.transaction_identifiers import CONFLICTS
+from framework.engine.sessions.execution import with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from py4j.java_gateway import JavaObject
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from framework.cdc.analysis.target_schema import CdcTarget
-from framework.cdc.delta.transaction_identifiers import Batch
+from framework.engine.delta.transaction_identifiers import Batch
+from framework.engine.jvm.java_errors import Py4JJavaError, throwables
 from framework.foundation.errors import OperationError
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
 
 _VIOLATION = "DeltaInvariantViolationException"
-_MOST_CAUSES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +67,5 @@ def naming_violations(destination: Destination, batch_id: int) -> Iterator[None]
 
 def _violation(error: Py4JJavaError | PySparkException) -> str | None:
     """Return Delta's message about a violated constraint, in one line; None for any other error."""
-    throwable = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
-    for _ in range(_MOST_CAUSES):  # causes may be circular
-        if not isinstance(throwable, JavaObject):
-            return None
-        if throwable.getClass().getSimpleName() == _VIOLATION:
-            return " ".join(str(throwable.getMessage()).split())
-        throwable = throwable.getCause()
-    return None
+    found = (each for each in throwables(error) if each.getClass().getSimpleName() == _VIOLATION)
+    return next((" ".join(str(each.getMessage()).split()) for each in found), None)

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import functions as F
 
-from framework.cdc.delta.deletion_vectors import LOCATION, LOCATION_TYPE
-from framework.cdc.delta.table_version import TableVersion, can_open
 from framework.cdc.delta.target_write import (
     CHANGE,
     FLAGGED,
@@ -23,12 +21,14 @@ from framework.cdc.delta.target_write import (
     broadcast_if_small,
     same_key,
 )
-from framework.cdc.delta.transaction_identifiers import committing_once, or_conflict, raising_conflicts
 from framework.cdc.events.key_bounds import key_range
 from framework.cdc.model.columns import column, quote
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.cdc.spark.execution import computed_once
+from framework.engine.delta.deletion_vectors import LOCATION, LOCATION_TYPE
+from framework.engine.delta.table_version import TableVersion, can_open
+from framework.engine.delta.transaction_identifiers import committing_once, or_conflict, raising_conflicts
+from framework.engine.sessions.execution import computed_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from framework.cdc.analysis.target_schema import CdcTarget
     from framework.cdc.delta.target_write import KeyedMerge, PriorCommit, Replacement
-    from framework.cdc.delta.transaction_identifiers import Batch
     from framework.cdc.events.key_bounds import Ranges
+    from framework.engine.delta.transaction_identifiers import Batch
     from framework.foundation.table_address import TableAddress
 
 _SEEN = "__sluice_seen"

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import functions as F
 
 from framework.cdc.model.columns import column
-from framework.cdc.spark.execution import computed_once
+from framework.engine.jvm.java import built_once
+from framework.engine.sessions.execution import computed_once
 from framework.foundation.failpoints import failpoint
-from framework.foundation.jvm_cache import built_once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -6,30 +6,27 @@ table is read once, and the changes of a batch are decided from that read. ADR 1
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
 
-from framework.cdc.delta.deletion_vectors import location_of, write_few_vectors, write_vectors
-from framework.cdc.delta.new_files import NewFile, added_file, takes_files
-from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, each, in_few_tasks
-from framework.cdc.delta.transaction_identifiers import Batch
 from framework.cdc.events.key_bounds import Ranges, key_range, may_contain
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import FILE_METADATA
-from framework.cdc.model.type_widening import plain_type
-from framework.foundation.jvm_cache import java_class
+from framework.engine.delta.deletion_vectors import location_of, removals, write_few_vectors, write_vectors
+from framework.engine.delta.new_files import NewFile, added_file, takes_files
+from framework.engine.delta.table_version import TableVersion, can_open, each, in_few_tasks, row_count
+from framework.engine.delta.transaction_identifiers import Batch
+from framework.schema.data_types import plain_type
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
     from framework.foundation.table_address import TableAddress
 
-_COMMANDS = f"{DELTA}.commands"
 _STATISTICS = "spark.databricks.delta.stats.collect"
-_STATISTICS_PREFIX = 32
 _WITH_VECTORS = "delta.enableDeletionVectors"
 # Only a MERGE writes what these properties need: the previous version of each row.
 _REQUIRES_MERGE = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
@@ -106,12 +103,12 @@ class Transaction:
 
     def _read(self, condition: Column, ranges: Ranges | None) -> None:
         """Find the files that may have rows for the condition, and make the commit depend on them."""
-        transaction, files = self._version.transaction, self._version.listed_files()
+        files = self._version.listed_files()
         self._has_statistics = files is not None
         if files is None:
-            self._files = transaction.filterFiles(self._resolved(condition), True)  # noqa: FBT003 - a JVM call
+            self._files = self._version.read_files(condition)
             return
-        transaction.readWholeTable()
+        self._version.read_whole_table()
         if ranges is not None:
             kept = [
                 (index, file)
@@ -123,7 +120,7 @@ class Transaction:
             self.rows_to_read = sum(counts) if len(counts) == len(kept) else None
             self._bytes_to_read = sum(file.size for _, file in kept)
         self._files = files
-        transaction.trackFilesRead(files)
+        self._version.track_read(files)
 
     @property
     def read_nothing(self) -> bool:
@@ -132,9 +129,9 @@ class Transaction:
 
     def add(self, rows: DataFrame) -> int:
         """Write rows to new files for the commit, and return their number."""
-        added = self._version.transaction.writeFiles(rows._jdf)
+        added = self._version.write_files(rows)
         self._added += each(added)
-        return sum(int(file.numPhysicalRecords().get()) for file in each(added))
+        return sum(row_count(file) or 0 for file in each(added))
 
     def added_rows(self) -> DataFrame:
         """Return the rows added so far, read from their files."""
@@ -152,21 +149,12 @@ class Transaction:
             locations: the `LOCATION` of each row to remove: of any number of rows in a column of that name, of few
                 rows as values.
         """
-        transaction, files = self._version.transaction, self._files
+        files = self._files
         if isinstance(locations, DataFrame):
             vectors = write_vectors(self._version, files, locations)
         else:
             vectors = write_few_vectors(self._version, files, locations)
-        vector_helper = java_class(f"{_COMMANDS}.DMLWithDeletionVectorsHelper")
-        by_path = vector_helper.generateCandidateFileMap(self._version.log.dataPath(), files)
-        touched = vector_helper.findFilesWithMatchingRows(transaction, by_path, vectors)
-        if self._has_statistics and all(_has_count(file.fileLogEntry()) for file in each(touched)):
-            self._removed += [action for file in each(touched) for action in self._replaced(file)]
-            return
-        found = vector_helper.processUnmodifiedData(
-            self._session._jsparkSession, touched, self._version.snapshot, _STATISTICS_PREFIX
-        )
-        self._removed += each(found._1())
+        self._removed += removals(self._version, files, vectors, has_statistics=self._has_statistics)
 
     def commit(self, batch: Batch | None, counts: CdcMetrics) -> None:
         """Commit the added rows and the removals together.
@@ -182,25 +170,7 @@ class Transaction:
         if batch is not None:
             actions = [version.taken(batch.application_id, batch.number), *actions]
         version.set_metrics(self._metrics(counts))
-        none, nothing = java_class("scala.Option").empty(), version.sequence()
-        merge = java_class(f"{DELTA}.DeltaOperations$Merge")
-        operation = merge(none, none, none, none, nothing, nothing, nothing)
-        version.commit(version.sequence(*actions), operation)
-
-    def _resolved(self, condition: Column) -> Any:
-        """Return a condition over the table's columns as Catalyst expressions with folded constants."""
-        frame = self._version.frame(self._version.sequence()).where(condition)
-        plan = frame._jdf.queryExecution().optimizedPlan()
-        while plan.nodeName() != "Filter" and not plan.children().isEmpty():
-            plan = plan.children().head()
-        return self._version.sequence(*([plan.condition()] if plan.nodeName() == "Filter" else []))
-
-    def _replaced(self, file: Any) -> list[Any]:
-        """Return the log actions for a file that lost rows."""
-        if file.isFullyReplaced():
-            return [file.fileLogEntry().removeWithTimestamp(self._version.now(), True)]  # noqa: FBT003 - a JVM call
-        pair = file.fileLogEntry().removeRows(file.newDeletionVector(), True, True)  # noqa: FBT003 - a JVM call
-        return [pair._1(), pair._2()]
+        version.commit_merge(actions)
 
     def _metrics(self, counts: CdcMetrics) -> dict[str, int]:
         upserted = "numTargetRowsUpdated" if self._removed else "numTargetRowsInserted"
@@ -211,14 +181,9 @@ class Transaction:
         }
 
 
-def _has_count(file: Any) -> bool:
-    """Return whether the log has a file's number of rows: other writers may omit it, a deletion vector requires it."""
-    return bool(file.numPhysicalRecords().isDefined())
-
-
 def _has_columns(version: TableVersion, schema: StructType) -> bool:
     """Return whether the table's columns are those of the rows, and no column is computed."""
-    stored = StructType.fromJson(json.loads(version.snapshot.metadata().schemaString()))
+    stored = version.columns
     if any(key.startswith(_COMPUTED_FIELDS) for field in stored.fields for key in field.metadata):
         return False
     return _columns(stored) == _columns(schema)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from framework.cdc.delta.deletion_vectors import LOCATION
 from framework.cdc.delta.target_write import CHANGE, FLAGGED, INSERTED, REMOVED, UPDATED, broadcast_if_small
 from framework.cdc.events.key_filter import with_keys_of
 from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.cdc.spark.execution import computed_once, in_background
+from framework.engine.delta.deletion_vectors import LOCATION
+from framework.engine.sessions.execution import computed_once, in_background
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from framework.cdc.delta.merge_write import MergeWrite
     from framework.cdc.delta.target_write import KeyedMerge, PriorCommit, Replacement
     from framework.cdc.delta.transaction import Transaction
-    from framework.cdc.delta.transaction_identifiers import Batch
     from framework.cdc.events.key_bounds import Ranges
+    from framework.engine.delta.transaction_identifiers import Batch
 
 SHUFFLED_ROWS_PER_KEY = 10
 """The most table rows per affected key that are shuffled; this saves two broadcasts, each a job to wait for."""

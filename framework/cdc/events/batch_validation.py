@@ -14,8 +14,8 @@ from framework.cdc.events.key_bounds import KeyRange, Ranges, bounds_of, has_bou
 from framework.cdc.events.normalize import ORDER
 from framework.cdc.model.columns import column, is_storable
 from framework.cdc.model.reserved_names import ONCE, SEQUENCE
+from framework.engine.jvm.java import built_once
 from framework.foundation.errors import OperationError
-from framework.foundation.jvm_cache import built_once
 from framework.foundation.names import QualifiedName
 
 if TYPE_CHECKING:

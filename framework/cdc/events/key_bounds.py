@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import (
     ByteType,
     DataType,
@@ -29,10 +28,9 @@ from pyspark.sql.types import (
 )
 
 from framework.cdc.model.columns import column
-from framework.foundation.jvm_cache import java_class
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
 
 Ranges = Mapping[str, "KeyRange"]
@@ -229,20 +227,3 @@ def may_contain(statistics: Mapping[str, Any], ranges: Ranges) -> bool:
         or (least[key] <= found.span[1] and found.span[0] <= most[key])
         for key, found in ranges.items()
     )
-
-
-_CATALYST = "org.apache.spark.sql.catalyst.expressions"
-
-
-def struct_literal(frame: DataFrame) -> Column:
-    """Return the literal of the only value in a frame: one job.
-
-    Args:
-        frame: one row with one struct column.
-    """
-    (field,) = frame._jdf.schema().fields()
-    row = frame._jdf.queryExecution().executedPlan().executeCollect()[0]
-    # A struct stays a JVM handle in Python; Py4J converts a number or a text to a Python value.
-    struct = row.getStruct(0, field.dataType().length())
-    literal = java_class(f"{_CATALYST}.Literal")(struct, field.dataType())
-    return ClassicColumn(java_class("org.apache.spark.sql.classic.ExpressionUtils").column(literal))

@@ -17,7 +17,7 @@ from framework.cdc.model.columns import align_column, as_stored, bare_name, colu
 from framework.cdc.model.equality import fingerprint, normal_key
 from framework.cdc.model.reserved_names import CONTENT, ONCE, SEQUENCE
 from framework.declare.specs import AutoCdcSpec
-from framework.foundation.jvm_cache import built_once
+from framework.engine.jvm.java import built_once
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType, TimestampType
 
 from framework.declare.specs import ColumnSelection
-from framework.foundation.jvm_cache import built_once
+from framework.engine.jvm.java import built_once
 
 _NULL_PARTITION = b"__HIVE_DEFAULT_PARTITION__"
 """Hive's name for NULL in a path."""

@@ -8,7 +8,6 @@ of fields. Equal values have equal hashes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -26,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from framework.cdc.model.columns import column
-from framework.foundation.jvm_cache import java_class, scala_object
+from framework.engine.plans.expressions import variant_bytes
 
 _UNORDERED = {"map", "variant", "interval", "geometry", "geography"}
 _NOT_IN_DELTA = {"interval", "yearmonthinterval", "daytimeinterval", "time", "geometry", "geography"}
@@ -98,7 +97,7 @@ def _canonical_variant(value: Column) -> Column:
     dictionary. A variant within another one is encoded again, so the array rebuilds both.
     """
     rebuilt = F.call_function("to_variant_object", F.array(value))
-    parts = F.struct(*(_variant_bytes(rebuilt, part).alias(part) for part in ("value", "metadata")))
+    parts = F.struct(*(variant_bytes(rebuilt, part).alias(part) for part in ("value", "metadata")))
     return F.when(value.isNotNull(), parts)
 
 
@@ -153,17 +152,3 @@ def normal_key(value: Column, data_type: DataType) -> Column:
         element_type = data_type.elementType
         return F.transform(value, lambda element: normal_key(element, element_type))
     return F.when(value == F.lit(0), F.lit(0).cast(data_type)).otherwise(value)
-
-
-def _variant_bytes(value: Column, part: Literal["value", "metadata"]) -> Column:
-    """Return the encoded value or the dictionary of a variant; SQL has no function that returns them."""
-    from pyspark.sql.classic.column import Column as ClassicColumn
-
-    bridge = java_class("org.apache.spark.sql.classic.ExpressionUtils")
-    binary = scala_object("org.apache.spark.sql.types.BinaryType")
-    nothing = scala_object("scala.collection.immutable.Nil")
-    invoke = java_class("org.apache.spark.sql.catalyst.expressions.objects.Invoke")
-    method = {"value": "getValue", "metadata": "getMetadata"}[part]
-    # No arguments; the call propagates null, its result is nullable, and it is deterministic.
-    called = invoke(bridge.expression(value._jc), method, binary, nothing, nothing, *(True, True, True))
-    return ClassicColumn(bridge.column(called))

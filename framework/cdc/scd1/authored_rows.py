@@ -23,7 +23,7 @@ from framework.cdc.model.event_order import is_undone, point_of, row_order
 from framework.cdc.model.reserved_names import AUTHORS, HIDDEN_COLUMN
 from framework.cdc.scd1.flagged_rows import is_flagged
 from framework.cdc.scd1.latest_events import DELETED, IS_DELETED, flag_of, hidden_column
-from framework.foundation.jvm_cache import built_once
+from framework.engine.jvm.java import built_once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

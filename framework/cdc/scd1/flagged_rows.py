@@ -1,6 +1,6 @@
 """SCD type 1 whose deleted rows stay: a delete flags its row, which keeps its values.
 
-A row is the newest upsert of its key, also if a delete or a truncate undoes it; its flag tells whether one does. Both
+A row is the newest upsert of its key, also if a delete or a truncate undoes it; its flag says whether one does. Both
 are functions of the set of events, so they do not depend on the order of arrival.
 """
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from framework.cdc.analysis.target_schema import CdcTarget
+    from framework.cdc.model.target_plan import TargetPlan
 
 _OLD_ORDER = "__sluice_old_order"
 
 
-def is_flagged(target: CdcTarget, *, of: str | None = None) -> Column:
-    """Return whether a row of a target is a deleted one that stays; a row without a flag, as of a user, is not."""
+def is_flagged(target: TargetPlan, *, of: str | None = None) -> Column:
+    """Return whether a row of a target is flagged as deleted; a user's row without a flag is not."""
     return F.expr("false") if target.flag is None else F.coalesce(column(target.flag, of=of), F.expr("false"))
 
 

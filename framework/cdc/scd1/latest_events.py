@@ -10,13 +10,13 @@ from pyspark.sql import functions as F
 
 from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.events.batch_validation import BatchCounts, counting_columns, is_unordered, read_counts
-from framework.cdc.events.key_bounds import struct_literal
 from framework.cdc.events.leaf_columns import aliased, author_names, value_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, TRUNCATE, UPSERT
 from framework.cdc.model.columns import column
 from framework.cdc.model.event_order import is_undone, point_of
 from framework.cdc.model.reserved_names import AUTHORS, RECORDED, TOMBSTONE
-from framework.foundation.jvm_cache import built_once
+from framework.engine.jvm.java import built_once
+from framework.engine.plans.expressions import struct_literal
 
 DELETED = "__sluice_deleted"
 
@@ -63,8 +63,8 @@ def collect_latest_events(events: DataFrame, target: CdcTarget, *, truncates: bo
     Returns:
         The values and `ORDER` of the key's newest upsert, unless the batch itself undoes it; `DELETED`, the
         point of its newest delete; `TOMBSTONE`, the same point if the delete must be recorded. For a target with
-        authors the values are those of each leaf's newest author, whose order is in the column of `author_names`.
-        If deleted rows stay, an undone upsert stays as well, and `IS_DELETED` tells that it is undone.
+        authors each leaf has the value of its newest author, whose order is in the column of `author_names`.
+        If deleted rows stay, an undone upsert stays as well, and `IS_DELETED` flags it.
     """
     aggregates, made, tombstone = _gathering(target, truncates=truncates)
     grouped = events.groupBy(*(column(key) for key in target.keys)).agg(*aggregates)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from framework.cdc.delta.deletion_vectors import LOCATION
 from framework.cdc.delta.target_write import (
     CHANGE,
     INSERTED,
@@ -26,7 +25,8 @@ from framework.cdc.model.event_order import is_undone, row_order, row_point
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.cdc.scd1 import authored_rows, flagged_rows
 from framework.cdc.scd1.latest_events import DELETED, LatestCounts, clear_undone, has_effect, hidden_column
-from framework.foundation.jvm_cache import built_once
+from framework.engine.delta.deletion_vectors import LOCATION
+from framework.engine.jvm.java import built_once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -16,7 +16,7 @@ from framework.cdc.model.columns import column
 from framework.cdc.model.equality import comparable
 from framework.cdc.scd2.displayed_sequence import displayed_point
 from framework.cdc.scd2.timeline import FRESH, IS_INNER, KNOWN, OLD_ROWS, POINT, build_timeline, key_columns
-from framework.foundation.jvm_cache import built_once
+from framework.engine.jvm.java import built_once
 
 if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget

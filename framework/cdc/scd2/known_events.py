@@ -13,7 +13,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from framework.cdc.delta.deletion_vectors import LOCATION, LOCATION_TYPE
 from framework.cdc.events.leaf_columns import aliased, author_names, flat_row, take_leaf, value_names, wrote_names
 from framework.cdc.events.normalize import DELETE, OPERATION, ORDER, UPSERT
 from framework.cdc.model.authorship import Leaf
@@ -32,7 +31,8 @@ from framework.cdc.model.reserved_names import (
     STARTED,
 )
 from framework.cdc.scd2.displayed_sequence import displays, point_at
-from framework.foundation.jvm_cache import built_once
+from framework.engine.delta.deletion_vectors import LOCATION, LOCATION_TYPE
+from framework.engine.jvm.java import built_once
 
 if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget

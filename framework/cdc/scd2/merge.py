@@ -9,7 +9,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from framework.cdc.delta.auxiliary_table import record_of
-from framework.cdc.delta.deletion_vectors import LOCATION
 from framework.cdc.delta.target_write import CHANGE, INSERTED, REMOVED, SOURCE, TARGET, broadcast_if_small, same_key
 from framework.cdc.events.batch_validation import BatchCounts
 from framework.cdc.events.key_bounds import key_range
@@ -48,7 +47,8 @@ from framework.cdc.scd2.known_events import (
     target_events,
 )
 from framework.cdc.scd2.timeline import FINGERPRINT, LEAF_AUTHORS, POINT, WRITTEN, key_columns
-from framework.foundation.jvm_cache import built_once
+from framework.engine.delta.deletion_vectors import LOCATION
+from framework.engine.jvm.java import built_once
 
 if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget
@@ -63,7 +63,7 @@ def affected_rows(events: DataFrame, rows: DataFrame, target: CdcTarget, counts:
 
     Args:
         events: the events of the batch.
-        rows: rows of the target with their `LOCATION`; at least those of the batch's keys.
+        rows: rows of the target with their `LOCATION`; at least the rows of the batch's keys.
         target: the target.
         counts: the counts of the batch.
     """
@@ -190,7 +190,7 @@ def _counting(target: CdcTarget) -> list[Column]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HistoryReplacement:
-    """The replacement of the target's rows by those of a history; implements `Replacement`.
+    """The replacement of the target's rows by the rows of a history; implements `Replacement`.
 
     Unchanged rows are not written again, unless some rows are manual.
 

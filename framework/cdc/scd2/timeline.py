@@ -20,7 +20,7 @@ from framework.cdc.model.event_order import point_of
 from framework.cdc.model.reserved_names import AUTHORS as KEPT_AUTHORS
 from framework.cdc.model.reserved_names import CONTENT
 from framework.cdc.scd2.known_events import END, FROM_AUXILIARY, FROM_TARGET, INFERRED, OLD, ORIGIN
-from framework.foundation.jvm_cache import built_once
+from framework.engine.jvm.java import built_once
 
 if TYPE_CHECKING:
     from framework.cdc.analysis.target_schema import CdcTarget
@@ -91,7 +91,7 @@ def _rank(target: CdcTarget) -> Column:
 def _by_point(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the highest-ranked event per point, where events author whole rows.
 
-    Its `OLD` and `FRESH` are those of all events at its point. Recorded events before the key's first event from
+    Its `OLD` and `FRESH` combine all events at its point. Recorded events before the key's first event from
     the batch or the target are omitted. This step and the histories share one sort of a key's events.
     """
     counts, entry = _last_at_point(target)

@@ -38,10 +38,7 @@ def drop(call: Call, /, *, table: str, number: int | None) -> None:
 
     The table and its checkpoints are not touched.
     """
-    from framework.foundation.names import QualifiedName
-    from framework.recovery.backups import BackupSelection, drop_backups
+    from framework.operations.checkpoints import drop_table_backups
 
-    pipeline = call.pipeline()
-    name = QualifiedName.parse(table, catalog=pipeline.spec.catalog, schema=pipeline.spec.schema)
-    dropped = drop_backups(pipeline.storage, pipeline.name, BackupSelection(dataset=name, number=number))
+    dropped = drop_table_backups(call.pipeline(), table, number)
     call.output.text("\n".join(f"dropped backup {each.number} of {each.dataset}" for each in dropped))

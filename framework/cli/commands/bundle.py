@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from framework.cli.bundle_call import BundleCall, bundle_options, failures_as_unknown, guard_options, policy_of
+from framework.cli.bundle_call import BundleCall, bundle_options, guard_options, policy_of
 from framework.cli.call import output_option
 from framework.cli.command import RESULTS, SluiceCommand
 from framework.cli.output import Output, say
@@ -210,6 +210,7 @@ def guard(call: BundleCall, /, **options: Any) -> None:
     A difference in tags is held, because other tools write it.
     """
     from framework.cli.bundle_output import print_changes
+    from framework.operations.deploying import failures_as_unknown
 
     with failures_as_unknown():
         gateways, plan, code = call.deployer(policy=policy_of(options)).guard()

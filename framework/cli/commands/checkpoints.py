@@ -47,12 +47,9 @@ def reset(call: Call, /, *, flow: str, start: tuple[str, ...], target: str | Non
     A continuous update that runs restarts it as soon as it does not run, as after a failure. The target keeps its rows.
     The current generation is kept, so that `rollback` can restore it.
     """
-    from framework.run.update.checkpoint_actions import reset_checkpoint
+    from framework.operations.checkpoints import reset_flow
 
-    pipeline = call.pipeline()
-    manifest, generation = reset_checkpoint(
-        pipeline.storage, pipeline.name, flow, lambda name: pipeline.starts_of(name, start), target=target
-    )
+    manifest, generation = reset_flow(call.pipeline(), flow, start, target=target)
     if generation is None:
         call.output.text(f"The update that runs resets {manifest.flow} as soon as the flow does not run.")
     else:

@@ -15,9 +15,8 @@ from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
     from framework.cli.output import Output
-    from framework.cli.pipeline_port import PipelinePort
-    from framework.recovery.doctor.finding import Examination, Finding
-    from framework.recovery.doctor.repair import Repair
+    from framework.operations.pipeline_port import PipelinePort
+    from framework.recovery.doctor.finding import Examination, Finding, Repair
 
 
 @click.command("doctor", cls=SluiceCommand)
@@ -77,17 +76,15 @@ def _apply(
     call: Call, pipeline: PipelinePort, finding: Finding, number: int, *, reason: str, dry_run: bool, yes: bool
 ) -> None:
     """Print the dry run, ask, and do the way out."""
-    from framework.recovery.doctor.repair import chosen_way, expected_position, request_of_action
+    from framework.operations.repairing import preview_repair
     from framework.views.doctor import change_text, cost_text
 
-    way = chosen_way(finding, number)
-    assert way.action is not None  # `chosen_way` refuses the others
-    request = request_of_action(way.action)
-    plan = None if request is None else pipeline.plan(**request)
+    preview = preview_repair(pipeline, finding, number)
+    way = preview.way
     lines = [
         f"{finding.flow}: {way.text}",
         f"  {way.command}",
-        f"  {change_text(finding.position, expected_position(finding, way, plan))}",
+        f"  {change_text(finding.position, preview.after)}",
         f"  {cost_text(way.cost)}",
     ]
     if dry_run:

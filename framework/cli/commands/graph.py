@@ -17,8 +17,9 @@ from framework.cli.command import SluiceCommand
     show_default=True,
     help="An image, text for Markdown or Graphviz, or an HTML page with a table of all datasets.",
 )
+@click.option("--stored", is_flag=True, help="Draw the graph of the last validate or update, without Spark.")
 @pipeline_options(parameters=True)
-def command(call: Call, picture_format: str) -> None:
+def command(call: Call, picture_format: str, *, stored: bool) -> None:
     """Draw the dataflow graph.
 
     Writes the diagram to standard output: sluice graph > graph.svg
@@ -28,9 +29,10 @@ def command(call: Call, picture_format: str) -> None:
     from framework.diagrams.page import graph_page
     from framework.diagrams.picture import picture_of
     from framework.diagrams.svg import svg
+    from framework.views.stored_graph import stored_graph
 
     pipeline = call.pipeline()
-    graph = pipeline.graph
+    graph = stored_graph(pipeline.storage, pipeline.name) if stored else pipeline.graph
     if picture_format == "html":
         text = graph_page(graph)
     else:

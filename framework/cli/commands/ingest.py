@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,10 +12,8 @@ from framework.cli.verbosity import verbose_option
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
-    from framework.cli.pipeline_port import PipelinePort
-    from framework.declare.specs import IngestedGateway, IngestedTable
-    from framework.ingest.operations import GatewayTables, Operations
-    from framework.ingest.status import GatewayStatus
+    from framework.ingest.gateway_status import GatewayStatus
+    from framework.operations.ingestion import GatewayOperator
 
 _WATCH_SECONDS = 2.0
 _NEXT_START = "Takes effect when its flows start again, at the latest with the next update."
@@ -39,13 +36,10 @@ def preflight(call: Call) -> None:
     Prints what is missing for each declared table, with the statement that mends it. The exit code is 1 if an update
     would fail or miss rows.
     """
-    from framework.ingest.tables.preflight import check_ingestions
+    from framework.operations.ingestion import check_databases
     from framework.views.ingestion import preflight_json, preflight_table
 
-    pipeline = call.pipeline()
-    if not pipeline.ingestions:
-        raise UserError("INGESTION_NONE")
-    results = check_ingestions(pipeline.ingestions, Path(pipeline.spec.root or "."))
+    results = check_databases(call.pipeline())
     if call.output.as_json:
         call.output.json(preflight_json(results))
     else:
@@ -93,10 +87,8 @@ def pause(call: Call, /, *, table: str | None, gateway: str | None) -> None:
 
     The changes of a paused table are still staged. A paused gateway makes the server keep its log.
     """
-    operating = _Operating(call)
-    found, only = operating.named(table, gateway)
-    operating.operations.pause(found, only)
-    call.output.text(f"{found.name if only is None else only.source} is paused. {_NEXT_START}")
+    named = _operator(call).pause(table, gateway)
+    call.output.text(f"{named.name} is paused. {_NEXT_START}")
 
 
 @command.command("resume", cls=SluiceCommand)
@@ -108,10 +100,8 @@ def resume(call: Call, /, *, table: str | None, gateway: str | None) -> None:
 
     Undoes `pause`, `cancel` and `skip-snapshot`.
     """
-    operating = _Operating(call)
-    found, only = operating.named(table, gateway)
-    operating.operations.resume(found, only)
-    call.output.text(f"{found.name if only is None else only.source} continues. {_NEXT_START}")
+    named = _operator(call).resume(table, gateway)
+    call.output.text(f"{named.name} continues. {_NEXT_START}")
 
 
 @command.command("cancel", cls=SluiceCommand)
@@ -123,10 +113,8 @@ def cancel(call: Call, /, *, table: str, gateway: str | None) -> None:
 
     Its changes are applied. `resume` continues the snapshot.
     """
-    operating = _Operating(call)
-    found, only = operating.tables.table(table, gateway)
-    operating.operations.cancel(found, only)
-    call.output.text(f"The snapshot of {only.source} is cancelled. {_NEXT_START}")
+    named = _operator(call).cancel(table, gateway)
+    call.output.text(f"The snapshot of {named.name} is cancelled. {_NEXT_START}")
 
 
 @command.command("skip-snapshot", cls=SluiceCommand)
@@ -138,10 +126,8 @@ def skip_snapshot(call: Call, /, *, table: str, gateway: str | None) -> None:
 
     Its changes are applied.
     """
-    operating = _Operating(call)
-    found, only = operating.tables.table(table, gateway)
-    operating.operations.skip_snapshot(found, only)
-    call.output.text(f"{only.source} gets no snapshot. {_NEXT_START}")
+    named = _operator(call).skip_snapshot(table, gateway)
+    call.output.text(f"{named.name} gets no snapshot. {_NEXT_START}")
 
 
 @command.command("resync", cls=SluiceCommand)
@@ -160,39 +146,21 @@ def resync(
     """
     if (table is None) != all_tables or (new_slot and not all_tables) or (where is not None and all_tables):
         raise UserError("INGESTION_RESYNC_OPTIONS")
-    operating = _Operating(call)
+    operator = _operator(call)
     if table is not None:
-        found, only = operating.tables.table(table, gateway)
-        request = operating.operations.resync(found, only, where)
-        rows = "All rows of " if where is not None and request.where is None else ""
-        call.output.text(f"{rows}{only.source} {'are' if rows else 'is'} read again. {_NEXT_UPDATE}")
+        named = operator.resync(table, where, gateway)
+        rows = "All rows of " if where is not None and not named.has_filter else ""
+        call.output.text(f"{rows}{named.name} {'are' if rows else 'is'} read again. {_NEXT_UPDATE}")
         return
-    found = operating.tables.gateway(gateway)
-    if new_slot:
-        operating.operations.replace_slot(found)
-    else:
-        for each in found.tables:
-            operating.operations.resync(found, each, None)
-    slot = f" from a new slot {found.slot}" if new_slot else ""
+    found = operator.resync_all(gateway, new_slot=new_slot).gateway
+    slot = f" from a new slot {found.position_name}" if new_slot else ""
     call.output.text(f"All {len(found.tables)} tables of {found.name} are read again{slot}. {_NEXT_UPDATE}")
 
 
-class _Operating:
-    """The gateways of a call's pipeline: those that the last update had, else those that the code declares."""
+def _operator(call: Call) -> GatewayOperator:
+    from framework.operations.ingestion import GatewayOperator
 
-    def __init__(self, call: Call) -> None:
-        from framework.ingest.operations import GatewayTables, Operations
-        from framework.ingest.state import GatewayStore
-
-        pipeline: PipelinePort = call.pipeline()
-        states = GatewayStore(pipeline.storage).read_all()
-        recorded = tuple(state.gateway for state in states if state.is_declared)
-        self.tables: GatewayTables = GatewayTables(gateways=recorded or pipeline.gateways)
-        self.operations: Operations = Operations(storage=pipeline.storage)
-
-    def named(self, table: str | None, gateway: str | None) -> tuple[IngestedGateway, IngestedTable | None]:
-        """Return the gateway and the table of a command; without a table, the gateway and None."""
-        return (self.tables.gateway(gateway), None) if table is None else self.tables.table(table, gateway)
+    return GatewayOperator(call.pipeline())
 
 
 def _print_status(call: Call, found: tuple[GatewayStatus, ...]) -> None:

@@ -27,7 +27,7 @@ def command(context: click.Context, name: str, language: str) -> None:
 
     Writes the folder NAME with a spec, declarations, sample data, a test and a bundle. NAME must not exist.
     """
-    from framework.cli.new_project import create_project
+    from framework.operations.new_project import create_project
 
     folder, paths = create_project(name, Path.cwd(), language=language)
     output = Output(stream=context.meta[RESULTS])

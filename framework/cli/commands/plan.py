@@ -24,21 +24,16 @@ def command(call: Call, /, **options: Any) -> None:
     it, or its source or a folder of it can't be read or written, or a flow would fail because its checkpoint does
     not fit its query. So does a storage that the user can't write.
     """
-    from framework.graph.resolving.streamed_views import STREAMED_VIEW
+    from framework.operations.planning import plan_update
     from framework.plan.explainer import plan_json
-    from framework.plan.steps import breakages, refusals
 
-    refresh = refresh_of(options)
-    pipeline = call.pipeline()
-    plan = pipeline.plan(**refresh)
+    report = plan_update(call.pipeline(), **refresh_of(options))
     if call.output.as_json:
-        call.output.json(plan_json(plan))
+        call.output.json(plan_json(report.plan))
     else:
-        _print_plan(call.output, plan)
-    graph = pipeline.graph
-    call.warn([each for each in graph.warnings if each.condition == STREAMED_VIEW])
-    call.warn([each.error() for each in plan.warnings])
-    call.refuse((*refusals(graph, plan), *breakages(graph, plan)))
+        _print_plan(call.output, report.plan)
+    call.warn(report.warnings)
+    call.refuse(report.refusals)
 
 
 def _print_plan(output: Output, plan: Plan) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +13,8 @@ from framework.cli.output import say
 from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
-    from framework.cli.pipeline_port import PipelinePort
-    from framework.foundation.names import QualifiedName
+    from framework.operations.pruning import LeftPosition
+
 
 _COLUMNS = ("table", "path")
 
@@ -27,8 +26,11 @@ def command(call: Call, /, *, yes: bool) -> None:
     """Drop tables that the code no longer declares.
 
     Lists the tables and asks for confirmation. Each table is dropped with its rows, its AUTO CDC state and
-    the checkpoints of its flows; checkpoints of sinks and replication slots stay. Prints the dropped tables.
+    the checkpoints of its flows; checkpoints of sinks and what databases keep for ingestions stay.
+    Prints the dropped tables.
     """
+    from framework.operations.pruning import prune
+
     pipeline = call.pipeline()
     left = pipeline.left_tables()
     rows = [{"table": str(table.name), "path": table.path} for table in left]
@@ -40,31 +42,24 @@ def command(call: Call, /, *, yes: bool) -> None:
         return
     if not yes:
         _ask([f"{row['table']}  {row['path']}" for row in rows])
-    dropped = pipeline.prune(left)
-    for table in left:
-        if table not in dropped:
-            say(f"kept {table.name}: it is declared again, or was written to")
-    call.warn([table.left_entry for table in dropped if table.left_entry is not None])
-    for line in _left_slots(pipeline, {table.name for table in dropped}):
-        say(line)
-    rows = [{"table": str(table.name), "path": table.path} for table in dropped]
+    report = prune(pipeline, left)
+    for table in report.kept:
+        say(f"kept {table.name}: it is declared again, or was written to")
+    call.warn(report.warnings)
+    for position in report.positions:
+        say(_left_position(position))
+    rows = [{"table": str(table.name), "path": table.path} for table in report.dropped]
     if call.output.as_json:
         call.output.table(_COLUMNS, rows)
-    elif dropped:
+    elif rows:
         call.output.text("\n".join(f"dropped {row['table']}" for row in rows))
 
 
-def _left_slots(pipeline: PipelinePort, dropped: Collection[QualifiedName]) -> Iterator[str]:
-    """Yield a line for each slot whose changes nothing reads any more: its database keeps the log for it."""
-    from framework.ingest.state import GatewayStore
-
-    for gateway in (state.gateway for state in GatewayStore(pipeline.storage).read_all()):
-        if gateway.changes in dropped:
-            yield (
-                f"The database of the connection {gateway.connection} keeps its log for the replication slot "
-                f"{gateway.slot}. If nothing else reads it, run there: "
-                f"SELECT pg_drop_replication_slot('{gateway.slot}'); DROP PUBLICATION {gateway.publication}"
-            )
+def _left_position(left: LeftPosition) -> str:
+    return (
+        f"The database of the connection {left.connection} keeps its log for the {left.noun} {left.name}. "
+        f"If nothing else reads it, run there: {left.statement}"
+    )
 
 
 def _ask(tables: list[str]) -> None:

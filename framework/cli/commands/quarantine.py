@@ -56,10 +56,10 @@ def show(call: Call, /, *, flow: str, reason: str | None, limit: int) -> None:
 
     With `-o json` each row has the positions of its source too.
     """
+    from framework.operations.querying import quarantined_rows
     from framework.views.quarantine import rows_json, rows_table
 
-    found = call.pipeline().quarantine.rows(flow, reason=reason).limit(limit).collect()
-    rows = [row.asDict() | {"row": None if row["row"] is None else row["row"].toJson()} for row in found]
+    rows = quarantined_rows(call.pipeline(), flow, reason=reason, limit=limit)
     call.output.result(rows_table(rows), rows_json(rows))
 
 

@@ -22,7 +22,7 @@ def command(call: Call, /, *, first: str, second: str, keys: str, columns: str, 
     """Compare two tables row by row.
 
     A and B are datasets, tables, folders as delta.`/path`, or tables of a database as
-    postgres:CONNECTION/schema.table. A suffix such as @v12 selects a version. Ends with exit code 1
+    database:CONNECTION/schema.table. A suffix such as @v12 selects a version. Ends with exit code 1
     if the tables differ.
     """
     from framework.views.comparison import compared_tables, comparison_json, comparison_text, differences_table

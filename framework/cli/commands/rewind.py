@@ -14,7 +14,7 @@ from framework.foundation.errors import UserError
 
 if TYPE_CHECKING:
     from framework.cli.output import Output
-    from framework.cli.pipeline_port import RewindPort
+    from framework.operations.pipeline_port import RewindPort
     from framework.recovery.rewind.plan import RewindPlan
 
 
@@ -41,18 +41,19 @@ def command(
     if abandon and (datasets or reason):
         msg = "--abandon goes with no DATASET and no --reason: it gives up the rewind that was interrupted."
         raise click.UsageError(msg)
+    from framework.operations.rewinding import prepare_rewind
+
     pipeline = call.pipeline(short=False)
     rewinds = pipeline.rewinds
     if to is None:
         _abandon(call.output, pipeline.name, rewinds, dry_run=dry_run, yes=yes)
         return
-    if not dry_run:
-        finished = rewinds.finish()
-        if finished is not None:
-            say(f"Finished the rewind to {finished.to} that was begun at {finished.begun_at}.")
-            if finished.to == to.strip():
-                return
-    plan = rewinds.plan(to, datasets)
+    prepared = prepare_rewind(rewinds, to, datasets, dry_run=dry_run)
+    if prepared.finished is not None:
+        say(f"Finished the rewind to {prepared.finished.to} that was begun at {prepared.finished.begun_at}.")
+    plan = prepared.plan
+    if plan is None:
+        return
     if dry_run or plan.is_empty:
         _print(call.output, pipeline.name, plan, done=False)
         return

@@ -36,36 +36,15 @@ def start(context: click.Context, /, *, spec: str | None, idle_minutes: float, m
     Commands with the same settings and environment use it; all others start Spark themselves, and say why.
     It ends when idle, at `stop`, or at the end of the login.
     """
-    from framework.declare.pipeline_spec import find_spec, load_spec
-    from framework.declare.spec_secrets import settings_of
-    from framework.foundation.errors import UserError
-    from framework.run.pipeline_session import named_formats
-    from framework.session.keeper_client.client import session_status, start_server
+    from framework.operations.sessions import keep_spark
     from framework.session.keeper_client.login import Login
-    from framework.session.spark_session import DEFAULT_MASTER
     from framework.views.session import session_sentence
 
-    output = Output(stream=context.meta[RESULTS])
-    running = session_status()
-    if running is not None:
-        output.text(session_sentence(running))
-        return
-    try:
-        found = load_spec(Path(spec) if spec else find_spec(Path.cwd()))
-        spark_conf, formats = dict(settings_of(found)[0]), named_formats(found)
-    except UserError as error:
-        if spec or error.condition != "PIPELINE_SPEC_FILE_NOT_FOUND":
-            raise
-        spark_conf, formats = {}, ()
-    started = start_server(
-        master=master or DEFAULT_MASTER,
-        spark_conf=spark_conf,
-        formats=formats,
-        idle_seconds=idle_minutes * 60,
-        login=Login.of(os.getppid()),
-        clock=SystemClock(),
-    )
-    output.text(session_sentence(started))
+    kept = keep_spark(
+        Path(spec) if spec else None, folder=Path.cwd(), master=master, idle_seconds=idle_minutes * 60,
+        login=Login.of(os.getppid()), clock=SystemClock(),
+    )  # fmt: skip
+    Output(stream=context.meta[RESULTS]).text(session_sentence(kept))
 
 
 @command.command("status", cls=SluiceCommand)

@@ -6,23 +6,13 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any
 
-from framework.declare.columns import NotSqlError, identifier_parts, quote_column, render_column
 from framework.declare.interface.call import Call
+from framework.engine.plans.columns import NotSqlError, identifier_parts, is_classic, quote_column, render_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_GROUPS = {"agg_funcs": "an aggregate", "window_funcs": "a window function", "generator_funcs": "a generator"}
-_NODES = {
-    "AggregateExpression": "an aggregate",
-    "WindowExpression": "a window function",
-    "UnresolvedWindowExpression": "a window function",
-    "Exists": "a subquery",
-    "ScalarSubquery": "a subquery",
-    "ListQuery": "a subquery",
-    "UnresolvedStar": "a star",
-}
 
 
 def is_column(value: object) -> bool:
@@ -75,7 +65,7 @@ def _column_name(call: Call, argument: str, value: object) -> str:
         return call.column_name(argument, call.text(argument, value))
     if not is_column(value):
         call.wrong_type(argument, value, "a column name or a Column")
-    parts = identifier_parts(value) if hasattr(value, "_jc") else None
+    parts = identifier_parts(value) if is_classic(value) else None
     if parts is None:
         raise call.fault("AUTOCDC_NON_COLUMN_IDENTIFIER", argument=argument, expression=str(value))
     if len(parts) > 1:
@@ -85,7 +75,7 @@ def _column_name(call: Call, argument: str, value: object) -> str:
 
 
 def _column_text(call: Call, argument: str, column: Any) -> str:
-    if not hasattr(column, "_jc"):
+    if not is_classic(column):
         raise call.fault("INVALID_ARGUMENT.NOT_SQL", argument=argument, reason="it belongs to a Spark Connect session")
     try:
         return render_column(column)
@@ -95,9 +85,9 @@ def _column_text(call: Call, argument: str, column: Any) -> str:
 
 def _fault(text: str) -> str | None:
     """The reason why a text is not an expression over one row, or None; not checked without a JVM."""
-    from pyspark import SparkContext
+    from framework.engine.sessions.session import has_session
 
-    if SparkContext._active_spark_context is None or _IDENTIFIER.fullmatch(text):
+    if not has_session() or _IDENTIFIER.fullmatch(text):
         return None
     return _parsed_fault(text)
 
@@ -105,34 +95,12 @@ def _fault(text: str) -> str | None:
 @functools.lru_cache(maxsize=4096)
 def _parsed_fault(text: str) -> str | None:
     """As `_fault`; cached, because a thousand generated flows share a few texts and each check calls the JVM."""
-    from pyspark import SparkContext
     from pyspark.errors import ParseException
 
-    context = SparkContext._active_spark_context
-    jvm: Any = context and context._jvm
-    parser = getattr(jvm.org.apache.spark.sql.catalyst.parser, "CatalystSqlParser$").__getattr__("MODULE$")
+    from framework.engine.plans.parsed_expressions import part_beyond_one_row
+
     try:
-        expression = parser.parseExpression(text)
+        found = part_beyond_one_row(text)
     except ParseException as error:
         return str(error).strip().split("\n", maxsplit=1)[0]
-    found = _beyond_one_row(jvm, expression)
     return found and f"{found} needs more than one row"
-
-
-def _beyond_one_row(jvm: Any, expression: Any) -> str | None:
-    """The first part of the expression that needs more than one row, or None."""
-    kind = expression.getClass().getSimpleName()
-    found = _NODES.get(kind)
-    if kind == "UnresolvedFunction":
-        found = _group_of(jvm, expression.nameParts().last())
-    if found is not None:
-        return f"{found} ({expression.sql()})"
-    children = expression.children()
-    return next(filter(None, (_beyond_one_row(jvm, children.apply(index)) for index in range(children.size()))), None)
-
-
-def _group_of(jvm: Any, function: str) -> str | None:
-    """The kind of a builtin function that needs more than one row, or None for any other function."""
-    catalyst = jvm.org.apache.spark.sql.catalyst
-    info = catalyst.analysis.FunctionRegistry.builtin().lookupFunction(catalyst.FunctionIdentifier(function))
-    return _GROUPS.get(info.get().getGroup()) if info.isDefined() else None

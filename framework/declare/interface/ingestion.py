@@ -26,7 +26,7 @@ _TABLE = (
     "source_schema", "source_table", "destination_catalog", "destination_schema", "destination_table",
     "table_configuration",
 )  # fmt: skip
-# It is a part of the names of a slot, which have at most 63 characters of this kind.
+# It is a part of names at the source, which have at most 63 characters of this kind.
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,55}")
 
 
@@ -44,7 +44,7 @@ def ingest_database(
     The tables of a schema are those that the database has when an update starts, so a new one joins by itself.
 
     Args:
-        name: name of the gateway, in lower-case letters, digits and underscores. Its slot and its publication are
+        name: name of the gateway, in lower-case letters, digits and underscores. What it keeps at the source is
             `sluice_<name>`; the table `<name>_changes` has the changes of all tables. The flows of a copy are
             `<copy>_snapshot_flow` and `<copy>_cdc_flow`.
         connection: name of the connection, see `docs/databases.md`.

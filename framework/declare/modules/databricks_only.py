@@ -56,8 +56,9 @@ def advice_for(error: BaseException) -> str | None:
     Args:
         error: an exception of a module or of a query function.
     """
-    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
+
+    from framework.engine.jvm.java_errors import Py4JJavaError
 
     if isinstance(error, PySparkException):
         return _of_spark(error)

@@ -102,7 +102,7 @@ class PipelineImports:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Make the folders importable and the session active in the block, and let its code register functions."""
-        from framework.foundation.call_sites import call_sites_of_files
+        from framework.engine.jvm.call_sites import call_sites_of_files
 
         seen = seeing(self.spark, self.namespaces)
         with (

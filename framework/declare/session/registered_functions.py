@@ -23,7 +23,6 @@ from framework.foundation.locations import SourceLocation, caller_location
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CATALYST = "org.apache.spark.sql.catalyst"
 # A function that is copied into two files of a pipeline has the same definition in both.
 _OF_FILE = re.compile(r"'__(?:name|module)__':'(?:\w+\.)*sluice_module_\w+'|'__file__':'[^']*'")
 
@@ -68,7 +67,9 @@ class RegisteredFunctions:
         Raises:
             UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
         """
-        return original(type(registration)(_Checked(self.spark, self._check)), *args, **kwargs)
+        from framework.engine.plans.functions import CheckedRegistrations
+
+        return original(type(registration)(CheckedRegistrations(self.spark, self._check)), *args, **kwargs)
 
     def create(self, spark: SparkSession, name: str, definition: str, location: SourceLocation | None) -> None:
         """Create a function of SQL as a temporary one; queries may write its catalog and schema before its name.
@@ -167,33 +168,6 @@ class RegisteredFunctions:
             raise UserError("FUNCTION_REGISTERED_TWICE", location=location, name=name, other=kept.location)
 
 
-class _Checked:
-    """Stands for the session in a call of `register`, up to the registry of the JVM's session, and checks the call."""
-
-    def __init__(self, spark: SparkSession, check: Callable[[str, Any], None]) -> None:
-        self._spark, self._check = spark, check
-        self._registry: Any = None
-
-    @property
-    def _jsparkSession(self) -> _Checked:  # noqa: N802 - PySpark's name
-        return self
-
-    def udf(self) -> _Checked:
-        """The registry of functions."""
-        self._registry = self._spark._jsparkSession.udf()
-        return self
-
-    def udtf(self) -> _Checked:
-        """The registry of table functions."""
-        self._registry = self._spark._jsparkSession.udtf()
-        return self
-
-    def registerPython(self, name: str, function: Any) -> None:  # noqa: N802 - PySpark's name
-        """Register a function of the JVM if it passes the check."""
-        self._check(name, function)
-        self._registry.registerPython(name, function)
-
-
 _accepting: ContextVar[RegisteredFunctions | None] = ContextVar("sluice_registered_functions", default=None)
 
 
@@ -219,28 +193,18 @@ def functions_of(registration: Any) -> RegisteredFunctions | None:
 
 
 def _is_built_in(name: str) -> bool:
-    """Whether Spark has a function of this name: SQL finds it before those of the session."""
-    from framework.foundation.jvm_cache import java_class
+    from framework.engine.plans.functions import is_built_in_function
 
-    identifier = java_class(f"{_CATALYST}.FunctionIdentifier")(name)
-    registries = (java_class(f"{_CATALYST}.analysis.{kind}") for kind in ("FunctionRegistry", "TableFunctionRegistry"))
-    return any(registry.builtin().functionExists(identifier) for registry in registries)
+    return is_built_in_function(name)
 
 
 def _definition_text(function: Any) -> str:
     """Return a text of a function of the JVM that is the same for equal functions of one load of the modules."""
     from framework.declare.session.pickled_text import pickled_text
-    from framework.declare.session.sent_functions import command_of
+    from framework.engine.plans.functions import signature_of
+    from framework.engine.plans.sent_functions import command_of
 
     pickled = command_of(function)
     found = pickled_text(pickled)
     text = repr(pickled) if found is None else _OF_FILE.sub("", found.text)
-    return f"{_returned(function)} {function.pythonEvalType()} {function.udfDeterministic()} {text}"
-
-
-def _returned(function: Any) -> str:
-    """The type that a function of the JVM returns; "" for a table function that computes it from its arguments."""
-    if function.getClass().getSimpleName() == "UserDefinedPythonFunction":
-        return str(function.dataType().json())
-    declared = function.returnType()
-    return str(declared.get().json()) if declared.isDefined() else ""
+    return f"{signature_of(function)} {text}"

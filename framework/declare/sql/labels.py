@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from framework.declare.columns import quote_column
+from framework.engine.plans.columns import quote_column
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JError, Py4JJavaError
-
 from framework.declare.session.mutations import is_guarded
 from framework.declare.workspace.refusals import Part
 from framework.declare.workspace.spark_paths import spelled_path
 from framework.declare.workspace.surroundings import is_updating, surroundings
+from framework.engine.files.hadoop_files import copy_file, hadoop_path, located
+from framework.engine.jvm.java_errors import Py4JError, Py4JJavaError
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import java_class
 from framework.foundation.locations import caller_location
 
 _HEAD_BYTES = 65_536
@@ -90,7 +89,7 @@ class Files(Part):
             if source_system.getFileStatus(source).isDirectory():
                 _check_recursion("cp", from_, recurse=recurse)
             elif system.exists(target) and system.getFileStatus(target).isDirectory():
-                target = _below(target, source.getName())
+                target = hadoop_path(target, source.getName())
             _copy(source_system, source, system, target)
         return True
 
@@ -130,13 +129,7 @@ class Files(Part):
 
 def _located(path: str) -> tuple[Any, Any]:
     """The file system of a path, and the path for it."""
-    configuration = surroundings().spark._jsparkSession.sessionState().newHadoopConf()
-    target = java_class("org.apache.hadoop.fs.Path")(spelled_path(path))
-    return target.getFileSystem(configuration), target
-
-
-def _below(folder: Any, name: str) -> Any:
-    return java_class("org.apache.hadoop.fs.Path")(folder, name)
+    return located(surroundings().spark, spelled_path(path))
 
 
 def _info(status: Any) -> FileInfo:
@@ -151,10 +144,9 @@ def _copy(source_system: Any, source: Any, system: Any, target: Any) -> None:
         system.mkdirs(target)
         for status in source_system.listStatus(source):
             name = status.getPath().getName()
-            _copy(source_system, _below(source, name), system, _below(target, name))
+            _copy(source_system, hadoop_path(source, name), system, hadoop_path(target, name))
         return
-    copy = java_class("org.apache.hadoop.fs.FileUtil").copy
-    copy(source_system, source, system, target, False, True, system.getConf())  # noqa: FBT003 - a Java call
+    copy_file(source_system, source, system, target)
 
 
 def _check_recursion(name: str, path: str, *, recurse: bool) -> None:

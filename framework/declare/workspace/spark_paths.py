@@ -112,16 +112,14 @@ def _of_workspace(path: str) -> str | None:
 
 def _has_file_system(spark: SparkSession, scheme: str) -> bool:
     """Whether Spark has a file system for paths of a scheme that the map does not cover."""
-    from py4j.protocol import Py4JError
+    from framework.engine.files.hadoop_files import file_system_class, hadoop_setting
+    from framework.engine.jvm.java_errors import Py4JError
 
-    from framework.foundation.jvm_cache import java_class
-
-    configuration = spark._jsparkSession.sessionState().newHadoopConf()
     try:
-        found = java_class("org.apache.hadoop.fs.FileSystem").getFileSystemClass(scheme, configuration)
+        found = file_system_class(spark, scheme)
     except Py4JError:
         return False
-    return str(found.getName()) != MAPPED or configuration.get(f"fs.sluice.{scheme}.impl") is not None
+    return found != MAPPED or hadoop_setting(spark, f"fs.sluice.{scheme}.impl") is not None
 
 
 def _patches() -> list[Patch]:

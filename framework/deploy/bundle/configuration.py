@@ -59,7 +59,7 @@ def _hidden_section(section: str, value: Any, secrets: frozenset[str]) -> Any:
 
 
 def _hidden_variable(name: str, declaration: Any, secrets: frozenset[str]) -> Any:
-    """Return a declaration; if its name is that of a secret, its `default` and its `value` are hidden."""
+    """Return a declaration; for the name of a secret, with a hidden `default` and `value`."""
     if not isinstance(declaration, Mapping):
         return hide_secrets(declaration, secrets)
     hidden = hide_secrets({**declaration, "name": name}, secrets)

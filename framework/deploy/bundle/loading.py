@@ -61,7 +61,7 @@ def load_bundle(
         user: name of the current user; None if no user is signed in.
         environment: environment with `BUNDLE_VAR_name`.
         look_up: lookup of variables in a workspace; None offline.
-        workspace: stands for the workspace that nobody is signed in to.
+        workspace: stands in for the workspace, without a login.
 
     Raises:
         UserError: the first fault, with file, line and column.

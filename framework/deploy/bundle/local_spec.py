@@ -24,7 +24,7 @@ _DEPTH = 8
 
 _FILE_NAME = "pipeline.yml"
 _OF_WORKSPACE = ("${", "{{")
-"""What begins a value that the workspace knows: the id of another resource, a secret of a scope."""
+"""Prefixes of values that only the workspace has: the id of another resource, a secret of a scope."""
 _PATHS = (("glob", "include"), ("file", "path"), ("notebook", "path"))
 _NOTEBOOK_FILES = (".py", ".ipynb", ".sql", ".r", ".scala")
 
@@ -36,7 +36,7 @@ class LocalSpec:
     Args:
         path: its file.
         text: its content.
-        left_out: settings whose values only the workspace knows, or that are secret.
+        left_out: settings whose values only the workspace has, or that are secret.
     """
 
     path: Path
@@ -47,7 +47,7 @@ class LocalSpec:
 def local_spec(bundle: Bundle, key: str | None, file: str | None) -> LocalSpec:
     """Return the spec of one pipeline of a bundle: its name, code, target, configuration and Spark settings.
 
-    It is in the folder that the pipeline's modules import from (`root_path`), or in that of the bundle.
+    It is in the folder that the pipeline's modules import from (`root_path`), or in the bundle's folder.
 
     Args:
         bundle: the resolved target of the bundle.
@@ -108,7 +108,7 @@ def _settings(spec: Mapping[str, Any], secrets: frozenset[str]) -> tuple[dict[st
 
 
 def _spark_settings(spec: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the Spark settings of the cluster of updates; that of maintenance runs no query."""
+    """Yield the Spark settings of the cluster of updates; the maintenance cluster runs no query."""
     for cluster in spec.get("clusters") or ():
         if cluster.get("label", "default") != "maintenance":
             yield from (cluster.get("spark_conf") or {}).items()
@@ -147,7 +147,7 @@ def _library(library: Mapping[str, Any], bundle: Bundle, pipeline: Resource, fol
 def with_declared_fields(value: Any, bundle: Bundle) -> Any:
     """Return a value whose references to fields that the bundle declares, such as a schema's name, are resolved.
 
-    Fields that only a workspace knows, such as ids, stay references.
+    Fields that only a workspace has, such as ids, stay references.
 
     Args:
         value: a setting of a resource: a text, a list, a mapping, or any other value.

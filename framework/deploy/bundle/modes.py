@@ -36,7 +36,7 @@ class Presets:
 
 
 def presets_of(tree: Node, mode: str | None, user: str | None) -> Presets:
-    """Read the presets of a target; presets in the settings override those of its mode.
+    """Read the presets of a target; presets in the settings override presets of its mode.
 
     Raises:
         UserError: BUNDLE_PREFIX_SHARED; BUNDLE_PAUSE_STATUS_UNKNOWN.

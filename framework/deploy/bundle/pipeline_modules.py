@@ -17,7 +17,7 @@ _FACE = "framework/pipelines.py"
 def native_faults(bundle: Bundle) -> tuple[UserError, ...]:
     """Return declarations in the bundle's pipelines that Databricks does not support, each with file and line.
 
-    Each is a UserError: those of `framework.native.module_check`, and NATIVE_WHEEL_MISSING for a pipeline whose
+    Each is a UserError: the errors of `framework.native.module_check`, and NATIVE_WHEEL_MISSING for a pipeline whose
     modules import `framework.pipelines` although neither its files nor its environment contain it.
     """
     pipelines = [resource for resource in bundle.resources if resource.kind == "pipelines"]

@@ -1,6 +1,6 @@
 """Short spec of a database ingestion: source, gateway, tables, schedules, targets; faults have locations.
 
-The names are those of Lakeflow Connect where it has one. Omitted fields have their defaults here, so that every name is
+The names come from Lakeflow Connect where it has one. Omitted fields have their defaults here, so that every name is
 defined in a template.
 """
 

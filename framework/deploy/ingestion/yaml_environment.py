@@ -1,7 +1,7 @@
 """Jinja's environment for templates of YAML: a sandbox in which no value can become structure.
 
 `Markup` marks text that is already YAML: what the filter `yaml` returns, and what macros and blocks have rendered.
-Jinja's own rule for text beside it is that of HTML, which escapes quotes and `&` and lets a newline and a colon pass.
+Jinja's own rule is for HTML: it escapes quotes and `&`, and lets a newline and a colon pass.
 Here, text beside YAML must be safe in YAML, and what operators and filters make of YAML is text again.
 """
 
@@ -42,7 +42,7 @@ _FILTERS_OF_TEXT = (
 
 
 class _Code(CodeGenerator):
-    """The code of a template: `~` and blocks obey the rules of YAML, not those of HTML."""
+    """The code of a template: `~` and blocks obey the rules of YAML, not of HTML."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -74,7 +74,7 @@ class _Code(CodeGenerator):
         super().visit_AssignBlock(node, frame)
 
     def start_write(self, frame: Frame, node: nodes.Node | None = None) -> None:
-        """Begin output; that of `filter` and `call` blocks is checked as that of `{{ }}`."""
+        """Begin output; `filter` and `call` blocks are checked as `{{ }}` is."""
         super().start_write(frame, node)
         self._checked.append(isinstance(node, nodes.FilterBlock | nodes.CallBlock))
         if self._checked[-1]:
@@ -116,15 +116,15 @@ class YamlEnvironment(ImmutableSandboxedEnvironment):
         self.globals = {name: self.globals[name] for name in _GLOBALS}
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Return the result of an operator; that of YAML is text, which must be safe where it is output."""
+        """Return the result of an operator; for YAML it is text, which must be safe where it is output."""
         return super().call_binop(context, operator, _as_text(left), _as_text(right))
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """Return an attribute; that of YAML is its text's."""
+        """Return an attribute; for YAML, of its text."""
         return super().getattr(_as_text(obj), attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """Return an item; that of YAML is its text's, because a part of a quoted text is not quoted."""
+        """Return an item; for YAML, of its text, because a part of a quoted text is not quoted."""
         return super().getitem(_as_text(obj), argument)
 
     def as_text(self, value: Any) -> Any:

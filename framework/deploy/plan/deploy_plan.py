@@ -28,7 +28,7 @@ class PlannedChange:
         change_class: the highest class of its fields.
         fields: fields that differ; empty for a resource that is created or deleted.
         stops_gateway: whether a write can stop an ingestion gateway: the resource is one, or a job that runs one.
-        phantoms: fields that differ but need no write; `settled` are those of them with another value, not only
+        phantoms: fields that differ but need no write; `settled` are the ones with another value, not only
             another spelling.
         unnamed: accepted fields that the bundle does not name, which another tool would remove.
         verdict: the guard's verdict.

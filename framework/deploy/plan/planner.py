@@ -73,7 +73,7 @@ def make_plan(
 
 
 def is_gateway(spec: Mapping[str, Any]) -> bool:
-    """Return whether the settings of a pipeline are those of an ingestion gateway."""
+    """Return whether the settings of a pipeline define an ingestion gateway."""
     return "gateway_definition" in spec
 
 

@@ -1,6 +1,6 @@
 """Deploy lock and queue in the workspace.
 
-One deploy runs at a time; the lock is the same file as that of the Databricks CLI. At most one deploy is queued.
+One deploy runs at a time; the Databricks CLI locks the same file. At most one deploy is queued.
 """
 
 from __future__ import annotations

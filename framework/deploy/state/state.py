@@ -27,7 +27,7 @@ class Deployed:
         spec: the bundle's settings at the last deploy, references resolved; stored with secret values hidden.
         remote: the settings in the service right after the last deploy.
         deferred: digest of the recorded deferred changes.
-        secrets: digests of the texts that are secret under any name; not stored, but those of hidden texts are read.
+        secrets: digests of the texts that are secret under any name; not stored, but read from hidden texts.
     """
 
     key: str

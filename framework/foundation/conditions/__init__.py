@@ -1,6 +1,7 @@
 """The catalogue of error conditions: what happened, and what to do next.
 
-One module per room, one entry per condition. A condition that Apache Spark has too has Spark's name.
+One module per room, one entry per condition. A condition that Apache Spark has too has Spark's name. Those that only
+one kind of database raises are in the folder of its dialect, which adds them.
 `tests/golden` renders every text.
 """
 
@@ -14,7 +15,6 @@ from framework.foundation.conditions import (
     cli,
     cloud_files,
     comparing,
-    database_log,
     databases,
     declare,
     deploy,
@@ -45,7 +45,6 @@ CONDITIONS: Mapping[str, Condition] = {
     **deploy.CONDITIONS,
     **bundles.CONDITIONS,
     **native.CONDITIONS,
-    **database_log.CONDITIONS,
     **ingestions.CONDITIONS,
     **databases.CONDITIONS,
     **cloud_files.CONDITIONS,
@@ -56,12 +55,33 @@ CONDITIONS: Mapping[str, Condition] = {
 }
 
 
+_REGISTERED: dict[str, Condition] = {}
+
+
+def register_conditions(conditions: Mapping[str, Condition]) -> None:
+    """Add the conditions that only one dialect of a database raises, when its package is imported.
+
+    Raises:
+        ValueError: one of them is in the catalogue with other texts.
+    """
+    for name, condition in conditions.items():
+        if {**CONDITIONS, **_REGISTERED}.get(name, condition) != condition:
+            msg = f"{name} is a condition already"
+            raise ValueError(msg)
+        _REGISTERED[name] = condition
+
+
+def is_known(condition: str) -> bool:
+    """Whether a condition is in the catalogue, or was added by a dialect."""
+    return condition in CONDITIONS or condition in _REGISTERED
+
+
 def describe(condition: str, fields: Mapping[str, object]) -> tuple[str, str]:
     """The filled-in texts of a condition, without the secrets that this process knows, and without control characters.
 
     Raises:
         KeyError: the condition, or a field that its texts need, is missing.
     """
-    entry = CONDITIONS[condition]
+    entry = CONDITIONS[condition] if condition in CONDITIONS else _REGISTERED[condition]
     what, remedy = (printable_lines(hide_known(text.format(**fields))) for text in (entry.what, entry.remedy))
     return what, remedy

@@ -40,6 +40,10 @@ CONDITIONS: dict[str, Condition] = {
         "The event log has no events of dataset {dataset}.{hint}",
         "Correct the name. `sluice events` without --dataset prints all events.",
     ),
+    "EVENT_NOT_FOUND": Condition(
+        "The event log has no event with the id {event}.",
+        "Take the id of an event of `sluice events -o json`. Events of old updates are deleted.",
+    ),
     "QUERY_INVALID": Condition(
         "Spark cannot analyze the query: {cause}", "Correct the query. `sluice validate` lists the datasets."
     ),

@@ -7,7 +7,7 @@ from framework.foundation.conditions.entry import Condition
 CONDITIONS: dict[str, Condition] = {
     "RECONCILE_TABLE_NOT_FOUND": Condition(
         "{table} is no dataset with a table, no table of Spark's catalog and no folder with a Delta table.{hint}",
-        "Write a name, a folder as delta.`/path`, or a table of a database as postgres:CONNECTION/schema.table.",
+        "Write a name, a folder as delta.`/path`, or a table of a database as database:CONNECTION/schema.table.",
     ),
     "RECONCILE_VERSION_NOT_DELTA": Condition(
         "{table} selects a version, but the table is no Delta table.", "Remove the suffix from the name."

@@ -59,6 +59,10 @@ CONDITIONS: dict[str, Condition] = {
         "Declare {dataset} with `dp.create_streaming_table` (in SQL: CREATE STREAMING TABLE).",
     ),
     "RESERVED_NAME": Condition("{name} has the prefix {prefix}, which is reserved.", "Choose a different name."),
+    "GRAPH_NOT_STORED": Condition(
+        "No graph of pipeline {pipeline} is stored in {path}.",
+        "Run `sluice validate` or `sluice run`, which store it.",
+    ),
     "TABLE_FORMAT_NOT_SUPPORTED": Condition(
         "{dataset} has the format {format}; only the format delta is supported.", "Remove `format`, or use a sink."
     ),

@@ -81,7 +81,7 @@ CONDITIONS: dict[str, Condition] = {
         "these partitions.",
     ),
     "INGESTION_TABLE_UNPUBLISHED": Condition(
-        "The table {table} was taken out of the publication {publication}: changes from then on are not in the log, "
+        "The table {table} was taken out of {members}: changes from then on are not in the log, "
         "also if it was put in again.",
         f"{_RESYNC} It is put in again first, if the role of the connection owns the table.",
     ),

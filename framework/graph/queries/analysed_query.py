@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.engine.plans.relations import batch_paths
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import GraphFlow, Read
@@ -19,7 +20,6 @@ from framework.graph.queries.fingerprints import plan_fingerprint
 from framework.graph.queries.operators import check_streaming, count_sources, stateful_operators
 from framework.graph.queries.settings import SessionSettings
 from framework.graph.queries.source_filters import source_names, with_conditions
-from framework.graph.reading.relations import batch_paths
 from framework.sources.kinds import streamed_sources
 from framework.sources.port import SourceShape
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.model.target_plan import TargetPlan
 from framework.checkpoints.operators import StatefulOperator
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.names import QualifiedName
@@ -62,11 +62,11 @@ def _flow(spec: FlowSpec, value: Mapping[str, Any]) -> GraphFlow:
     operators = value["operators"]
     return GraphFlow(
         spec=spec,
-        reads=tuple(map(_read, value["reads"])),
+        reads=tuple(map(read_of, value["reads"])),
         streaming=value["streaming"],
         fingerprint=value["fingerprint"],
         schema=value["schema"],
-        sources=tuple(map(_source, value["sources"])),
+        sources=tuple(map(source_of, value["sources"])),
         batch_paths=tuple(value["batch_paths"]),
         operators=None if operators is None else tuple(StatefulOperator(**each) for each in operators),
         source_count=value["source_count"],
@@ -74,7 +74,8 @@ def _flow(spec: FlowSpec, value: Mapping[str, Any]) -> GraphFlow:
     )
 
 
-def _read(value: Mapping[str, Any]) -> Read:
+def read_of(value: Mapping[str, Any]) -> Read:
+    """Return a read of its JSON."""
     name = value["dataset"]
     changed = {
         "dataset": None if name is None else QualifiedName(**name),
@@ -84,7 +85,8 @@ def _read(value: Mapping[str, Any]) -> Read:
     return Read(**{**value, **changed})
 
 
-def _source(value: Mapping[str, Any]) -> SourceReference:
+def source_of(value: Mapping[str, Any]) -> SourceReference:
+    """Return a source of its JSON."""
     changed = {"shape": SourceShape(value["shape"]), "only": tuple(map(_condition, value["only"]))}
     return SourceReference(**{**value, **changed})
 
@@ -93,10 +95,10 @@ def _condition(value: Mapping[str, Any]) -> ColumnValues:
     return ColumnValues(column=value["column"], type=ColumnType(value["type"]), values=tuple(value["values"]))
 
 
-def _target(value: Mapping[str, Any]) -> CdcTarget:
+def _target(value: Mapping[str, Any]) -> TargetPlan:
     changed = {
         "name": QualifiedName(**value["name"]),
         "literal_flows": tuple(QualifiedName(**name) for name in value["literal_flows"]),
         **{each: tuple(value[each]) for each in ("keys", "split", "tracked", "text_partitions")},
     }
-    return CdcTarget(**{**value, **changed})
+    return TargetPlan(**{**value, **changed})

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException, PySparkAttributeError, PySparkException
 from pyspark.sql import DataFrame
 
@@ -18,14 +17,15 @@ from framework.declare.registry import Registry
 from framework.declare.session.mutations import guarded_query
 from framework.declare.session.query_views import own_views
 from framework.declare.sql.source import SUFFIX as SQL_SUFFIX
+from framework.engine.jvm.java_causes import session_fault, with_last_cause
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.plans.relations import catalog_names
 from framework.foundation.errors import SluiceError, SourceError, UserError, remote_error
-from framework.foundation.java_causes import session_fault, with_last_cause
 from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import plain_path
 from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.graph import GraphFlow, Read
-from framework.graph.reading.relations import catalog_names
 from framework.sources.faults import is_source_fault
 
 _DEEP_CHAIN = 20_000

@@ -12,16 +12,25 @@ missing, such as the options of `from_json`. Neither has the rows of literals, a
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
-from framework.foundation.jvm_cache import java_class, method, scala_items
+from framework.engine.files.storage import open_storage
+from framework.engine.plans.plans import (
+    analysed_plan,
+    expression_texts,
+    is_repeatable,
+    local_rows_text,
+    node_name,
+    runs_python_function,
+    tree_text,
+)
+from framework.engine.plans.relations import delta_table_of, file_relation, format_of, input_files, plan_leaves
 from framework.graph.queries.pickled_functions import function_text, pickled_functions
-from framework.graph.reading.relations import analysed_plan, delta_version, file_relation, plan_leaves
+from framework.sources.delta.read_commits import commit_identity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,7 +43,6 @@ _IDENTIFIER = re.compile(
 _FRAME = re.compile(r"_pyspark_[0-9a-f]{32}")
 _NOW = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)(?:\s[^']*)?'", re.IGNORECASE)
 _TO_TIME = re.compile(r"AS (?:TIMESTAMP|TIMESTAMP_NTZ|DATE)\)|\b(?:try_)?to_(?:timestamp|date)", re.IGNORECASE)
-_CATALYST = "org.apache.spark.sql.catalyst"
 _IN_THE_TEXT = frozenset({"CTERelationRef", "OneRowRelation", "Range", "UnionLoopRef"})
 _RUNS_PYTHON = re.compile(r"Pandas|Arrow|Python")
 _MAY_RUN_PYTHON = re.compile(r"Pandas|Arrow|Python|Generate ")  # a table function has the name of its class only
@@ -71,17 +79,16 @@ def plan_fingerprint(
     parts = [*declared, *own, *session_settings]
     functions: list[str | None] = []
     runs_python = False
-    patterns = java_class("org.apache.spark.sql.catalyst.trees.TreePattern")
     for frame in frames:
         plan = analysed_plan(frame)
-        if not plan.deterministic() or plan.containsPattern(patterns.CURRENT_LIKE()):
+        if not is_repeatable(plan):
             return None
-        text = plan.treeString(True, False, _MAX_FIELDS, False, False)  # noqa: FBT003 - a Java call
-        values = _expressions(plan)
+        text = tree_text(plan, most_fields=_MAX_FIELDS)
+        values = expression_texts(plan)
         if values is None or (_NOW.search(values) and _TO_TIME.search(values)):
             return None
         parts += [_renumbered(_IDENTIFIER, _renumbered(_FRAME, text)), _renumbered(_FRAME, values)]
-        if plan.containsPattern(patterns.PYTHON_UDF()) or _MAY_RUN_PYTHON.search(text):
+        if runs_python_function(plan) or _MAY_RUN_PYTHON.search(text):
             functions += [function_text(each) for each in pickled_functions(plan)]
             runs_python = runs_python or bool(functions) or _RUNS_PYTHON.search(text) is not None
     if runs_python:
@@ -93,36 +100,29 @@ def plan_fingerprint(
     return hashlib.sha256("\n".join([*parts, *known]).encode()).hexdigest()[:32]
 
 
-def _expressions(plan: Any) -> str | None:
-    """The SQL of the expressions of a plan and its subqueries; None if Spark has none for one of them."""
-    of_node = method(f"{_CATALYST}.plans.QueryPlan", "expressions", "scala.collection.immutable.Seq")
-    to_sql = method(f"{_CATALYST}.expressions.Expression", "sql", "java.lang.String")
-    try:
-        plans = (plan, *scala_items(plan.subqueriesAll()))
-        return "\n".join(str(each.flatMap(of_node).map(to_sql).mkString("\n")) for each in plans)
-    except Py4JJavaError:
-        return None
-
-
 def _identity(leaf: Any, file_identity: Callable[[list[str]], str | None]) -> str | None:
     """A text that changes with the rows of a leaf, beside the texts of the plan; None if there is none."""
-    name = str(leaf.nodeName())
+    name = node_name(leaf)
     if name in _IN_THE_TEXT:
         return ""
     if name == "LocalRelation":
-        return "" if leaf.data().isEmpty() else str(leaf.toSQL("t"))
+        return local_rows_text(leaf)
     files = file_relation(leaf)
     if files is None:
         return None
-    content = delta_version(files) or file_identity(sorted(files.inputFiles()))
-    return None if content is None else f"{content} {_format(leaf.relation())}"
+    content = _delta_version(files) or file_identity(input_files(files))
+    return None if content is None else f"{content} {format_of(leaf)}"
 
 
-def _format(relation: Any) -> str:
-    """The columns and options with which files are read."""
-    mapper = java_class("org.apache.spark.sql.delta.util.JsonUtils").mapper()
-    options = json.loads(mapper.writeValueAsString(relation.options()))
-    return json.dumps([sorted(options.items()), relation.dataSchema().json(), relation.partitionSchema().json()])
+def _delta_version(files: Any) -> str | None:
+    """The id, the version and its commit of the Delta table whose files a leaf reads; None for files of no table."""
+    found = delta_table_of(files)
+    if found is None:
+        return None
+    table_id, version, path = found
+    # A folder that is put back from a backup, and written on to, has the same versions with other commits.
+    commit = commit_identity(open_storage(path, SparkSession.getActiveSession()), path, version)
+    return f"{table_id} {version} {commit}"
 
 
 def _renumbered(identifier: re.Pattern[str], text: str) -> str:

@@ -14,6 +14,7 @@ from pyspark.version import __version__ as spark_version
 
 from framework.declare.registry import GeneratedQuery
 from framework.declare.specs import DatasetSpec, FlowSpec
+from framework.engine.sessions.session import settings_text
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.graph.kept_analyses import KeptAnalysis
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The rooms whose code makes or reads an analysis.
-_ROOMS = ("cdc", "declare", "foundation", "graph", "ingest", "sources")
+_ROOMS = ("cdc", "declare", "engine", "foundation", "graph", "ingest", "sources")
 _SETTINGS = ("spark.sql.", "spark.databricks.")
 _TEMPORARY = "spark.sql.warehouse.dir="  # another folder in each process; a generated query names no table of it
 _ENTRY = re.compile(r", (?=spark\.)")
@@ -111,7 +112,7 @@ class KnownAnalyses:
 
 def analysis_settings(spark: SparkSession) -> str:
     """Return the settings of a session that may change an analysis, read in one call, whatever their number."""
-    text = str(spark._jsparkSession.conf().getAllAsJava().toString())
+    text = settings_text(spark)
     entries = sorted(entry for entry in _ENTRY.split(text.strip("{}")) if entry.startswith(_SETTINGS))
     return ", ".join(entry for entry in entries if not entry.startswith(_TEMPORARY))
 
@@ -119,6 +120,10 @@ def analysis_settings(spark: SparkSession) -> str:
 @cache
 def _code_version() -> str:
     """Return a hash of our own source: another release may analyse in another way."""
-    root = Path(__file__).parents[1]
-    files = sorted(path for room in _ROOMS for path in (root / room).rglob("*.py"))
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in source_files())).hexdigest()
+
+
+def source_files() -> list[Path]:
+    """Return the files of the rooms that decide what an analysis is."""
+    root = next(each for each in Path(__file__).parents if each.name == "framework")
+    return sorted(path for room in _ROOMS for path in (root / room).rglob("*.py"))

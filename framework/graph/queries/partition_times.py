@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from framework.cdc.model.columns import find_field
+from framework.engine.sessions.session import is_zone_set_back
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import java_class
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.queries.settings import ZONE
 
@@ -31,7 +31,7 @@ def partition_warnings(graph: DataflowGraph, session: SparkSession) -> Iterator[
         for column in _times(dataset):
             flows = graph.flows_into(dataset.name)
             for zone in sorted({graph.settings(flow).get(ZONE) or str(session.conf.get(ZONE)) for flow in flows}):
-                if _is_set_back(zone):
+                if is_zone_set_back(zone):
                     yield UserError(
                         "PARTITION_STORES_OTHER_HOUR", location=dataset.spec.location, dataset=dataset.name,
                         column=column.name, zone=zone,
@@ -45,11 +45,3 @@ def _times(dataset: GraphDataset) -> list[StructField]:
     columns = StructType.fromJson(json.loads(schema))
     found = (find_field(columns, name) for name in dataset.spec.partition_columns)
     return [field for field in found if field is not None and isinstance(field.dataType, TimestampType)]
-
-
-def _is_set_back(zone: str) -> bool:
-    """Return whether clocks of a time zone, as Spark reads its name, were set back since 1970 or will be."""
-    rules = java_class("org.apache.spark.sql.catalyst.util.DateTimeUtils").getZoneId(zone).getRules()
-    if not rules.getTransitionRules().isEmpty():  # of each year
-        return True
-    return any(change.isOverlap() and change.toEpochSecond() > 0 for change in rules.getTransitions())

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from framework.engine.sessions.session import set_setting, setting, setting_lines, unset_setting
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import java_class
 from framework.graph.queries.calls import SPARK_ERRORS, first_words
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def set_option(spark: SparkSession, key: str, value: str) -> None:
         UserError: SPARK_SETTING_INVALID.
     """
     try:
-        spark._jsparkSession.conf().set(key, value)
+        set_setting(spark, key, value)
     except SPARK_ERRORS as error:
         raise UserError("SPARK_SETTING_INVALID", key=key, value=value, cause=first_words(error)) from error
 
@@ -43,14 +43,9 @@ def result_settings(spark: SparkSession) -> list[str]:
 
     They are the same in two processes with equal settings, and on machines with another number of cores.
     """
-    conf: Any = spark._jsparkSession.conf()
-    properties, text = java_class("java.util.Properties")(), java_class("java.io.StringWriter")()
-    properties.putAll(conf.getAllAsJava())
-    properties.store(text, None)  # one line for each setting, whatever its value contains
-    lines = str(text.toString()).splitlines()
-    found = [line for line in lines if line.startswith("spark.sql.") and not line.startswith(_HARMLESS)]
+    found = [line for line in setting_lines(spark) if line.startswith("spark.sql.") and not line.startswith(_HARMLESS)]
     # It may be the zone of the machine, which is not among the settings.
-    return sorted({*found, f"{ZONE}={conf.get(ZONE)}"})
+    return sorted({*found, f"{ZONE}={setting(spark, ZONE)}"})
 
 
 class SessionSettings:
@@ -92,15 +87,13 @@ class SessionSettings:
     def _change(self, settings: Mapping[str, str]) -> None:
         if settings == self.present:
             return
-        conf: Any = self._spark._jsparkSession.conf()
         # All former values are read before the first key is set, because an invalid value ends the loop.
         for key in settings.keys() - self._before.keys():
-            option = conf.getOption(key)
-            self._before[key] = option.get() if option.isDefined() else None
+            self._before[key] = setting(self._spark, key)
         former, self.present = self.present, settings
         for key in former.keys() - settings.keys():
             value = self._before[key]
-            conf.unset(key) if value is None else conf.set(key, value)
+            unset_setting(self._spark, key) if value is None else set_setting(self._spark, key, value)
         for key, value in settings.items():
             if former.get(key) != value:
                 set_option(self._spark, key, value)

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-
 from framework.declare.specs import DatasetSpec
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.plans.plans import analysed_plan, children_of, is_streaming, node_name
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import Read
-from framework.graph.reading.relations import analysed_plan
 from framework.sources.delta.source import table_source
 from framework.sources.port import ColumnType, ColumnValues, SourceReference
 
@@ -174,17 +173,16 @@ class _Column:
 
 def _streams(plan: Any, alias: str = "") -> Iterator[_Stream]:
     """The streams of a plan; `alias` is the name that the node above gives to it."""
-    name, children = str(plan.nodeName()), plan.children()
-    count = children.size()
-    if count == 0:
+    name, children = node_name(plan), children_of(plan)
+    if not children:
         if name.startswith("StreamingRelation"):
             yield _Stream(leaf=plan, dataset=None)
-        elif name == "LocalRelation" and plan.isStreaming():  # a stand-in, whose alias has its name
+        elif name == "LocalRelation" and is_streaming(plan):  # a stand-in, whose alias has its name
             yield _Stream(leaf=plan, dataset=alias)
         return
     below = _full_name(plan.identifier()) if name == "SubqueryAlias" else ""
-    for index in range(count):
-        for stream in _streams(children.apply(index), below):
+    for child in children:
+        for stream in _streams(child, below):
             if not stream.is_open:
                 yield stream
             elif name == "Filter":

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.plans.plans import arguments_of, children_of, node_name
+from framework.engine.plans.sql_relations import parse
 from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 from framework.graph.reading.parse_faults import Replacement, part_of, written_by_user
-from framework.graph.reading.sql_relations import parse
 from framework.sources.cloud_files.settings.given_options import reader_options
 
 if TYPE_CHECKING:
@@ -93,18 +94,18 @@ def _calls(text: str) -> Iterator[tuple[int, int]]:
 
 def _parsed(spark: SparkSession, call: str) -> FileCall:
     function = parse(spark, _SELECT + call)
-    while function.nodeName() != "UnresolvedTableValuedFunction":
-        function = function.children().head()
-    arguments = function.functionArgs()
+    while node_name(function) != "UnresolvedTableValuedFunction":
+        function = children_of(function)[0]
+    arguments = arguments_of(function)
     if call.lower().startswith("cloud"):
-        return _cloud_files([arguments.apply(index) for index in range(arguments.size())])
+        return _cloud_files(arguments)
     found: dict[str, str] = {}
     spelled: dict[str, str] = {}
-    for index in range(arguments.size()):
-        argument, name = arguments.apply(index), "path"
-        if argument.nodeName() == "NamedArgumentExpression":
+    for index, given in enumerate(arguments):
+        argument, name = given, "path"
+        if node_name(argument) == "NamedArgumentExpression":
             name, argument = str(argument.key()).lower(), argument.value()
-            spelled[name] = str(arguments.apply(index).key())
+            spelled[name] = str(given.key())
         elif index > 0:
             raise _invalid("read_files", argument, "an option with its name, such as format => 'json'")
         text = _literal(name, argument)
@@ -138,17 +139,17 @@ def _cloud_files(arguments: list[Any]) -> FileCall:
 
 
 def _map(argument: Any) -> dict[str, str]:
-    parts = argument.children() if argument.nodeName() == "UnresolvedFunction" else None
-    if parts is None or argument.nameParts().mkString().lower() != "map" or parts.size() % 2:
+    parts = children_of(argument) if node_name(argument) == "UnresolvedFunction" else None
+    if parts is None or argument.nameParts().mkString().lower() != "map" or len(parts) % 2:
         raise _invalid("cloud_files", argument, "a map of options, such as map('header', 'true')")
-    texts = [_literal("map", parts.apply(index)) for index in range(parts.size())]
+    texts = [_literal("map", part) for part in parts]
     return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
 def _literal(name: str, argument: Any) -> str:
-    if argument.nodeName() == "Concat":  # `'a' || 'b'`
-        return "".join(_literal(name, argument.children().apply(n)) for n in range(argument.children().size()))
-    if argument.nodeName() != "Literal":
+    if node_name(argument) == "Concat":  # `'a' || 'b'`
+        return "".join(_literal(name, part) for part in children_of(argument))
+    if node_name(argument) != "Literal":
         raise _invalid(name, argument, "a literal")
     value = argument.value()
     return str(value).lower() if isinstance(value, bool) else str(value)

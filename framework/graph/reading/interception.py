@@ -14,14 +14,13 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from pyspark.errors import PySparkTypeError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import lit
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
-from framework.cdc.spark.execution import active_session
 from framework.declare.interface.shaded_classes import KAFKA, unshaded
 from framework.declare.session.mutations import unguarded
 from framework.declare.session.patches import Patch, Patches
@@ -31,26 +30,32 @@ from framework.declare.session.sql_calls import pyspark_sql, sql_handled_by
 from framework.declare.sql.namespaces import Namespace, current_namespace, namespace_of_query
 from framework.declare.workspace.spark_paths import spelled_options, spelled_path
 from framework.declare.workspace.sql_secrets import with_secrets
-from framework.foundation.errors import SluiceError, UserError
-from framework.foundation.jvm_cache import java_class
-from framework.foundation.locations import caller_location
-from framework.graph.reading.distinct_streams import deduplicated
-from framework.graph.reading.file_calls import FileCall, parse_with_file_calls
-from framework.graph.reading.relations import analysed_plan, qualified
-from framework.graph.reading.sql_relations import (
+from framework.engine.plans.distinct_streams import deduplicated
+from framework.engine.plans.plans import analysed_plan, of_plan
+from framework.engine.plans.relations import qualified
+from framework.engine.plans.sql_relations import (
     SqlRelation,
     find_relations,
     is_command,
     parse,
     replace_relations,
-    with_parameters,
 )
+from framework.engine.sessions.session import with_parameters, with_variables
+from framework.engine.streams.readers import (
+    format_of_reader,
+    options_of_reader,
+    own_options,
+    remove_options,
+    set_options,
+)
+from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.locations import caller_location
+from framework.graph.reading.file_calls import FileCall, parse_with_file_calls
 from framework.sources.cloud_files.batch import read_batch
 from framework.sources.cloud_files.columns.schemas import SchemaStore
 from framework.sources.cloud_files.relation import stand_in
 from framework.sources.cloud_files.source import FORMAT as CLOUD_FILES
 from framework.sources.databases.formats import register_format, schema_of_format
-from framework.sources.plans import of_plan
 from framework.sources.port import StreamingRelation
 from framework.sources.starts import ReaderStart
 
@@ -171,7 +176,7 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
         self.options(**options)
         format_name, given = getattr(self, "_sluice_format", None), getattr(self, "_sluice_schema", None)
         if format_name == KAFKA:
-            self.options(**dict(unshaded(tuple(_spelled_options(self).items()))))
+            self.options(**dict(unshaded(tuple(options_of_reader(self).items()))))
         with _started(self, path, start_of):
             if reads is None or format_name != CLOUD_FILES:
                 if given is None:
@@ -179,7 +184,7 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
                 return original(self, path)
             try:
                 with unguarded():  # columns are inferred by jobs, which query functions must not start
-                    return stand_in(self._spark, path, _spelled_options(self), given, reads.schemas())
+                    return stand_in(self._spark, path, options_of_reader(self), given, reads.schemas())
             except SluiceError as error:
                 raise error.at(caller_location()) from error
 
@@ -203,8 +208,7 @@ def _started(reader: Any, path: str | None, start_of: StartOf | None) -> Iterato
 
     The reader gets its own options back: the code may load another table with it, or the same one in a later call.
     """
-    java = reader._jreader  # noqa: SLF001 - PySpark can't remove an option
-    own = java.extraOptions()
+    own = own_options(reader)
     start = None if start_of is None else start_of(_relation(reader, path))
     if start is not None:
         _replace_options(reader, start)
@@ -212,30 +216,19 @@ def _started(reader: Any, path: str | None, start_of: StartOf | None) -> Iterato
         yield
     finally:
         if start is not None:
-            _set_options(java, own)
+            set_options(reader, own)
 
 
 def _relation(reader: Any, path: str | None) -> StreamingRelation:
     """Return the source that a reader loads."""
     options = _options(reader)
-    return StreamingRelation(
-        format=str(reader._jreader.source()).lower(), path=path or options.get("path"), options=options  # noqa: SLF001 - PySpark has them in the JVM only
-    )  # fmt: skip
+    return StreamingRelation(format=format_of_reader(reader), path=path or options.get("path"), options=options)
 
 
 def _replace_options(reader: Any, start: ReaderStart) -> None:
     """Set the options of a start on a reader, in place of those that contradict it."""
-    java = reader._jreader  # noqa: SLF001 - PySpark can't remove an option
-    options = java.extraOptions()
-    for name in start.removed | set(start.options):
-        options = options.removed(name)
-    _set_options(java, options)
+    remove_options(reader, start.removed | set(start.options))
     reader.options(**start.options)
-
-
-def _set_options(java: Any, options: Any) -> None:
-    """Replace all options of a reader of the JVM."""
-    getattr(java, "extraOptions_$eq")(options)
 
 
 _PATCHES = Patches(_patches)
@@ -249,17 +242,7 @@ def _original(owner: type, method: str) -> Callable[..., DataFrame]:
 
 def _options(reader: Any) -> dict[str, str]:
     """The options set on a reader so far, keys in lower case."""
-    return {name.lower(): value for name, value in _spelled_options(reader).items()}
-
-
-def _spelled_options(reader: Any) -> dict[str, str]:
-    """The options set on a reader so far, as the user spells them."""
-    entries = reader._jreader.extraOptions().originalMap().iterator()  # noqa: SLF001 - PySpark has them in the JVM only
-    found = {}
-    while entries.hasNext():
-        entry = entries.next()
-        found[entry._1()] = entry._2()
-    return found
+    return {name.lower(): value for name, value in options_of_reader(reader).items()}
 
 
 def _read_table(self: DataFrameReader, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
@@ -292,24 +275,15 @@ def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: 
     if reads is None:
         return pyspark_sql(self, sqlQuery, args, **kwargs)
     if not kwargs:
-        return _query(self, _substituted(self, sqlQuery), args, reads)
+        return _query(self, with_variables(self, sqlQuery), args, reads)
     formatter = SQLStringFormatter(self)
     with unguarded():  # the formatter creates a temporary view of each DataFrame argument
         text = formatter.format(sqlQuery, **kwargs)
     try:
-        return _query(self, _substituted(self, text), args, reads)
+        return _query(self, with_variables(self, text), args, reads)
     finally:
         with unguarded():
             formatter.clear()
-
-
-def _substituted(spark: SparkSession, text: str) -> str:
-    """Substitute `${key}` from the session's configuration, as Spark does before it parses.
-
-    Spark's substitution uses the thread's active session, which may be another one.
-    """
-    with active_session(spark):
-        return str(java_class("org.apache.spark.sql.internal.VariableSubstitution")().substitute(text))
 
 
 def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> DataFrame:
@@ -358,12 +332,12 @@ def _in_namespace(namespace: Namespace, relation: SqlRelation, reads: TableReads
     return replace(relation, parts=tuple(namespace.full(relation.parts))).text
 
 
-def _columns(args: Any) -> Any:
-    """The arguments of `spark.sql` as columns of the JVM; a wrong type is PySpark's own error."""
+def _columns(args: Any) -> dict[str, Column] | list[Column]:
+    """The arguments of `spark.sql` as columns; a wrong type is PySpark's own error."""
     if isinstance(args, dict):
-        return {name: lit(value)._jc for name, value in args.items()}
+        return {name: lit(value) for name, value in args.items()}
     if isinstance(args, list):
-        return [lit(value)._jc for value in args]
+        return [lit(value) for value in args]
     raise PySparkTypeError(
         errorClass="INVALID_TYPE", messageParameters={"arg_name": "args", "arg_type": type(args).__name__}
     )

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.errors import ParseException
+
+from framework.engine.jvm.java_errors import printed_text, set_printed_text
 
 _PLACE = re.compile(r"\(line (?P<line>\d+), pos (?P<column>\d+)\)\s*\n== SQL ==\n.*", re.DOTALL)
 
@@ -70,15 +71,14 @@ def _restated(written: str, parsed: str, offset_of: Callable[[int], int], words:
     try:
         yield
     except ParseException as error:
-        captured: Any = error
-        text: str = captured._desc  # noqa: SLF001 - the only place of the text that PySpark prints
+        text = printed_text(error)
         place = _PLACE.search(text)
         if place is not None:
             head = text[: place.start()]
             for shown, said in words.items():
                 head = head.replace(shown, said)
             offset = offset_of(_offset(parsed, int(place["line"]), int(place["column"])))
-            captured._desc = head + _shown(written, offset)  # noqa: SLF001 - as above
+            set_printed_text(error, head + _shown(written, offset))
         raise
 
 

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType, TimestampType
 
-from framework.cdc.spark.execution import active_session
 from framework.declare.interface.queries import display_name
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
+from framework.engine.jvm.java import keep_classes_of_pyspark
+from framework.engine.plans.relations import named, stand_in
+from framework.engine.registry.session_check import session_warning
+from framework.engine.sessions.execution import active_session
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
-from framework.foundation.jvm_cache import keep_classes_of_pyspark
 from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import plain_path
@@ -42,8 +44,8 @@ from framework.graph.queries.option_effects import option_warnings
 from framework.graph.queries.partition_times import partition_warnings
 from framework.graph.queries.settings import SessionSettings
 from framework.graph.reading.interception import reading
-from framework.graph.reading.relations import StandIns, named, stand_in
 from framework.graph.reading.schemas import reads_changes, without_hidden
+from framework.graph.reading.stand_ins import StandIns
 from framework.graph.resolved import Resolved, ResolvedFlow
 from framework.graph.resolving.analysis import Analysis
 from framework.graph.resolving.feed_sequences import sequence_warnings
@@ -150,7 +152,8 @@ class Resolution:
         )
         warnings = (*partition_warnings(graph, self.spark), *option_warnings(graph, self.tables.schemas()), *sequences)
         told = (*streamed_view_warnings(graph), *graph.lacking.values(), *self.registry.refreshed.values())
-        return replace(graph, warnings=(*self.registry.notes, *self._notes, *warnings, *told))
+        session = filter(None, (session_warning(),))
+        return replace(graph, warnings=(*session, *self.registry.notes, *self._notes, *warnings, *told))
 
     def _has_unread(self) -> bool:
         """Whether a flow may read more than is known. The queries of ingestions read nothing of the pipeline."""

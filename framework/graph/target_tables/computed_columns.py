@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import LongType, StructField, StructType
 
 from framework.declare.specs import DatasetSpec
+from framework.engine.delta.definitions import validate_generated_columns
+from framework.engine.sessions.session import no_rows
 from framework.foundation.computed_columns import (
     DEFAULT,
     STEP,
@@ -24,14 +25,10 @@ from framework.foundation.computed_columns import (
     takes_no_values,
 )
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import java_class, scala_object
 from framework.graph.queries.calls import SPARK_ERRORS, first_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_DELTA = "org.apache.spark.sql.delta"
-_TYPES = "org.apache.spark.sql.types"
 
 
 def check_computed(spec: DatasetSpec, declared: StructType, stored: StructType | None, session: SparkSession) -> None:
@@ -81,18 +78,16 @@ def _fault_of_identity(spec: DatasetSpec, field: StructField) -> str:
 def _fault_of_default(field: StructField, session: SparkSession) -> str:
     if not has_default(field):
         return ""
-    nothing = DataFrame(session._jsparkSession.emptyDataFrame(), session)
     try:
-        nothing.select(sql.expr(f"CAST(({field.metadata[DEFAULT]}) AS {field.dataType.simpleString()})"))
+        no_rows(session).select(sql.expr(f"CAST(({field.metadata[DEFAULT]}) AS {field.dataType.simpleString()})"))
     except SPARK_ERRORS as error:
         return first_words(error)
     return ""
 
 
 def _fault_of_expressions(declared: StructType, session: SparkSession) -> str:
-    schema = java_class(f"{_TYPES}.DataType").fromJson(declared.json())
     try:
-        scala_object(f"{_DELTA}.GeneratedColumn").validateGeneratedColumns(session._jsparkSession, schema)
+        validate_generated_columns(session, declared)
     except SPARK_ERRORS as error:
         return first_words(error)
     return ""

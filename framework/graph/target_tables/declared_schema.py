@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, _parse_datatype_json_string
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from framework.declare.specs import DatasetSpec
-from framework.foundation.computed_columns import DEFAULT, EXPLICIT, GENERATED, START, STEP
+from framework.engine.plans.ddl import columns_of_create_table, schema_of_ddl
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import scala_items
 from framework.foundation.wording import exception_text
 from framework.graph.queries.calls import SPARK_ERRORS, first_words
 
@@ -47,45 +46,22 @@ def parse_schema(spec: DatasetSpec, frame: DataFrame) -> StructType | None:
         return _schema_of_json(spec)
     if _MASK.search(_TEXT.sub("", spec.schema)):
         raise UserError("COLUMN_MASK_NOT_SUPPORTED", location=spec.location, dataset=spec.name)
-    jvm: Any = frame.sparkSession._jvm
     try:
-        text = jvm.org.apache.spark.sql.types.StructType.fromDDL(spec.schema).json()
+        return schema_of_ddl(spec.schema)
     except SPARK_ERRORS:
         return _with_clauses(spec, frame.sparkSession)
-    return StructType.fromJson(json.loads(text))
 
 
 def _with_clauses(spec: DatasetSpec, session: SparkSession) -> StructType:
     """Parse a schema with clauses that only tables have: GENERATED, IDENTITY, DEFAULT, or in any order."""
     schema = spec.schema or ""
-    parser: Any = session._jsparkSession
     try:
-        plan = parser.sessionState().sqlParser().parsePlan(f"CREATE TABLE t ({schema}\n) USING delta")
-        constraints = plan.tableSpec().constraints()
+        columns = columns_of_create_table(session, f"CREATE TABLE t ({schema}\n) USING delta")
     except SPARK_ERRORS as error:
         raise _invalid(spec, first_words(error), schema_advice(schema)) from error
-    if not constraints.isEmpty():
+    if columns is None:
         raise _invalid(spec, "It has a constraint.", schema_advice("CONSTRAINT"))
-    return StructType([_column(each) for each in scala_items(plan.columns())])
-
-
-def _column(found: Any) -> StructField:
-    """Return a column of Spark's parser, with what Delta computes it from in the metadata."""
-    kind = _parse_datatype_json_string(found.dataType().json())
-    metadata: dict[str, Any] = {}
-    if found.comment().isDefined():
-        metadata["comment"] = str(found.comment().get())
-    if found.defaultValue().isDefined():
-        metadata[DEFAULT] = str(found.defaultValue().get().originalSQL())
-    if found.generationExpression().isDefined():
-        metadata[GENERATED] = str(found.generationExpression().get())
-    if found.identityColumnSpec().isDefined():
-        identity = found.identityColumnSpec().get()
-        metadata |= {
-            START: int(identity.getStart()), STEP: int(identity.getStep()),
-            EXPLICIT: bool(identity.isAllowExplicitInsert()),
-        }  # fmt: skip
-    return StructField(str(found.name()), kind, bool(found.nullable()), metadata)
+    return columns
 
 
 def _schema_of_json(spec: DatasetSpec) -> StructType:

@@ -10,15 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from framework.cdc.model.columns import column
 from framework.declare.specs import ExpectationSpec
+from framework.engine.plans.plans import analysed_plan, of_plan
 from framework.graph.queries.calls import SPARK_ERRORS
-from framework.sources.plans import of_plan
 
 _MET = "__sluice_met"
 
@@ -74,8 +73,7 @@ def _before_dropping(frame: DataFrame, conditions: Iterable[str]) -> DataFrame:
     """Return the rows of a query with the columns that conditions find below its last step."""
     filtered = frame.where(reduce(and_, map(sql.expr, conditions)))
     # Of a filter with such columns Spark makes: the query's columns <- the filter <- the query with further columns.
-    plan: Any = filtered._jdf.queryExecution().analyzed()
-    return of_plan(frame.sparkSession, plan.child().child())
+    return of_plan(frame.sparkSession, analysed_plan(filtered).child().child())
 
 
 def _fits(frame: DataFrame, *conditions: str) -> bool:

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from framework.declare.interface.table_properties import HONOURED, is_misspelled
 from framework.declare.registry import Registry
+from framework.engine.delta.definitions import has_feature, validate_properties
 from framework.foundation.errors import UserError
-from framework.foundation.jvm_cache import scala_map, scala_object
 from framework.graph.queries.calls import SPARK_ERRORS, first_words
 
 _DELTA = "delta."
 _FEATURE = "delta.feature."
-_PACKAGE = "org.apache.spark.sql.delta"
 
 
 def delta_properties(registry: Registry) -> Iterator[UserError]:
@@ -40,10 +39,10 @@ def _refusal(properties: Mapping[str, str]) -> str | None:
     if not properties:
         return None
     for name in filter(_feature, properties):
-        if scala_object(f"{_PACKAGE}.TableFeature").featureNameToFeature(_feature(name)).isEmpty():
+        if not has_feature(_feature(name)):
             return "Delta has no such feature."
     try:
-        scala_object(f"{_PACKAGE}.DeltaConfigs").validateConfigurations(scala_map(properties))
+        validate_properties(properties)
     except SPARK_ERRORS as error:
         return first_words(error)
     return None

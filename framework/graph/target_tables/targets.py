@@ -10,19 +10,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, StructField, StructType
 
-from framework.cdc.analysis.target_schema import CdcInput, CdcTarget, plan_target
+from framework.cdc.analysis.target_schema import CdcInput, plan_target
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.declare.specs import DatasetKind, DatasetSpec, ExpectationSpec, FlowSpec
 from framework.foundation.computed_columns import as_read, is_computed, is_generated
 from framework.foundation.errors import GraphErrors, UserError
 from framework.foundation.names import QualifiedName
-from framework.foundation.wider_types import WIDENING_PROPERTY
 from framework.graph.graph import GraphDataset, GraphFlow
 from framework.graph.queries.calls import SPARK_ERRORS, first_words
 from framework.graph.reading.schemas import as_nullable, merge_schemas
 from framework.graph.target_tables.computed_columns import check_computed, returned_identities
 from framework.graph.target_tables.declared_schema import is_same_type, nullable_parts, parse_schema
 from framework.graph.target_tables.dropped_columns import finds_dropped
+from framework.schema.lattice import WIDENING_PROPERTY
 from framework.sources.cloud_files.source import widens_types
 
 _CHANGE_FEED = "delta.enableChangeDataFeed"
@@ -99,7 +99,7 @@ def _cdc_table(
 ) -> GraphDataset:
     known = {field.name.lower(): field for each in (stored, declared) if each is not None for field in each.fields}
     generated = [field for field in known.values() if is_generated(field)]
-    target: CdcTarget = plan_target(
+    target = plan_target(
         dataset.name,
         [
             CdcInput(
@@ -122,7 +122,7 @@ def _cdc_table(
     check_layout(dataset.spec, visible)
     check_column_names(dataset.spec, visible, stored)
     _check_feed_names(dataset.spec, visible)
-    return replace(dataset, schema=as_read(visible).json(), table_schema=table.json(), cdc=target)
+    return replace(dataset, schema=as_read(visible).json(), table_schema=table.json(), cdc=target.plan)
 
 
 def _without(schema: StructType | None, columns: Sequence[StructField]) -> StructType | None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
-from framework.sources.databases.tables import NAMED_OBJECT_TYPES, KeyKind, SourceTable, TableName, quote_identifier
+from framework.sources.databases.mendings import Mending
+from framework.sources.databases.tables import KeyKind, SourceTable, TableName, quote_identifier
 
 if TYPE_CHECKING:
     from framework.declare.specs import TableConfiguration
-    from framework.sources.databases.dialect import SparkColumn
+    from framework.sources.databases.dialect import Dialect, SparkColumn
 
 
 def check_columns(table: TableName, configuration: TableConfiguration, known: Sequence[str]) -> None:
@@ -27,7 +28,7 @@ def check_columns(table: TableName, configuration: TableConfiguration, known: Se
             raise UserError("INGESTION_COLUMN_UNKNOWN", table=table, column=name, hint=hint)
 
 
-def key_columns(source: SourceTable, given: tuple[str, ...]) -> tuple[str, ...]:
+def key_columns(dialect: Dialect, source: SourceTable, given: tuple[str, ...]) -> tuple[str, ...]:
     """Return the columns that identify a row, which must be a key of the source, and the one that the log has.
 
     With columns of another key, the log has no value of them for a deleted row, and an update that changes one of them
@@ -40,40 +41,39 @@ def key_columns(source: SourceTable, given: tuple[str, ...]) -> tuple[str, ...]:
             mends it.
     """
     if given and {*given} == {*source.key}:
-        return _lasting(source, given)
+        return _lasting(dialect, source, given)
     if not given and source.key_kind in (KeyKind.PRIMARY, KeyKind.UNIQUE):
-        return _lasting(source, source.key)
+        return _lasting(dialect, source, source.key)
     if source.key_kind is KeyKind.NONE or not given:
-        raise UserError("INGESTION_WITHOUT_KEY", table=source.name, statement=_key_statement(source))
+        raise UserError("INGESTION_WITHOUT_KEY", table=source.name, statement=_key_statement(dialect, source))
     raise UserError(
         "INGESTION_KEY_NOT_IN_LOG",
         table=source.name,
         given=", ".join(given),
         key=", ".join(source.key),
-        statement=f"ALTER TABLE {source.name.quoted} REPLICA IDENTITY USING INDEX …",
+        statement=dialect.mending(Mending.LOG_OTHER_KEY, source.name, given),
     )
 
 
-def _lasting(source: SourceTable, key: tuple[str, ...]) -> tuple[str, ...]:
+def _lasting(dialect: Dialect, source: SourceTable, key: tuple[str, ...]) -> tuple[str, ...]:
     """Return a key, unless its text changes without an entry in the log: its row in the copy would stay for ever."""
-    named = [name for name in key if source.column(name).type_name in NAMED_OBJECT_TYPES]
+    unstable = dialect.unstable_columns(source)
+    named = [name for name in key if name in unstable]
     if named:
-        changes = ", ".join(f"ALTER COLUMN {quote_identifier(name)} TYPE oid" for name in named)
         raise UserError(
             "INGESTION_KEY_OF_NAMES",
             table=source.name,
             columns=", ".join(f"{name} ({source.column(name).type_name})" for name in named),
-            statement=f"ALTER TABLE {source.name.quoted} {changes}",
+            statement=dialect.mending(Mending.STORE_NUMBERS, source.name, named),
         )
     return key
 
 
-def _key_statement(source: SourceTable) -> str:
-    table = source.name.quoted
+def _key_statement(dialect: Dialect, source: SourceTable) -> str:
     if source.key:  # a unique index with NULL
-        nullable = [quote_identifier(name) for name in source.key if source.column(name).nullable]
-        return f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {name} SET NOT NULL' for name in nullable)}"
-    return f"ALTER TABLE {table} ADD COLUMN row_id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+        nullable = [name for name in source.key if source.column(name).nullable]
+        return dialect.mending(Mending.FILL_KEY, source.name, nullable)
+    return dialect.mending(Mending.ADD_KEY, source.name)
 
 
 def copied_columns(
@@ -92,10 +92,11 @@ def copied_columns(
     return tuple(name for name in known if name in wanted)
 
 
-def refuse_cased(table: TableName, read: Iterable[str]) -> None:
+def refuse_cased(dialect: Dialect, table: TableName, read: Iterable[str]) -> None:
     """Refuse columns whose names differ in letter case only: neither Spark nor Delta tells them apart.
 
     Args:
+        dialect: of the source.
         table: the source table.
         read: the columns that are read.
 
@@ -107,12 +108,11 @@ def refuse_cased(table: TableName, read: Iterable[str]) -> None:
         alike[_folded(name)].append(name)
     groups = [names for names in alike.values() if len(names) > 1]
     if groups:
-        last, other = quote_identifier(groups[0][-1]), quote_identifier(f"{groups[0][-1]}_2")
         raise UserError(
             "INGESTION_COLUMNS_CASED",
             table=table,
             columns="; ".join(" and ".join(map(quote_identifier, names)) for names in groups),
-            statement=f"ALTER TABLE {table.quoted} RENAME COLUMN {last} TO {other}",
+            statement=dialect.mending(Mending.RENAME_COLUMN, table, groups[0][-1:]),
         )
 
 

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.declare.copy_definition import CopiedColumn, CopyDefinition
-from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.foundation.names import QualifiedName
 from framework.ingest.connections import named_connection
-from framework.ingest.names import publication_name, slot_name
+from framework.ingest.names import log_name
 from framework.ingest.tables.copied_columns import check_columns, copied_columns, key_columns, refuse_cased, refuse_flag
 from framework.ingest.tables.objects import SCHEMA_MISSING, object_tables, target_of
 from framework.ingest.tables.repeated_tables import alike_tables, copy_names
-from framework.sources.databases.dialects import dialect_of
-from framework.sources.databases.source_session import KnownTable, LogName
+from framework.sources.databases.dialects import dialect_of, is_log_in_use, is_retryable
+from framework.sources.databases.source_session import KnownTable
 from framework.sources.databases.tables import SourceTable, TableName
 
 if TYPE_CHECKING:
@@ -30,10 +29,6 @@ if TYPE_CHECKING:
     from framework.sources.databases.dialect import Dialect, SparkColumn
     from framework.sources.databases.source_session import LoggedTables, SourceSession
     from framework.sources.databases.tables import ColumnIdentity
-
-_SLOT_IN_USE = "DATABASE_SLOT_IN_USE"
-"""Of a table: its partitions can't be compared before the other reader of the log has ended."""
-
 
 PARTITIONS_CHANGED = "INGESTION_PARTITIONS_CHANGED"
 """The only gap of which the rows are known: those of the partitions that the error names."""
@@ -51,9 +46,9 @@ class Copy:
         read_columns: the columns that are read: those of the copy, and with a row filter all.
         schema: DDL of `read_columns`.
         configuration: how it is copied.
-        relation: what identifies the table in its database.
-        membership: what identifies its membership of the publication; 0 if it is no member.
-        partitions: its partitions, as text of the dialect; empty if it has none.
+        identity: what identifies the table in its database.
+        continuity: what tells it, and its part of the log, from those of the same name, as text of the dialect.
+        is_logged: whether the log has its changes now.
         definition: how its rows are made.
         children: the tables that inherit from it, whose rows it does not have.
         copy_name: as that of an `IngestedTable`.
@@ -68,9 +63,9 @@ class Copy:
     configuration: TableConfiguration
     definition: CopyDefinition = field(repr=False)
     # Not in the text of its queries: an update that finds another one has refused it, or reads it again.
-    relation: int = field(default=0, repr=False)
-    membership: int = field(default=0, repr=False)
-    partitions: str = field(default="", repr=False)
+    identity: str = field(default="", repr=False)
+    continuity: str = field(default="", repr=False)
+    is_logged: bool = field(default=False, repr=False)
     children: tuple[str, ...] = field(default=(), repr=False)
     copy_name: str = field(default="", repr=False)
 
@@ -93,15 +88,15 @@ class FailedCopy:
         table: the name of the source table.
         target: the name of the copy.
         error: the error.
-        named_partitions: the partitions with which the error compared those of before, as text of the dialect; empty
-            for another error.
+        named_continuity: the continuity with which the error compared that of before, if it names the rows that came or
+            went; empty for another error.
         copy_name: as that of an `IngestedTable`.
     """
 
     table: TableName
     target: QualifiedName
     error: SluiceError
-    named_partitions: str = ""
+    named_continuity: str = ""
     copy_name: str = ""
 
 
@@ -139,7 +134,7 @@ class CopyFinder:
             UserError: the connection or any table of the ingestion is missing.
             SourceError: the database can't be read; DATABASE_SCHEMA_MISSING of a schema that no update had.
         """
-        log = LogName(slot=slot_name(self.spec), publication=publication_name(self.spec))
+        log = log_name(self.spec)
         try:
             connection = named_connection(self.spec.connection, str(folder))
             dialect = dialect_of(connection)
@@ -198,28 +193,29 @@ class CopyFinder:
         """Return the copy of one table. Only a fault of the connection is raised, since it is not one of the table."""
         name, source = found
         target = self._target(each, name)
-        partitions = ""
+        continuity = ""
         try:
             if isinstance(source, SourceError):
                 raise source
-            # Before they are compared: the error then names what came or went up to these.
-            partitions = logged.partitions(source)
+            # Before they are compared: the error then names what came or went up to this one.
+            continuity = logged.continuity(source)
             copy = replace(
                 self._described(dialect, source, target, each.configuration),
-                relation=source.relation,
-                membership=logged.membership(source.name),
-                partitions=partitions,
+                identity=source.identity,
+                continuity=continuity,
+                is_logged=logged.has_table(source.name),
                 copy_name=copy_name,
             )
             logged.refuse(source, self.known(source.name, target, copy.key) if logged.has_log else None)
             self.refuse_drift(copy)
         except SluiceError as error:
-            if error.condition in RETRYABLE and error.condition != _SLOT_IN_USE:
+            # What only the log shows of a table can't be compared before the other reader of the log has ended.
+            if is_retryable(error.condition) and not is_log_in_use(error.condition):
                 raise
             located = error.at(self.spec.location)
             return FailedCopy(
                 table=name, target=target, error=located,
-                named_partitions=partitions if error.condition == PARTITIONS_CHANGED else "", copy_name=copy_name,
+                named_continuity=continuity if error.condition == PARTITIONS_CHANGED else "", copy_name=copy_name,
             )  # fmt: skip
         else:
             return copy
@@ -229,11 +225,11 @@ class CopyFinder:
     ) -> Copy:
         types = dialect.spark_columns(source, configuration.text_columns)
         check_columns(source.name, configuration, [column.name for column in types])
-        keys = key_columns(source, configuration.primary_keys)
+        keys = key_columns(dialect, source, configuration.primary_keys)
         columns = copied_columns(source.name, configuration, keys, types)
         refuse_flag(source.name, configuration.soft_deletes, columns)
         read = types if configuration.row_filter else [column for column in types if column.name in columns]
-        refuse_cased(source.name, [column.name for column in read])
+        refuse_cased(dialect, source.name, [column.name for column in read])
         schema = ", ".join(f"`{column.name.replace('`', '``')}` {column.spark_type}" for column in read)
         if configuration.row_filter:
             self.refuse_filter(source.name, schema, configuration.row_filter)

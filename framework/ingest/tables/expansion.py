@@ -1,7 +1,7 @@
 """Expands ingestions to datasets and flows: one stream of changes for a database, two flows for each of its tables.
 
 The tables are those that the database has now, so a table that is added to a source schema joins at the next update:
-its snapshot flow adds it to the publication, and waits until all older transactions have ended, before it reads it.
+its snapshot flow has the log take it in, and waits until all older transactions have ended, before it reads it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from framework.declare.specs import (
     IngestedGateway,
     IngestedTable,
 )
-from framework.foundation.call_sites import without_call_sites
+from framework.engine.jvm.call_sites import without_call_sites
 from framework.foundation.errors import OperationError, SluiceError, SourceError, UserError
 from framework.ingest.confirmation import (
     has_changes,
     snapshot_filter,
 )
-from framework.ingest.names import change_flow_name, changes_name, publication_name, slot_name, snapshot_flow_name
+from framework.ingest.connections import named_connection
+from framework.ingest.names import change_flow_name, changes_name, log_name, snapshot_flow_name
 from framework.ingest.state import GatewayState, GatewayStore, TableState
-from framework.ingest.status import lost_operations, read_from_other_slot
+from framework.ingest.status import lost_operations, read_from_other_log
 from framework.ingest.tables.copies import Copy, CopyFinder, FailedCopy
 from framework.ingest.tables.datasets import IngestionDatasets, known_tables_of
 from framework.ingest.tables.known_tables import first_position, known_table, recorded_reader
@@ -80,7 +81,7 @@ def expand_ingestions(
         storage: has the checkpoints of the flows.
         folder: the folder of the spec, with `connections.yml`.
         is_refreshed: whether the update clears a dataset and recomputes it.
-        other_reader: returns the storage that reads a slot if it is another one than that of the pipeline.
+        other_reader: returns the other storage that reads a log; None if it is the pipeline's.
 
     Raises:
         UserError: the connection or any table of an ingestion is missing.
@@ -137,12 +138,13 @@ class _Expansion:
         )
         found = finder.find(self.folder)
         other = "" if state is None else self.other_reader(state.storage)
-        refusal = self._of_other_storage(other) if other else self._of_other_slot(state)
+        refusal = self._of_other_storage(other) if other else self._of_other_log(state)
         if refusal is not None:
             found = self._refuse_all(found, refusal)
-        self.registry.gateways.append(replace(self._gateway(found), other_storage=other))
+        scheme = named_connection(self.spec.connection, str(self.folder)).scheme
+        self.registry.gateways.append(replace(self._gateway(found), other_storage=other, scheme=scheme))
         copies = [copy for copy in found if isinstance(copy, Copy)]
-        gap = None if state is None or self._is_new_slot_asked(state) else lost_operations(self.storage, state)
+        gap = None if state is None or self._is_new_log_asked(state) else lost_operations(self.storage, state)
         if refusal is None and gap is not None:
             self._datasets.refuse_changes(gap.at(self.spec.location))
         # The changes of tables that are held are staged, also if all are.
@@ -184,19 +186,19 @@ class _Expansion:
     def _of_other_storage(self, other: str) -> SluiceError:
         """Return the fault of a storage that would read what another one has to read."""
         return OperationError(
-            "INGESTION_OF_OTHER_STORAGE", location=self.spec.location, name=self.spec.name, slot=slot_name(self.spec),
-            other=other,
+            "INGESTION_OF_OTHER_STORAGE", location=self.spec.location, name=self.spec.name,
+            slot=log_name(self.spec).position, other=other,
         )  # fmt: skip
 
-    def _of_other_slot(self, state: GatewayState | None) -> SluiceError | None:
-        """Return the fault of changes that were read from a slot of another name; None if a new slot is asked for.
+    def _of_other_log(self, state: GatewayState | None) -> SluiceError | None:
+        """Return the fault of changes that were read from a log of another name; None if a new one is asked for.
 
-        A snapshot would publish its table for the other slot, whose changes nothing reads.
+        A snapshot would add its table to the other log, whose changes nothing reads.
         """
         changes = changes_name(self.spec, self.registry)
-        if state is None or self._is_new_slot_asked(state) or self.is_refreshed(changes):
+        if state is None or self._is_new_log_asked(state) or self.is_refreshed(changes):
             return None
-        gap = read_from_other_slot(self.storage, state, slot_name(self.spec), publication_name(self.spec))
+        gap = read_from_other_log(self.storage, state, log_name(self.spec))
         return None if gap is None else gap.at(self.spec.location)
 
     def _refuse_all(self, found: Sequence[Copy | FailedCopy], error: SluiceError) -> tuple[FailedCopy, ...]:
@@ -206,16 +208,16 @@ class _Expansion:
             FailedCopy(table=each.table, target=each.target, error=error, copy_name=each.copy_name) for each in found
         )
 
-    def _is_new_slot_asked(self, state: GatewayState) -> bool:
-        return GatewayStore(self.storage).request(self.spec.name).generation > state.slot_generation
+    def _is_new_log_asked(self, state: GatewayState) -> bool:
+        return GatewayStore(self.storage).request(self.spec.name).generation > state.log_generation
 
     def _gateway(self, found: Sequence[Copy | FailedCopy]) -> IngestedGateway:
         return IngestedGateway(
             name=self.spec.name,
             connection=self.spec.connection,
             folder=str(self.folder),
-            slot=slot_name(self.spec),
-            publication=publication_name(self.spec),
+            position_name=log_name(self.spec).position,
+            table_list=log_name(self.spec).tables,
             changes=changes_name(self.spec, self.registry),
             tables=tuple(
                 IngestedTable(
@@ -225,11 +227,11 @@ class _Expansion:
                     snapshot_flow=snapshot_flow_name(each.target),
                     cdc_flow=change_flow_name(each.target),
                     keys=each.keys if isinstance(each, Copy) else (),
-                    relation=each.relation if isinstance(each, Copy) else 0,
-                    membership=each.membership if isinstance(each, Copy) else 0,
-                    partitions=each.partitions if isinstance(each, Copy) else "",
+                    identity=each.identity if isinstance(each, Copy) else "",
+                    continuity=each.continuity if isinstance(each, Copy) else "",
+                    is_logged=isinstance(each, Copy) and each.is_logged,
                     is_refreshed=each.target in self.registry.refreshed,
-                    named_partitions=each.named_partitions if isinstance(each, FailedCopy) else "",
+                    named_continuity=each.named_continuity if isinstance(each, FailedCopy) else "",
                     definition=each.definition if isinstance(each, Copy) else None,
                     copy_name=each.copy_name,
                 )
@@ -262,7 +264,7 @@ class _Expansion:
             begun: dict[str, str | int] = {}
             if state is not None:
                 begun = {
-                    "generation": state.slot_generation,
+                    "generation": state.log_generation,
                     "advanceTo": state.position,
                     **log_relations(state, copies),
                     "notAfter": first_position(self.storage, state),
@@ -270,7 +272,7 @@ class _Expansion:
                 }
             return spark.readStream.format(CHANGES_FORMAT).options(**options, **begun).load()
 
-        # Slot and position of a generation are not part of the text: they change no column, and no source.
+        # Log and position of a generation are not part of the text: they change no column, and no source.
         query = GeneratedQuery(text=repr(sorted(options.items())))
 
         self._datasets.add_changes()
@@ -305,7 +307,8 @@ class _Expansion:
             name=change_flow_name(copy.target), target=copy.target, location=self.spec.location, cdc=following
         )
         query = GeneratedQuery(
-            text=repr((copy, state.generations, slot_name(self.spec))), reads=(changes_name(self.spec, self.registry),)
+            text=repr((copy, state.generations, log_name(self.spec).position)),
+            reads=(changes_name(self.spec, self.registry),),
         )
         self._add_flow(changes, lambda: self._changed(copy, operation, order), query)
 
@@ -325,7 +328,7 @@ class _Expansion:
             "columns": ",".join(map(quote_identifier, copy.read_columns)),
             "textColumns": ",".join(map(quote_identifier, copy.text_columns)),
             "generation": state.number,
-            "relation": state.relation,
+            "identity": state.identity,
             "reader": recorded_reader(self.storage, self.spec.name),
         }
         where = snapshot_filter(state, self.storage)
@@ -386,7 +389,7 @@ class _Expansion:
             (operation == REPLACED, F.lit(replaced)),
         ]
         if copy.configuration.scd_type != 1:
-            truncated = SourceError("INGESTION_HISTORY_TRUNCATED", table=copy.table, slot=slot_name(self.spec))
+            truncated = SourceError("INGESTION_HISTORY_TRUNCATED", table=copy.table, slot=log_name(self.spec).position)
             refused.append((operation == "TRUNCATE", F.lit(_raised(truncated))))
         state = GatewayStore(self.storage).read(self.spec.name)
         known = None if state is None else state.copy(copy.target)
@@ -405,7 +408,7 @@ class _Expansion:
     def _options(self, foreign: frozenset[str]) -> dict[str, str]:
         """Return the options of one of the sources: the common ones, and those of the user that it has."""
         own = {name: value for name, value in self.spec.options if name not in foreign}
-        common = {"connection": self.spec.connection, "slot": slot_name(self.spec)}
+        common = {"connection": self.spec.connection, "slot": log_name(self.spec).position}
         return {**common, **own, "connectionsFolder": str(self.folder)}
 
 

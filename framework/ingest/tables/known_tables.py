@@ -21,7 +21,7 @@ def known_table(
     """Return what is known of the table of a copy.
 
     None if an operator asked for another snapshot of all rows: that publishes the table again before it reads a
-    chunk. One of some rows ends no gap, except that of partitions whose rows its condition selects.
+    chunk. One of some rows ends no gap, except that of rows which its condition selects.
 
     Args:
         storage: the pipeline's storage.
@@ -46,13 +46,12 @@ def known_table(
         # Neither its rows nor the log were read: whatever has its name now is the table.
         return KnownTable(is_begun=planned is not None)
     basis = planned_basis(planned or ())
-    membership = found.membership or (0 if basis is None else basis.membership)
     return KnownTable(
         is_begun=planned is not None,
-        relation=found.relation,
-        membership=membership,
-        # The rows of partitions that came or went while it was missed are read again.
-        partitions="" if found.is_missed else (pending.partitions if pending else "") or found.partitions,
+        continuity=found.continuity,
+        planned="" if basis is None else basis.continuity,
+        accepted="" if pending is None else pending.accepted,
+        is_missed=found.is_missed,
         position=next(iter(staged or ()), ""),
     )
 
@@ -71,7 +70,7 @@ def recorded_copy(
 
 
 def recorded_reader(storage: Storage, gateway: str) -> str:
-    """Return the storage that reads the slot of an ingestion, see `ensure_position`; empty before the first update."""
+    """Return the storage that reads the log of an ingestion, see `ensure_position`; empty before the first update."""
     state = GatewayStore(storage).read(gateway)
     return "" if state is None else state.reader
 
@@ -79,7 +78,7 @@ def recorded_reader(storage: Storage, gateway: str) -> str:
 def first_position(storage: Storage, state: GatewayState) -> int:
     """Return the position at which the log must begin: that of the first snapshot, if it began before the log was read.
 
-    The snapshots of another ingestion, whose copy is in this one now, have positions of another slot.
+    The snapshots of another ingestion, whose copy is in this one now, have positions of another log.
     """
     changes = state.gateway.changes
     is_rebuilt = GenerationStore(storage).manifest(changes, changes).in_state(GenerationState.BUILDING) is not None

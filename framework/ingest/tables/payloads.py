@@ -11,16 +11,17 @@ _MOST_CHARACTERS = 2**31 - 1
 
 
 def generation_sql(generations: Sequence[SnapshotGeneration]) -> str:
-    """Return the generation of a staged change, in SQL over its columns `generation` (of its slot) and `position`.
+    """Return the generation of a staged change, in SQL over its columns `generation` (of its log) and `position`.
 
     Examples:
-        >>> generation_sql([SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2)])
+        >>> generation_sql([SnapshotGeneration(number=1, log_generation=0, position=42, checkpoint=2)])
         'CASE WHEN generation > 0 OR (generation = 0 AND position >= 42) THEN 1L ELSE 0L END'
     """
     if not generations:
         return "0L"
     cases = [
-        f"WHEN generation > {each.slot_generation} OR (generation = {each.slot_generation} AND position >= {each.lsn}) "
+        f"WHEN generation > {each.log_generation} "
+        f"OR (generation = {each.log_generation} AND position >= {each.position}) "
         f"THEN {each.number}L"
         for each in reversed(generations)
     ]
@@ -31,7 +32,7 @@ def payload_options(columns: tuple[str, ...]) -> dict[str, str]:
     """Return the options of `from_json` for payloads with these columns.
 
     A value that its column can't hold fails: a null would be a loss that nobody sees. Spark takes a column of the name
-    of corrupt records for its own, and sets it to null. Its limit for a text is below that of PostgreSQL.
+    of corrupt records for its own, and sets it to null. Its limit for a text is below that of databases.
     """
     return {
         "mode": "FAILFAST",

@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from framework.declare.specs import IngestionSpec, TableConfiguration
 from framework.foundation.errors import SluiceError, UserError
 from framework.ingest.connections import named_connection
-from framework.ingest.names import publication_name, slot_name
+from framework.ingest.names import log_name
+from framework.ingest.preflight_result import Preflight
 from framework.ingest.tables.copied_columns import refuse_cased
 from framework.ingest.tables.expansion import connections_folder
 from framework.ingest.tables.objects import declared_tables
-from framework.sources.databases.dialects import open_source
+from framework.sources.databases.dialects import dialect_of
 from framework.sources.databases.findings import PreflightFinding, Severity
-from framework.sources.databases.source_session import LogName
 
 if TYPE_CHECKING:
+    from framework.sources.databases.dialect import Dialect
     from framework.sources.databases.source_session import SourceSession
     from framework.sources.databases.tables import TableName
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preflight:
-    """The result of one ingestion.
-
-    Args:
-        gateway: name of the ingestion.
-        tables: the declared tables.
-        findings: what is to be mended, or is worth knowing.
-    """
-
-    gateway: str
-    tables: tuple[TableName, ...]
-    findings: tuple[PreflightFinding, ...]
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether an update would fail or miss rows."""
-        return any(each.severity is Severity.ERROR for each in self.findings)
 
 
 def check_ingestions(ingestions: Sequence[IngestionSpec], folder: Path) -> tuple[Preflight, ...]:
@@ -54,22 +34,25 @@ def check_ingestions(ingestions: Sequence[IngestionSpec], folder: Path) -> tuple
 
 
 def _check(spec: IngestionSpec, folder: Path) -> Preflight:
-    log, folder = LogName(slot=slot_name(spec), publication=publication_name(spec)), connections_folder(spec, folder)
+    log, folder = log_name(spec), connections_folder(spec, folder)
     names: tuple[TableName, ...] = ()
     try:
-        with open_source(named_connection(spec.connection, str(folder))) as source:
+        dialect = dialect_of(connection := named_connection(spec.connection, str(folder)))
+        with dialect.open(connection) as source:
             declared = {name: each.configuration for each, name in declared_tables(source, spec)}
             names = tuple(declared)
             findings = (
                 *source.check(names, log),
-                *_cased_columns(source, declared),
+                *_cased_columns(dialect, source, declared),
             )
     except SluiceError as error:  # an unknown schema, a server that does not answer
         findings = (_finding(error),)
     return Preflight(gateway=spec.name, tables=names, findings=findings)
 
 
-def _cased_columns(source: SourceSession, tables: Mapping[TableName, TableConfiguration]) -> Iterator[PreflightFinding]:
+def _cased_columns(
+    dialect: Dialect, source: SourceSession, tables: Mapping[TableName, TableConfiguration]
+) -> Iterator[PreflightFinding]:
     """Yield the tables that an update would refuse because columns that it reads differ in letter case only."""
     for name, table in source.read_tables(tuple(tables)).items():
         if isinstance(table, SluiceError):  # `check` has a finding of it
@@ -79,7 +62,7 @@ def _cased_columns(source: SourceSession, tables: Mapping[TableName, TableConfig
         copied = {*(configuration.primary_keys or table.key), *(configuration.include_columns or names)}
         copied -= {*configuration.exclude_columns}
         try:
-            refuse_cased(name, [each for each in names if configuration.row_filter or each in copied])
+            refuse_cased(dialect, name, [each for each in names if configuration.row_filter or each in copied])
         except UserError as error:
             yield _finding(error, name)
 

@@ -1,4 +1,4 @@
-"""The options of the stream of changes that say what identifies the tables, partitions and rows of a gateway.
+"""The options of the stream of changes that say what identifies the tables and the rows of a gateway.
 
 The form of the staged changes is the recorded one, whatever the modules declare now: changes of a copy that is held are
 applied after the hold.
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 
 def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]:
-    """Return the options with the tables of a gateway, their keys, and their partitions as they were compared last.
+    """Return the options with the tables of a gateway, their keys, and what is known of them.
 
     Args:
         state: the gateway.
         copies: the copies of this update.
     """
-    declared = [each for each in state.tables if each.relation and each.is_declared]
+    declared = [each for each in state.tables if each.identity and each.is_declared]
     staged: dict[tuple[str, str], StagedForm] = {}
     for each in sorted(state.tables, key=lambda each: not each.is_missed):  # what is missed follows no form
         if each.is_declared and each.staged is not None:
             # A table that has a history, too, is staged for both copies as for the history.
             other = staged.get(_name(each), each.staged)
             staged[_name(each)] = replace(each.staged, is_history=other.is_history or each.staged.is_history)
-    partitions = {source_name(each.table): each.partitions for each in declared if each.partitions}
+    known = {source_name(each.table): each.continuity for each in declared if each.continuity}
     options: dict[str, Sequence[tuple[object, ...]]] = {
         # A table that was renamed may be a copy of its new name, while the copy of the old name has failed.
-        "relations": [
-            *((*_name(each), each.relation) for each in declared),
-            *((copy.table.schema, copy.table.table, copy.relation) for copy in copies if copy.relation),
+        "identities": [
+            *((*_name(each), each.identity) for each in declared),
+            *((copy.table.schema, copy.table.table, copy.identity) for copy in copies if copy.identity),
         ],
-        **(gateway_dialect(state.gateway).partition_options(partitions) if partitions else {}),
+        **(gateway_dialect(state.gateway).continuity_options(known) if known else {}),
         # A table whose key or replica identity is another one at present has changes that a copy can't apply.
         "keys": [(*name, column) for name, form in staged.items() for column in form.keys],
         "textColumns": [(*name, column) for name, form in staged.items() for column in form.text_columns],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from framework.foundation.jvm_cache import java_class
+from framework.engine.plans.plans import analysed_plan, runs_python_function
 from framework.foundation.wording import exception_text
 
 if TYPE_CHECKING:
@@ -22,6 +22,5 @@ def fault_of_filter(spark: SparkSession, schema: str, text: str) -> str | None:
         kept = spark.createDataFrame([], schema).where(text)
     except PySparkException as error:
         return exception_text(error).splitlines()[0]
-    plan: Any = kept._jdf.queryExecution().analyzed()
-    runs_python = plan.containsPattern(java_class("org.apache.spark.sql.catalyst.trees.TreePattern").PYTHON_UDF())
+    runs_python = runs_python_function(analysed_plan(kept))
     return "it calls a Python function, whose changes would not be seen." if runs_python else None

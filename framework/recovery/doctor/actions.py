@@ -59,8 +59,8 @@ class RebuildCopy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaceSlot:
-    """Create a new replication slot, and read all tables of its gateway again."""
+class ReplacePosition:
+    """Begin the log of a gateway at a new position, and read all its tables again."""
 
     gateway: str
 
@@ -73,7 +73,7 @@ class Resume:
     table: str | None = None
 
 
-Action = ResetCheckpoint | RollBack | FullRefresh | RunAgain | Resync | RebuildCopy | ReplaceSlot | Resume
+Action = ResetCheckpoint | RollBack | FullRefresh | RunAgain | Resync | RebuildCopy | ReplacePosition | Resume
 
 
 def command_of(action: Action) -> str:  # noqa: PLR0911 - one command for each kind of action
@@ -101,7 +101,7 @@ def command_of(action: Action) -> str:  # noqa: PLR0911 - one command for each k
         case RebuildCopy():
             again = command_of(Resync(gateway=action.gateway, table=action.table))
             return f"{again} && {command_of(FullRefresh(dataset=action.dataset))}"
-        case ReplaceSlot():
+        case ReplacePosition():
             return f"sluice ingest resync --all --new-slot --gateway {shlex.quote(action.gateway)}"
         case Resume():
             table = "" if action.table is None else f" {shlex.quote(action.table)}"

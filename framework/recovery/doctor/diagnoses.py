@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import cache
 
 from framework.foundation.conditions.recovery import SOURCES_CHANGED
 from framework.recovery.doctor.delta_diagnoses import DELTA_DIAGNOSES
 from framework.recovery.doctor.diagnosis import Diagnosis, Fault, Way
 from framework.recovery.doctor.session_diagnoses import SESSION_DIAGNOSES
+from framework.sources.databases.dialects import every_facts
+from framework.sources.databases.facts import Remedy, SourceDiagnosis
 
 _RESETS = (Way.RESET_HERE, Way.RESET_START, Way.FULL_REFRESH)
 _RESNAPSHOT = (Way.RESYNC, Way.FULL_REFRESH)
@@ -153,42 +157,11 @@ DIAGNOSES = (
         ways=(Way.REPORT, Way.FULL_REFRESH),
     ),
     Diagnosis(
-        name="POSTGRES_POSITION_LOST",
-        meaning="The server no longer has the changes after the stored position: the slot is missing, lost, invalid or "
-        "ahead, or the source is another one. Changes in between are in no log.",
-        faults=(
-            Fault(condition="DATABASE_POSITION_LOST"),
-            Fault(condition="DATABASE_POSITION_INVALID"),
-            Fault(condition="DATABASE_SLOT_LOST"),
-        ),
-        ways=(Way.REPLACE_SLOT, Way.FOLLOW),
-    ),
-    Diagnosis(
-        name="POSTGRES_SLOT_OF_ANOTHER",
-        meaning="The slot or the publication of this name belongs to another database or program, which may need it.",
-        faults=(
-            Fault(condition="DATABASE_SLOT_FOREIGN"),
-            Fault(condition="DATABASE_SLOT_NOT_OURS"),
-            Fault(condition="DATABASE_SLOT_OF_OTHER_STORAGE"),
-            Fault(condition="DATABASE_PUBLICATION_NOT_OURS"),
-            Fault(condition="DATABASE_POSITION_LOST.SLOT_REPLACED"),
-        ),
-        ways=(Way.FOLLOW,),
-    ),
-    Diagnosis(
-        name="POSTGRES_TRANSACTION_PREPARED",
-        meaning="A transaction that was prepared, and neither committed nor rolled back, holds the start up.",
-        faults=(Fault(condition="DATABASE_TRANSACTIONS_OPEN.PREPARED"),),
-        ways=(Way.FOLLOW, Way.RUN_AGAIN),
-    ),
-    Diagnosis(
-        name="POSTGRES_POSITION_KEPT",
-        meaning="The server has the changes, but the publication names partitions, the code names another slot, or the "
-        "slot sends prepared transactions.",
-        faults=tuple(
-            Fault(condition=f"DATABASE_POSITION_LOST.{each}") for each in ("PARTITION_ROOT", "OTHER_SLOT", "TWO_PHASE")
-        ),
-        ways=(Way.FOLLOW, Way.REPLACE_SLOT),
+        name="SOURCE_POSITION_LOST",
+        meaning="The database no longer has the changes after the stored position, or it is another one. Changes in "
+        "between are in no log.",
+        faults=(Fault(condition="DATABASE_POSITION_LOST"), Fault(condition="DATABASE_POSITION_INVALID")),
+        ways=(Way.REPLACE_POSITION, Way.FOLLOW),
     ),
     Diagnosis(
         name="MYSQL_POSITION_LOST",
@@ -224,11 +197,7 @@ DIAGNOSES = (
             Fault(condition="DATABASE_COLUMN_UNKNOWN"),
             Fault(condition="DATABASE_TEXT_COLUMN_UNKNOWN"),
             Fault(condition="DATABASE_TABLE_WITHOUT_KEY"),
-            Fault(condition="DATABASE_TABLE_UNLOGGED"),
             Fault(condition="DATABASE_KEY_NULLABLE"),
-            Fault(condition="DATABASE_FOREIGN_PARTITION"),
-            Fault(condition="DATABASE_REPLICA_IDENTITY"),
-            Fault(condition="DATABASE_KEY_NOT_LOGGED"),
             Fault(condition="INGESTION_WITHOUT_KEY"),
             Fault(condition="INGESTION_KEY_NOT_IN_LOG"),
             Fault(condition="INGESTION_KEY_EXCLUDED"),
@@ -259,18 +228,14 @@ DIAGNOSES = (
         name="SOURCE_TABLE_REPLACED",
         meaning=(
             "The log does not have the changes from the old rows of the source table to its present ones: the table "
-            "was created again, taken out of the publication or published in part, rewritten while its snapshot was "
-            "read, or truncated below a history. A retry fails in the same way."
+            "was created again, was taken out of the log or is in it in part, was rewritten while its snapshot was "
+            "read, or was truncated below a history. A retry fails in the same way."
         ),
         faults=(
             Fault(condition="INGESTION_TABLE_REPLACED"),
             Fault(condition="INGESTION_TABLE_UNPUBLISHED"),
-            Fault(condition="DATABASE_PUBLICATION_FILTERED"),
             Fault(condition="INGESTION_PARTITIONS_CHANGED"),
             Fault(condition="SNAPSHOT_TABLE_REPLACED"),
-            Fault(condition="DATABASE_PARTITION_TRUNCATED"),
-            Fault(condition="DATABASE_PARTITION_GONE"),
-            Fault(condition="DATABASE_CHANGE_WITHOUT_KEY"),
             Fault(condition="DATABASE_TABLE_REPLACED"),
             Fault(condition="INGESTION_HISTORY_TRUNCATED"),
             Fault(condition="SNAPSHOT_PLAN_INVALID"),
@@ -305,14 +270,7 @@ DIAGNOSES = (
         faults=(
             Fault(condition="DATABASE_LOGIN_REFUSED"),
             Fault(condition="DATABASE_PERMISSION"),
-            Fault(condition="DATABASE_REPLICATION_ROLE"),
-            Fault(condition="DATABASE_LOG_NOT_READABLE"),
-            Fault(condition="DATABASE_PUBLICATION_MISSING"),
-            Fault(condition="DATABASE_PUBLICATION_WITHOUT_TABLE"),
-            Fault(condition="DATABASE_PUBLICATION_INCOMPLETE"),
-            Fault(condition="DATABASE_SCHEMA_USAGE"),
             Fault(condition="DATABASE_SELECT_MISSING"),
-            Fault(condition="DATABASE_ROWS_HIDDEN"),
             Fault(condition="DATABASE_TLS_FAILED"),
             Fault(condition="STORAGE_NOT_WRITABLE"),
             Fault(condition="STORAGE_NOT_READABLE"),
@@ -336,7 +294,6 @@ DIAGNOSES = (
             Fault(condition="PYTHON_EXCEPTION"),
             Fault(condition="PYTHON_PROCESS_ENDED_AGAIN"),
             Fault(condition="DATABASE_VALUE_NOT_REPRESENTABLE"),
-            Fault(condition="DATABASE_TEXT_NOT_UTF8"),
             Fault(condition="AUTOCDC_MICROBATCH_VALIDATION"),
             Fault(condition="AUTOCDC_CONSTRAINT_VIOLATED"),
             Fault(condition="CAST_INVALID_INPUT", sqlstate="22018"),
@@ -388,10 +345,6 @@ DIAGNOSES = (
             Fault(condition="DATABASE_UNREACHABLE"),
             Fault(condition="DATABASE_CONNECTION_LOST"),
             Fault(condition="DATABASE_BUSY"),
-            Fault(condition="DATABASE_SLOT_IN_USE"),
-            Fault(condition="DATABASE_POSITION_BUSY"),
-            Fault(condition="DATABASE_TRANSACTIONS_OPEN"),
-            Fault(condition="DATABASE_COMMIT_NOT_VISIBLE"),
             Fault(condition="SNAPSHOT_CHUNK_TIMEOUT"),
         ),
         patterns=(
@@ -408,6 +361,34 @@ WITHOUT_FAULT = (SILENT, POSITION_STILL, FALLING_BEHIND, HELD, TABLE_RESTORED, U
 """The diagnoses that are not those of an error's condition."""
 
 
+_REMEDIES = {
+    Remedy.NEW_POSITION: Way.REPLACE_POSITION, Remedy.RESYNC: Way.RESYNC, Remedy.FULL_REFRESH: Way.FULL_REFRESH,
+    Remedy.FOLLOW: Way.FOLLOW, Remedy.RUN_AGAIN: Way.RUN_AGAIN,
+}  # fmt: skip
+
+
+@cache
+def every_diagnosis() -> tuple[Diagnosis, ...]:
+    """Return the table with what the dialects of databases supply: diagnoses, and more faults of those here."""
+    known = every_facts()
+    more = {
+        each.name: tuple(Fault(condition=name) for facts in known for name in facts.explained.get(each.name, ()))
+        for each in DIAGNOSES
+    }
+    own = (replace(each, faults=(*each.faults, *more[each.name])) for each in DIAGNOSES)
+    return (*own, *(_diagnosis(each) for facts in known for each in facts.diagnoses))
+
+
+def _diagnosis(given: SourceDiagnosis) -> Diagnosis:
+    return Diagnosis(
+        name=given.name,
+        meaning=given.meaning,
+        faults=tuple(Fault(condition=name) for name in given.conditions),
+        patterns=given.patterns,
+        ways=tuple(_REMEDIES[each] for each in given.remedies),
+    )
+
+
 def diagnosis_of(condition: str, text: str = "") -> Diagnosis:
     """Return the diagnosis of an error: of the longest matching condition, else of the first matching pattern.
 
@@ -421,10 +402,11 @@ def diagnosis_of(condition: str, text: str = "") -> Diagnosis:
         >>> diagnosis_of("FLOW_FAILED", "java.net.ConnectException: Connection refused").name
         'CONNECTION_LOST'
     """
-    matching = [(fault, each) for each in DIAGNOSES for fault in each.faults if condition.startswith(fault.condition)]
+    known = every_diagnosis()
+    matching = [(fault, each) for each in known for fault in each.faults if condition.startswith(fault.condition)]
     if matching:
         return max(matching, key=lambda pair: len(pair[0].condition))[1]
-    found = (each for each in DIAGNOSES for pattern in each.patterns if re.search(pattern, text))
+    found = (each for each in known for pattern in each.patterns if re.search(pattern, text))
     return next(found, UNKNOWN)
 
 
@@ -437,7 +419,7 @@ def sqlstate_of(condition: str) -> str:
     """
     states = [
         (len(fault.condition), fault.sqlstate)
-        for each in DIAGNOSES
+        for each in every_diagnosis()
         for fault in each.faults
         if condition.startswith(fault.condition)
     ]

@@ -26,7 +26,7 @@ class Way(StrEnum):
     RUN_AGAIN = "run again"
     REWIND = "rewind"
     RESYNC = "resync"
-    REPLACE_SLOT = "replace the slot"
+    REPLACE_POSITION = "replace the position"
     RESUME = "resume"
     QUARANTINE = "quarantine the rows"
     ALLOW_NULL = "allow NULL"

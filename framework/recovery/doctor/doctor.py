@@ -13,9 +13,9 @@ from framework.graph.graph import DataflowGraph
 from framework.plan.request import RequestOptions
 from framework.record.events import Event
 from framework.recovery.doctor.broken_flow import BrokenFlow
-from framework.recovery.doctor.finding import Examination, Finding, Position
+from framework.recovery.doctor.finding import Examination, Finding, Position, Repair
 from framework.recovery.doctor.findings import examine, position_of, unplannable
-from framework.recovery.doctor.repair import Repair, chosen_way, treat
+from framework.recovery.doctor.repair import chosen_way, treat
 from framework.run.flows.state.state_reader import StateReader
 from framework.run.tables.table_store import TableStore
 from framework.run.update.results import UpdateResult

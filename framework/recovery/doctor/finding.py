@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from framework.foundation.names import QualifiedName
 from framework.recovery.doctor.diagnosis import Diagnosis
-from framework.recovery.doctor.ways import WayOut
+from framework.recovery.doctor.way_out import WayOut
 from framework.recovery.quarantine.waiting import WaitingRows
+from framework.run.update.results import UpdateResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +70,22 @@ class Examination:
     flows: int
     findings: tuple[Finding, ...]
     quarantined: tuple[WaitingRows, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """A way out that was done.
+
+    Args:
+        finding: the finding.
+        way: the way out.
+        before: where the flow was.
+        after: where the flow is.
+        result: the result of the update; None if the way needs none.
+    """
+
+    finding: Finding
+    way: WayOut
+    before: Position
+    after: Position
+    result: UpdateResult | None

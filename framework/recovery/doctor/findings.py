@@ -1,8 +1,8 @@
 """The examination of a pipeline: one finding for each flow that is broken, stuck, held or behind.
 
-It reads the event log, checkpoints, folders and Delta logs; the source of a gateway is asked for its slot. No stream
-is started, and no Spark job but the one that counts the rows of a quarantine. A source that can't be read is the
-finding of the flows that read it. If the code has errors, no update can be planned, and they are the only findings.
+It reads the event log, checkpoints, folders and Delta logs; the source of a gateway is asked for its position.
+No stream is started, and no Spark job but the one that counts the rows of a quarantine. A source that can't be read is
+the finding of the flows that read it. If the code has errors, no update can be planned, and they are the only findings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import meant_names, qualified_hint
 from framework.foundation.wording import counted
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
-from framework.ingest.status import GatewayStatus
+from framework.ingest.gateway_status import GatewayStatus
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
 from framework.plan.state import StoredState
@@ -40,10 +40,11 @@ from framework.recovery.doctor.disk import disk_fault
 from framework.recovery.doctor.failures import Failure, parse_error, read_failures, read_update_failure
 from framework.recovery.doctor.finding import Examination, Finding, Position
 from framework.recovery.doctor.pace import pace_of
-from framework.recovery.doctor.slots import read_gateways, slot_evidence
+from framework.recovery.doctor.slots import log_evidence, read_gateways
 from framework.recovery.doctor.undone import undone_commits
 from framework.recovery.doctor.ways import person_ways, ways_out
-from framework.recovery.lag import FlowHealth, FlowLag, read_lag
+from framework.recovery.flow_lag import FlowHealth, FlowLag
+from framework.recovery.lag import read_lag
 from framework.recovery.quarantine.quarantine import Quarantine
 from framework.recovery.quarantine.waiting import WaitingRows
 from framework.run.flows.state.state_reader import StateReader
@@ -280,7 +281,7 @@ class _Examiner:
         yield from (f"lost: {gap.location}: {gap.problem}" for gap in case.state.gaps)
         gateway = self.gateways.get(case.flow.spec.name)
         if gateway is not None:
-            yield from slot_evidence(gateway)
+            yield from log_evidence(gateway)
         if case.state.held and case.state.held not in case.cause:
             yield f"held: {case.state.held}"
         if failure is not None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, assert_never
 from framework.foundation.errors import UserError
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
+from framework.foundation.processes import user_name
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.state import GatewayStore
 from framework.plan.request import RequestOptions
@@ -21,16 +22,16 @@ from framework.recovery.doctor.actions import (
     Action,
     FullRefresh,
     RebuildCopy,
-    ReplaceSlot,
+    ReplacePosition,
     ResetCheckpoint,
     Resume,
     Resync,
     RollBack,
     RunAgain,
 )
-from framework.recovery.doctor.finding import Finding, Position
-from framework.recovery.doctor.ways import WayOut
-from framework.run.update.checkpoint_actions import roll_back_checkpoint, user_name
+from framework.recovery.doctor.finding import Finding, Position, Repair
+from framework.recovery.doctor.way_out import WayOut
+from framework.run.update.checkpoint_actions import roll_back_checkpoint
 from framework.run.update.results import UpdateResult
 
 ACTION = "DOCTOR"
@@ -47,25 +48,6 @@ class Runs(Protocol):
     def __call__(self, request: RequestOptions, check: Check | None) -> UpdateResult:
         """Run an update; `check` is called under its lock, before anything is written."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repair:
-    """A way out that was done.
-
-    Args:
-        finding: the finding.
-        way: the way out.
-        before: where the flow was.
-        after: where the flow is.
-        result: the result of the update; None if the way needs none.
-    """
-
-    finding: Finding
-    way: WayOut
-    before: Position
-    after: Position
-    result: UpdateResult | None
 
 
 def chosen_way(finding: Finding, number: int) -> WayOut:
@@ -92,7 +74,7 @@ def request_of_action(action: Action) -> RequestOptions | None:
             return RequestOptions(full_refresh=[str(action.dataset)])
         case RunAgain() | RollBack():
             return RequestOptions(refresh=[str(action.dataset)])
-        case Resync() | ReplaceSlot() | Resume():
+        case Resync() | ReplacePosition() | Resume():
             return None
         case _:
             assert_never(action)
@@ -182,8 +164,8 @@ def _operate(action: Action, storage: Storage) -> None:
     match action:
         case Resync(gateway=name, table=table) | RebuildCopy(gateway=name, table=table):
             operations.resync(*tables.table(table, name), None)
-        case ReplaceSlot(gateway=name):
-            operations.replace_slot(tables.gateway(name))
+        case ReplacePosition(gateway=name):
+            operations.replace_position(tables.gateway(name))
         case Resume(gateway=name, table=table):
             gateway = tables.gateway(name)
             operations.resume(gateway, None if table is None else tables.table(table, name)[1])

@@ -29,10 +29,14 @@ SESSION_DIAGNOSES = (
             "A file that Sluice keeps in the storage can't be read, or is of another release. Only what needs it "
             "fails, and all else runs."
         ),
-        faults=(
-            Fault(condition="STORED_FILE_DAMAGED"),
-            Fault(condition="STORED_FORMAT_UNKNOWN"),
-            Fault(condition="QUARANTINE_UNREADABLE"),
+        faults=tuple(
+            Fault(condition=each)
+            for each in (
+                "STORED_FILE_DAMAGED",
+                "STORED_FORMAT_UNKNOWN",
+                "QUARANTINE_UNREADABLE",
+                "DATABASE_CONTINUITY_INVALID",
+            )
         ),
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
     ),
@@ -52,8 +56,6 @@ SESSION_DIAGNOSES = (
             Fault(condition="EVENT_LOG_NOT_WRITABLE"),
             *(Fault(condition=each) for each in (*_MEMORY, *sorted(RESOURCE_CONDITIONS))),
             Fault(condition="CANNOT_WRITE_STATE_STORE", sqlstate="58030"),
-            Fault(condition="DATABASE_SLOTS_EXHAUSTED"),
-            Fault(condition="DATABASE_SENDERS_EXHAUSTED"),
         ),
         patterns=(
             r"No space left on device", r"OutOfMemory", r"Java heap space", r"ExecutorLost", r"FetchFailed",

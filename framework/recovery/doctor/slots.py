@@ -1,4 +1,4 @@
-"""What the databases of gateways say about their replication slots: lost positions, and the log that they retain."""
+"""What the databases of gateways say about the positions that they keep: lost ones, and the log that they retain."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from framework.foundation.clock import Clock
 from framework.foundation.names import QualifiedName
+from framework.ingest.gateway_status import GatewayStatus
 from framework.ingest.state import GatewayStore
-from framework.ingest.status import GatewayStatus, read_status
+from framework.ingest.status import read_status
 from framework.run.tables.table_store import TableStore
 
 
@@ -24,17 +25,18 @@ def read_gateways(store: TableStore, clock: Clock) -> Mapping[QualifiedName, Gat
     return {changes[each.name]: each for each in read_status(store.storage, clock.now())}
 
 
-def slot_evidence(gateway: GatewayStatus) -> Iterator[str]:
-    """Yield what the source says about the slot of a gateway."""
+def log_evidence(gateway: GatewayStatus) -> Iterator[str]:
+    """Yield what the source says about the position that it keeps for a gateway."""
     if gateway.error is not None:
         yield f"source: no answer, {gateway.error}"
         return
-    slot = gateway.slot_status
-    if slot is None:
-        if gateway.keeps_position:
-            yield f"slot: {gateway.slot} does not exist"
+    found, noun = gateway.log_status, gateway.position_noun
+    if not noun:
         return
-    parts = [gateway.slot, slot.state, "is read now" if slot.is_active else "is not read"]
-    if slot.retained_bytes is not None:
-        parts.append(f"{slot.retained_bytes:,} bytes of log retained")
-    yield f"slot: {', '.join(part for part in parts if part)}"
+    if found is None:
+        yield f"{noun}: {gateway.position_name} does not exist"
+        return
+    parts = [gateway.position_name, found.state, "is read now" if found.is_active else "is not read"]
+    if found.retained_bytes is not None:
+        parts.append(f"{found.retained_bytes:,} bytes of log retained")
+    yield f"{noun}: {', '.join(part for part in parts if part)}"

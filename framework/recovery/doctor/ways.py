@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from framework.cdc.model.columns import quote
 from framework.cdc.model.reserved_names import END_AT
@@ -19,18 +19,16 @@ from framework.ingest.state import GatewayStore, Mode
 from framework.plan.foretelling import RESTORE, foretell
 from framework.plan.selection import is_resettable
 from framework.recovery.doctor.actions import (
-    Action,
     FullRefresh,
     RebuildCopy,
-    ReplaceSlot,
+    ReplacePosition,
     ResetCheckpoint,
     Resume,
     Resync,
     RollBack,
     RunAgain,
-    command_of,
 )
-from framework.recovery.doctor.amounts import FREE, NONE, Amount, Cost, unknown
+from framework.recovery.doctor.amounts import NONE, Amount, Cost, unknown
 from framework.recovery.doctor.beginnings import left_out, not_refreshed
 from framework.recovery.doctor.broken_flow import BrokenFlow
 from framework.recovery.doctor.diagnosis import Diagnosis, Way
@@ -47,32 +45,11 @@ from framework.recovery.doctor.restarts import (
     open_batch,
     without_state,
 )
+from framework.recovery.doctor.way_out import WayOut
 from framework.recovery.rewind.point_in_time import time_text
 
 _NOT_NULL = re.compile(r"NOT NULL constraint violated for column: (?P<column>.+?)\.(?=\s|$)")
 _IDEMPOTENT = "AUTO CDC: events that are read again change nothing"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WayOut:
-    """One way out.
-
-    Args:
-        way: its kind.
-        text: what it does, as a sentence.
-        action: what `--apply` does; None if only a person can do it.
-        cost: what it does to rows.
-    """
-
-    way: Way
-    text: str
-    action: Action | None = None
-    cost: Cost = FREE
-
-    @property
-    def command(self) -> str | None:
-        """The command that does the same; None if only a person can do it."""
-        return None if self.action is None else command_of(self.action)
 
 
 def ways_out(case: BrokenFlow, diagnosis: Diagnosis) -> tuple[WayOut, ...]:
@@ -267,16 +244,16 @@ def _resync(case: BrokenFlow) -> WayOut | None:
     )
 
 
-def _replace_slot(case: BrokenFlow) -> WayOut | None:
+def _replace_position(case: BrokenFlow) -> WayOut | None:
     found = case.ingested()
     if found is None:
         return None
     gateway, _ = found
     tables = ", ".join(table.source for table in gateway.tables)
     return WayOut(
-        way=Way.REPLACE_SLOT,
-        text="Create a new replication slot, and read all tables of the gateway again. The copies stay readable.",
-        action=ReplaceSlot(gateway=gateway.name),
+        way=Way.REPLACE_POSITION,
+        text="Begin the log at a new position, and read all tables of the gateway again. The copies stay readable.",
+        action=ReplacePosition(gateway=gateway.name),
         cost=Cost(
             lost=Amount(
                 rows=0, note="except versions between the position and the new snapshot, in copies with history"
@@ -386,7 +363,7 @@ _WAYS: Mapping[Way, Callable[[BrokenFlow], WayOut | None]] = {
     Way.RUN_AGAIN: _run_again,
     Way.REWIND: _rewind,
     Way.RESYNC: _resync,
-    Way.REPLACE_SLOT: _replace_slot,
+    Way.REPLACE_POSITION: _replace_position,
     Way.RESUME: _resume,
     Way.QUARANTINE: _quarantine,
     Way.ALLOW_NULL: _allow_null,

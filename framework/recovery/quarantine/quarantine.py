@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.names import string_literal
 from framework.foundation.nearest import meant_names, qualified_hint
+from framework.foundation.processes import user_name
 from framework.graph.graph import DataflowGraph
 from framework.record.drafts import user_action
-from framework.recovery.quarantine.replay import Replay, replay_rows
+from framework.recovery.quarantine.replay import replay_rows
+from framework.recovery.quarantine.results import QuarantinedRows, Replay
 from framework.recovery.quarantine.waiting import WaitingRows
 from framework.run.flows.streaming_query import session_for
-from framework.run.quarantine.states import RowState, RowStates
+from framework.run.quarantine.row_state import RowState
+from framework.run.quarantine.states import RowStates
 from framework.run.quarantine.table import QuarantineTable
 from framework.run.tables.table_store import TableStore
-from framework.run.update.checkpoint_actions import changing, user_name
+from framework.run.update.checkpoint_actions import changing
 from framework.run.update.fault_classification import flow_fault, unreadable_quarantine
 
 if TYPE_CHECKING:
@@ -34,28 +36,6 @@ _SHOWN = (
     "id", "flow", "dataset", STATE, "reasons", "quarantined_at", "generation", "batch", "update_id", "position", "file",
     "replays", "replayed_at", "row",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantinedRows:
-    """The quarantined rows of a flow that have the same reasons and state.
-
-    Args:
-        flow: the flow's full name.
-        dataset: its target.
-        reasons: the reasons of each row, sorted.
-        rows: their number.
-        first: when the first of them was quarantined.
-        last: when the last one was.
-    """
-
-    flow: str
-    dataset: str
-    reasons: tuple[str, ...]
-    state: RowState
-    rows: int
-    first: datetime
-    last: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -23,22 +23,25 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.model.columns import column, match_field
-from framework.cdc.spark.execution import computed_once
 from framework.cdc.writer import AutoCdcWriter
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.specs import ViolationAction
+from framework.engine.sessions.execution import computed_once
 from framework.foundation.errors import UserError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import string_literal
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.recovery.quarantine.fitting import Fitting
+from framework.recovery.quarantine.results import Replay
 from framework.run.flows.expectations import reasons
 from framework.run.flows.repeated_rows import row_ones, unique_ones, with_repeated
 from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.append_once import append_once
 from framework.run.quarantine.faults import checked_rows, faults_of
-from framework.run.quarantine.states import CLAIM, REPLAY_NUMBER, RowState, RowStates, replay_application
+from framework.run.quarantine.row_state import RowState
+from framework.run.quarantine.states import CLAIM, REPLAY_NUMBER, RowStates, replay_application
 from framework.run.quarantine.table import ID, LOST, REASONS, QuarantineTable, by_columns, is_of
 from framework.run.quarantine.values import from_variant
 from framework.run.tables.table_store import TableStore
@@ -49,30 +52,6 @@ if TYPE_CHECKING:
 _STAYING = frozenset({ViolationAction.DROP, ViolationAction.FAIL})
 TYPE_CHANGED = "QUARANTINE_TYPE_CHANGED"
 """The reason of a row with a value that does not fit the present type of its column."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
-    """The result of a replay.
-
-    Args:
-        flow: the flow's full name.
-        dataset: its target.
-        passed: the number of rows that were written, or would be by a replay that is not dry.
-        failed_by_reasons: the number of rows that stay, by their new reasons.
-        dry_run: whether nothing was written.
-    """
-
-    flow: str
-    dataset: str
-    passed: int
-    failed_by_reasons: tuple[tuple[tuple[str, ...], int], ...]
-    dry_run: bool
-
-    @property
-    def failed(self) -> int:
-        """The number of rows that stay in the quarantine."""
-        return sum(count for _, count in self.failed_by_reasons)
 
 
 def replay_rows(graph: DataflowGraph, store: TableStore, flow: str, *, reason: str | None, dry_run: bool) -> Replay:
@@ -208,7 +187,7 @@ class _Work:
             return
         assert self.flow.spec.cdc is not None  # all flows of an AUTO CDC target are AUTO CDC flows
         writer = AutoCdcWriter(
-            target=self.dataset.cdc,
+            target=CdcTarget.of(self.dataset.cdc),
             flow=self.flow.spec.name,
             spec=self.flow.spec.cdc,
             table=address,

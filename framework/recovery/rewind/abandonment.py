@@ -8,7 +8,7 @@ as a stream.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from framework.checkpoints.rewinds import StoredRewind
 from framework.declare.specs import DatasetKind
@@ -17,32 +17,10 @@ from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.plan.selection import is_resettable
 from framework.plan.state import TableKind
+from framework.recovery.rewind.plan import Abandonment
 from framework.recovery.rewind.scope import with_readers
 from framework.run.tables.table_store import TableStore
-from framework.run.update.rewind_refusals import RewindRefusal, has_begun, obstacles, tables_elsewhere
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Abandonment:
-    """The effect of giving up a rewind.
-
-    Args:
-        rewind: the rewind, as it is stored.
-        obstacles: why it can't be finished; () if it can.
-        rest: what is done all the same; None if nothing was changed yet: then all stays as it is.
-    """
-
-    rewind: StoredRewind
-    obstacles: tuple[RewindRefusal, ...]
-    rest: StoredRewind | None
-
-    @property
-    def rewound(self) -> tuple[QualifiedName, ...]:
-        """The tables that go back, or whose flows do."""
-        if self.rest is None:
-            return ()
-        names = {*(each.dataset for each in self.rest.tables), *(each.dataset for each in self.rest.flows)}
-        return tuple(sorted(names))
+from framework.run.update.rewind_refusals import has_begun, obstacles, tables_elsewhere
 
 
 def abandonment_of(graph: DataflowGraph, store: TableStore, rewind: StoredRewind) -> Abandonment:

@@ -11,6 +11,7 @@ from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.rebuilds import Rebuild
 from framework.checkpoints.reset_requests import ResetRequests
 from framework.checkpoints.rewinds import RewoundFlow, RewoundTable
+from framework.engine.delta.stored_version import restored_rows
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import RequestErrors, SluiceError
 from framework.foundation.names import QualifiedName
@@ -29,7 +30,6 @@ from framework.recovery.rewind.positions import FlowPosition, Positions, batches
 from framework.recovery.rewind.scope import scope_of
 from framework.recovery.rewind.tables import StoredTable, auxiliary_at
 from framework.run.flows.state.generation_numbers import latest_number
-from framework.run.tables.stored_version import restored_rows
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import read_tip
 

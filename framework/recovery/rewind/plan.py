@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framework.checkpoints.rewinds import RewoundFlow, RewoundTable
+from framework.checkpoints.rewinds import RewindRefusal, RewoundFlow, RewoundTable, StoredRewind
+from framework.engine.delta.restored_rows import RestoredRows
 from framework.foundation.names import QualifiedName
 from framework.recovery.rewind.point_in_time import PointInTime
-from framework.run.tables.stored_version import RestoredRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +77,26 @@ class RewindPlan:
         """All tables to restore, the auxiliary table of a target before the target."""
         pairs = ((each.auxiliary, each.table) for each in self.tables)
         return tuple(table for pair in pairs for table in pair if table is not None and table.version != table.before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abandonment:
+    """The effect of giving up a rewind.
+
+    Args:
+        rewind: the rewind, as it is stored.
+        obstacles: why it can't be finished; () if it can.
+        rest: what is done all the same; None if nothing was changed yet: then all stays as it is.
+    """
+
+    rewind: StoredRewind
+    obstacles: tuple[RewindRefusal, ...]
+    rest: StoredRewind | None
+
+    @property
+    def rewound(self) -> tuple[QualifiedName, ...]:
+        """The tables that go back, or whose flows do."""
+        if self.rest is None:
+            return ()
+        names = {*(each.dataset for each in self.rest.tables), *(each.dataset for each in self.rest.flows)}
+        return tuple(sorted(names))

@@ -10,14 +10,14 @@ from framework.checkpoints.rewinds import RewindStore, StoredRewind
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
+from framework.foundation.processes import user_name
 from framework.graph.graph import DataflowGraph
-from framework.recovery.rewind.abandonment import Abandonment, abandonment_of
+from framework.recovery.rewind.abandonment import abandonment_of
 from framework.recovery.rewind.decision import Decision
-from framework.recovery.rewind.plan import RewindPlan
+from framework.recovery.rewind.plan import Abandonment, RewindPlan
 from framework.recovery.rewind.point_in_time import parse_point_in_time
 from framework.recovery.rewind.scope import chosen_tables
 from framework.run.tables.table_store import TableStore
-from framework.run.update.checkpoint_actions import user_name
 from framework.run.update.lock import update_lock
 from framework.run.update.rewind_refusals import check_no_rewind
 from framework.run.update.rewinds import Rewinds

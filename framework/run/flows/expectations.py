@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
@@ -11,6 +10,7 @@ from pyspark.sql import functions as sql
 from framework.cdc.model.columns import column
 from framework.declare.specs import ExpectationSpec, ViolationAction
 from framework.foundation.names import QualifiedName
+from framework.run.flows.quality_counts import ExpectationCount, QualityCounts
 from framework.run.flows.repeated_rows import REPEATED
 from framework.run.quarantine.table import FILE, REASONS
 
@@ -18,39 +18,6 @@ VIOLATION_MARK = "EXPECTATION_VIOLATION:"
 OBSERVATION_PREFIX = "sluice.quality."
 _ROWS = "rows"
 _DROPPED = "dropped"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpectationCount:
-    """How many rows met an expectation and how many did not."""
-
-    name: str
-    dataset: QualifiedName
-    action: ViolationAction
-    passed: int
-    failed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QualityCounts:
-    """The counts of expectations: input rows, dropped rows, and a count for each expectation."""
-
-    rows: int = 0
-    dropped: int = 0
-    expectations: tuple[ExpectationCount, ...] = ()
-
-    def plus(self, other: QualityCounts) -> QualityCounts:
-        """Return the sum, expectation by expectation."""
-        merged = {(count.dataset, count.name): count for count in self.expectations}
-        for count in other.expectations:
-            before = merged.get((count.dataset, count.name))
-            merged[count.dataset, count.name] = count if before is None else _sum(before, count)
-        return QualityCounts(
-            rows=self.rows + other.rows, dropped=self.dropped + other.dropped, expectations=tuple(merged.values())
-        )
-
-
-NOTHING_COUNTED = QualityCounts()
 
 
 def guarded(
@@ -205,13 +172,3 @@ def violation(spec: ExpectationSpec, frame: DataFrame) -> Column:
     row = sql.to_json(sql.struct(*shown)) if shown else sql.lit("{}")
     message = sql.concat(sql.lit(f"{VIOLATION_MARK}{spec.name}:"), row)
     return sql.raise_error(message).cast("boolean")
-
-
-def _sum(first: ExpectationCount, second: ExpectationCount) -> ExpectationCount:
-    return ExpectationCount(
-        name=first.name,
-        dataset=first.dataset,
-        action=first.action,
-        passed=first.passed + second.passed,
-        failed=first.failed + second.failed,
-    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.model.target_plan import TargetPlan
 from framework.cdc.writer import AutoCdcWriter
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_progress
@@ -208,12 +209,12 @@ class FlowRun:
             return None
         return CommittedRows(self.storage, self.path, after=latest_version(self.storage, self.path))
 
-    def writer_of(self, target: CdcTarget) -> AutoCdcWriter:
+    def writer_of(self, target: TargetPlan) -> AutoCdcWriter:
         """Return the AUTO CDC writer of the flow for the target."""
         assert self.flow.spec.cdc is not None
         store = self.context.store
         return AutoCdcWriter(
-            target=target,
+            target=CdcTarget.of(target),
             flow=self.flow.spec.name,
             spec=self.flow.spec.cdc,
             table=self.table,

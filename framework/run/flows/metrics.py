@@ -6,18 +6,17 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from framework.cdc.model.metrics import CdcMetrics
+from framework.engine.streams.queries import metrics_observed
 from framework.foundation.files.storage import Storage
 from framework.foundation.files.storage_port import lines_of
-from framework.foundation.jvm_callbacks import accept_callbacks
-from framework.run.flows.expectations import NOTHING_COUNTED, QualityCounts
+from framework.run.flows.quality_counts import NOTHING_COUNTED, QualityCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_BUS_TIMEOUT_MILLISECONDS = 10_000
 
 Observed = dict[str, dict[str, int]]
 
@@ -61,42 +60,9 @@ def observing(session: SparkSession) -> Iterator[Observed]:
     Yields:
         name of the observation -> metric -> value; a repeated query counts once.
     """
-    accept_callbacks()
     found: Observed = {}
-    listener = _Listener(found)
-    manager: Any = session._jsparkSession.listenerManager()
-    manager.register(listener)
-    try:
+    with metrics_observed(session, found.setdefault):
         yield found
-    finally:
-        session._jsc.sc().listenerBus().waitUntilEmpty(_BUS_TIMEOUT_MILLISECONDS)
-        manager.unregister(listener)
-
-
-class _Listener:
-    """A QueryExecutionListener for the JVM; Spark defines its method names."""
-
-    def __init__(self, found: Observed) -> None:
-        self._found = found
-
-    def onSuccess(self, _function: str, execution: Any, _nanoseconds: int) -> None:  # noqa: N802 - called by the JVM
-        entries = execution.observedMetrics().iterator()
-        while entries.hasNext():
-            entry = entries.next()
-            self._found.setdefault(entry._1(), _values(entry._2()))
-
-    def onFailure(self, _function: str, _execution: Any, _error: Any) -> None:  # noqa: N802 - called by the JVM
-        """Do nothing: a failed query has no metrics, and its exception reaches the caller."""
-
-    class Java:
-        """The implemented interface, for Py4J."""
-
-        implements: ClassVar = ["org.apache.spark.sql.util.QueryExecutionListener"]
-
-
-def _values(row: Any) -> dict[str, int]:
-    names = row.schema().fieldNames()
-    return {names[index]: int(row.get(index)) for index in range(row.length())}
 
 
 class CommittedRows:

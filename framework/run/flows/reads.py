@@ -8,17 +8,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from framework.cdc.delta.table_version import read_small_table
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.cdc.spark.execution import active_session
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, ExpectationSpec, FlowSpec
+from framework.engine.delta.table_version import read_small_table
+from framework.engine.plans.plans import analysed_plan, node_name
+from framework.engine.plans.relations import named
+from framework.engine.sessions.execution import active_session
+from framework.engine.sessions.session import has_temporary_view
 from framework.foundation.computed_columns import DEFAULT, has_default
 from framework.foundation.conditions.run import COLUMNS_CHANGED
 from framework.foundation.errors import OperationError, UserError
@@ -27,7 +30,6 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.queries.calls import call_query
 from framework.graph.queries.settings import SessionSettings
 from framework.graph.reading.interception import not_reading, reading, starting
-from framework.graph.reading.relations import analysed_plan, named
 from framework.graph.target_tables.dropped_columns import with_dropped
 from framework.graph.target_tables.tables import KnownTables, missing_table
 from framework.run.flows.expectations import guarded, marked, passing
@@ -349,8 +351,7 @@ class _BatchReads:
 
 def _has_view(session: SparkSession, name: str) -> bool:
     """Whether a session has a temporary view of a name."""
-    catalog: Any = session._jsparkSession.sessionState().catalog()
-    return "/" not in name and bool(catalog.getTempView(name.strip("`")).isDefined())
+    return "/" not in name and has_temporary_view(session, name.strip("`"))
 
 
 def with_file(frame: DataFrame) -> DataFrame:
@@ -366,6 +367,6 @@ def with_file(frame: DataFrame) -> DataFrame:
 
 def _reads_files(frame: DataFrame) -> bool:
     node = analysed_plan(frame)
-    while node.nodeName() in _ROW_BY_ROW:
+    while node_name(node) in _ROW_BY_ROW:
         node = node.children().head()
-    return bool(node.nodeName() == "StreamingRelation" and str(node.sourceName()).startswith(_FILES))
+    return node_name(node) == "StreamingRelation" and str(node.sourceName()).startswith(_FILES)

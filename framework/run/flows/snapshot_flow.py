@@ -22,9 +22,9 @@ from pyspark.sql.types import StructType
 from framework.cdc.model.snapshot_versions import SnapshotVersion, version_at
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.snapshots import SnapshotMark, SnapshotProgress, SnapshotStore
+from framework.engine.plans.relations import moved
 from framework.foundation.errors import SluiceError
 from framework.foundation.failpoints import failpoint
-from framework.graph.reading.relations import moved
 from framework.graph.resolving.snapshots import next_snapshot
 from framework.graph.target_tables.dropped_columns import with_dropped
 from framework.graph.target_tables.targets import table_target

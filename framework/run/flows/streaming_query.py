@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
-from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from framework.foundation.jvm_cache import private_field
-from framework.foundation.jvm_callbacks import accept_callbacks, close_ended_callers, note_caller
+from framework.engine.jvm.callbacks import accept_callbacks, close_ended_callers, note_caller
+from framework.engine.sessions.session import cloned
+from framework.engine.streams.queries import progress_after, query_status, remove_query_listener
 from framework.foundation.wording import exception_text
 from framework.graph.queries.settings import set_option
-from framework.graph.reading.relations import cloned
 from framework.plan.steps import AvailableNow, Continuous, Trigger
 from framework.run.flows.stop_signal import StopSignal
 
@@ -131,24 +127,10 @@ def run_stream(
         if query.isActive:
             query.stop()
         seen.look(query)
-        _remove_listener(frame.sparkSession)
+        remove_query_listener(frame.sparkSession)
         close_ended_callers()
     if faults and not is_ended:  # of a source that has nothing for Spark any more
         raise faults[-1]
-
-
-def _remove_listener(session: SparkSession) -> None:
-    """Remove the listener that Spark has registered for the queries of a session, after the last of them has ended.
-
-    Spark never removes it, and hands each event of each job to the listener of each session that ever ran a query. If
-    there are listeners of queries, they get the end of the query from it, later; then it stays.
-    """
-    spark: Any = session._jsparkSession
-    with suppress(Py4JError):  # another version of Spark, with another field; or a context that has been stopped
-        manager = spark.sessionState().streamingQueryManager()
-        if manager.listListeners() or manager.active():
-            return
-        spark.sparkContext().listenerBus().removeListener(private_field(manager, "listenerBus"))
 
 
 class _Seen:
@@ -159,17 +141,9 @@ class _Seen:
         self._last_batch = -1
 
     def look(self, query: StreamingQuery) -> None:
-        last = query._jsq.lastProgress()
-        if last is None or last.batchId() <= self._last_batch:
-            return
-        fresh: list[Any] = []
-        for progress in reversed(query._jsq.recentProgress()):
-            if progress.batchId() <= self._last_batch:
-                break
-            fresh.append(progress)
-        for progress in reversed(fresh):  # only new reports are parsed: Spark keeps the last hundred
-            self._last_batch = progress.batchId()
-            self._on_progress(StreamingQueryProgress.fromJson(json.loads(progress.json())))
+        for batch, progress in progress_after(query, self._last_batch):
+            self._last_batch = batch
+            self._on_progress(progress)
 
 
 class _Idle:
@@ -199,17 +173,14 @@ class _Idle:
         """Whether the query has had no data for long enough; called every `POLL_SECONDS`."""
         if self._limit is None:
             return False
-        status = query._jsq.status()
-        has_data = status.isDataAvailable()
-        if has_data and not self._by_rows:
+        status = query_status(query)
+        if status.has_data and not self._by_rows:
             self._idle_seconds = 0.0
             return False
         self._idle_seconds += POLL_SECONDS
         # While a batch runs, its rows are unknown: the query may end right after an empty one.
         was_empty, self._is_empty = self._is_empty, False
-        # While a source looks for data, there is none: it may list a large folder, or infer the columns of its files.
-        is_waiting = not has_data and status.message().startswith("Waiting for ")
-        return self._idle_seconds >= self._limit and (was_empty or is_waiting)
+        return self._idle_seconds >= self._limit and (was_empty or status.is_waiting)
 
 
 def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:

@@ -12,15 +12,15 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StructField, StructType
 
 from framework.cdc.delta.appended_difference import append_difference
-from framework.cdc.delta.computed_replacement import replace_and_compute
-from framework.cdc.delta.fed_replacement import has_feed, replace_fed_rows
-from framework.cdc.delta.table_replacement import TableDefinition, replace_rows
 from framework.cdc.model.columns import quote
 from framework.checkpoints.rebuilds import RebuildStore
+from framework.engine.delta.computed_replacement import replace_and_compute
+from framework.engine.delta.fed_replacement import has_feed, replace_fed_rows
+from framework.engine.delta.table_replacement import TableDefinition, replace_rows
+from framework.engine.plans.relations import moved
 from framework.foundation.computed_columns import DEFAULT, as_read, is_generated, is_identity
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset
-from framework.graph.reading.relations import moved
 from framework.graph.resolving.streamed_views import is_streamed
 from framework.plan.steps import RefreshView
 from framework.run.flows.expectations import counted
@@ -28,6 +28,7 @@ from framework.run.flows.flow_run import FlowSessions
 from framework.run.flows.metrics import CommittedRows, FlowOutcome, Observed, observing
 from framework.run.flows.reads import TableQueries
 from framework.run.flows.state.state_reader import StateReader
+from framework.run.tables.column_changes import check_stored
 from framework.run.tables.stored_columns import spelled_as_in
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import latest_version
@@ -67,6 +68,7 @@ class ViewRefresher:
         query = self.queries.flow_query(flow.spec, settings)
         session = self.sessions.of(flow.spec.name, settings)
         path = self.store.path(dataset.spec)
+        check_stored(self.store.storage, path, dataset, step.change)
         commits = CommittedRows(self.store.storage, path, after=latest_version(self.store.storage, path))
         with observing(session) if any(query.expectations.values()) else _no_metrics() as observed:
             rows = moved(query.frame, session)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from framework.cdc.delta.table_version import TableVersion, can_open
-from framework.cdc.spark.execution import active_session
+from framework.engine.delta.table_version import TableVersion, can_open
+from framework.engine.sessions.execution import active_session
 from framework.run.tables.appended_files import SINK_OPTIONS, TableAppend
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.events.faults import event_faults
 from framework.cdc.events.normalize import upsert_predicate
 
@@ -23,4 +24,4 @@ def faults_of(rows: DataFrame, flow: FlowSpec, target: GraphDataset) -> dict[str
     """Return per condition whether a row of an AUTO CDC flow's source is no valid event; {} for an append flow."""
     if flow.cdc is None or target.cdc is None:
         return {}
-    return event_faults(rows, flow.cdc, target.cdc, literal=flow.name in target.cdc.literal_flows)
+    return event_faults(rows, flow.cdc, CdcTarget.of(target.cdc), literal=flow.name in target.cdc.literal_flows)

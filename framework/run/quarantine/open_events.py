@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import VariantType
 
 from framework.cdc.model.equality import comparable
-from framework.cdc.spark.execution import computed_once, count_kept
-from framework.run.quarantine.states import RowState
+from framework.engine.sessions.execution import computed_once, count_kept
+from framework.run.quarantine.row_state import RowState
 from framework.run.quarantine.table import columns_of, is_of
 from framework.run.quarantine.values import to_variant
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -15,6 +14,7 @@ from framework.checkpoints.offsets import read_progress
 from framework.checkpoints.rebuilds import last_refresh
 from framework.foundation.table_address import TableAddress
 from framework.run.quarantine.append_once import has_taken, last_taken
+from framework.run.quarantine.row_state import RowState
 from framework.run.quarantine.table import KEPT
 
 if TYPE_CHECKING:
@@ -31,19 +31,6 @@ CLAIM = ("pipeline", "dataset", "flow", "replay")
 """The columns that identify a replay; its pipeline may have another name by now."""
 
 _ORIGIN = ("dataset", "flow", "generation", "transaction")
-
-
-class RowState(StrEnum):
-    """The state of a quarantined row.
-
-    `OPEN` rows can be replayed. The batch of an `UNCOMMITTED` row is not committed: the next update runs it again, and
-    decides the row anew. A full refresh has read the source of a `SUPERSEDED` row again, or its checkpoint is deleted.
-    """
-
-    OPEN = "open"
-    REPLAYED = "replayed"
-    UNCOMMITTED = "uncommitted"
-    SUPERSEDED = "superseded"
 
 
 def replay_application(pipeline: str, replay: str) -> str:

@@ -27,8 +27,8 @@ from pyspark.sql.types import (
 )
 
 from framework.cdc.delta.new_tables import new_table
-from framework.cdc.delta.table_version import read_table
 from framework.cdc.model.columns import column
+from framework.engine.delta.table_version import read_table
 from framework.foundation.files.storage import Storage
 from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.table_address import TableAddress

@@ -6,26 +6,24 @@ the two wrote is skipped by the other.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from pyspark.sql import DataFrame
 from pyspark.sql.types import NullType, StructType
 
-from framework.cdc.delta.new_files import NewFile, added_file, takes_files
-from framework.cdc.delta.table_version import DELTA, TableVersion, can_open, log_entries
 from framework.cdc.model.columns import column
+from framework.engine.delta.appends import append_batch, append_by_sink
+from framework.engine.delta.new_files import NewFile, added_file, takes_files
+from framework.engine.delta.table_version import TableVersion, can_open, log_entries
+from framework.engine.plans.relations import batch_paths
 from framework.foundation.files.storage import Storage
-from framework.foundation.jvm_cache import java_class, scala_map
 from framework.foundation.table_address import real_path
-from framework.graph.reading.relations import batch_paths
 from framework.sources.delta.log import commit_files, read_commit
 from framework.sources.kinds import streamed_sources
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from framework.foundation.table_address import TableAddress
 
@@ -33,9 +31,7 @@ SINK_OPTIONS = {"mergeSchema": "true"}
 """The options of Delta's sink where it writes a flow's rows."""
 
 _LAST_COMMITS = 50
-_IDENTITY = '"delta.identity.'
-_QUERY_ID = "sql.streaming.queryId"
-"""The property of a thread that has the id of its streaming query."""
+_IDENTITY = "delta.identity."
 
 
 class TableAppend:
@@ -70,7 +66,7 @@ class TableAppend:
 
     def takes_files(self, schema: StructType) -> bool:
         """Return whether files with these columns can be added as they are."""
-        return takes_files(self._version) and _columns(self._version) == _named_types(schema)
+        return takes_files(self._version) and _named_types(self._version.columns) == _named_types(schema)
 
     def append_files(self, files: Sequence[NewFile]) -> None:
         """Commit files as they are.
@@ -80,7 +76,8 @@ class TableAppend:
         """
         adds = self._version.sequence(*(added_file(self._version, file) for file in files))
         rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
-        self._commit(adds, {"numOutputRows": rows, "numOutputBytes": size})
+        counts = {"numOutputRows": rows, "numOutputBytes": size}
+        append_batch(self._version, adds, self._query_id, self._number, counts)
 
     def append_rows(self, rows: DataFrame) -> None:
         """Write rows to new files, and commit these.
@@ -89,37 +86,11 @@ class TableAppend:
             pyspark.errors.PySparkException: a constraint of the table is violated, or a conflict.
         """
         if _has_plain_columns(self._version, rows.schema):
-            self._commit(self._version.transaction.writeFiles(rows._jdf), {})
+            append_batch(self._version, self._version.write_files(rows), self._query_id, self._number, {})
         else:  # the sink adds columns and fields, and converts the types that it can
             # A column of type void has no value, and the sink takes none.
             voids = (column(field.name) for field in rows.schema.fields if isinstance(field.dataType, NullType))
-            self._append_by_sink(rows.drop(*voids))
-
-    def _append_by_sink(self, rows: DataFrame) -> None:
-        """Append by Delta's own sink: a transaction of its own, with the id of the query that runs in this thread."""
-        context: Any = rows.sparkSession.sparkContext._jsc
-        before = context.getLocalProperty(_QUERY_ID)
-        context.setLocalProperty(_QUERY_ID, self._query_id)
-        try:
-            self._sink(rows.sparkSession).addBatch(self._number, rows._jdf)
-        finally:
-            context.setLocalProperty(_QUERY_ID, before)
-
-    def _sink(self, spark: SparkSession) -> Any:
-        session, none = spark._jsparkSession, java_class("scala.Option").empty()
-        settings = java_class(f"{DELTA}.DeltaOptions")(scala_map(SINK_OPTIONS), session.sessionState().conf())
-        mode = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
-        return java_class(f"{DELTA}.sources.DeltaSink")(
-            session.sqlContext(), self._version.log.dataPath(), self._version.sequence(), mode, settings, none
-        )
-
-    def _commit(self, adds: Any, counts: dict[str, int]) -> None:
-        """Commit a Scala `Seq` of actions; Delta counts what it has written, and `counts` has other rows and bytes."""
-        version, none = self._version, java_class("scala.Option").empty()
-        version.set_metrics({**counts, "numAddedFiles": int(adds.size()), "numRemovedFiles": 0})
-        mode = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
-        operation = java_class(f"{DELTA}.DeltaOperations$StreamingUpdate")(mode, self._query_id, self._number, none)
-        version.commit(adds.prepended(version.taken(self._query_id, self._number)), operation)
+            append_by_sink(self._version, rows.drop(*voids), self._query_id, self._number, SINK_OPTIONS)
 
 
 def can_append(session: SparkSession, table: TableAddress, query: DataFrame) -> bool:
@@ -130,7 +101,7 @@ def can_append(session: SparkSession, table: TableAddress, query: DataFrame) -> 
     if not can_open(table):
         return False
     version = TableVersion(session, table)
-    return _has_plain_columns(version, query.schema) and not _reads(query, str(version.log.dataPath().toString()))
+    return _has_plain_columns(version, query.schema) and not _reads(query, version.folder)
 
 
 def _reads(query: DataFrame, path: str) -> bool:
@@ -170,13 +141,13 @@ def delete_leftovers(
     version = TableVersion(session, table)
     listed = version.listed_files()
     if listed is None:
-        current = _named(session, version.snapshot.allFiles(), prefix)
+        current = version.file_paths(removed=False, prefix=prefix)
     else:
         current = {entry["path"] for entry in log_entries(listed)}
     # A file that was removed from the table is still read at earlier versions, until VACUUM deletes it.
     found = _not_in_commits(storage, str(table.path), [name for name in found if name not in current])
     if found:
-        removed = _named(session, version.snapshot.tombstones(), prefix)
+        removed = version.file_paths(removed=True, prefix=prefix)
         found = [name for name in found if name not in removed]
     for name in found:
         storage.delete_tree(f"{table.path}/{name}")
@@ -195,21 +166,11 @@ def _not_in_commits(storage: Storage, path: str, names: Collection[str]) -> list
     return list(left)
 
 
-def _named(session: SparkSession, files: Any, prefix: str) -> set[str]:
-    """Return the paths with a prefix in a Java `Dataset` of a log's actions, by a query."""
-    paths = DataFrame(files.toDF(), session).select("path")
-    return {row.path for row in paths.where(paths.path.startswith(prefix)).collect()}
-
-
 def _has_plain_columns(version: TableVersion, schema: StructType) -> bool:
     """Return whether the table has exactly these columns, and none for which Delta's sink has rules."""
-    columns = _named_types(schema)
-    has_identity = _IDENTITY in str(version.snapshot.metadata().schemaString())
-    return columns == _columns(version) and not has_identity and not any("void" in kind for _, kind in columns)
-
-
-def _columns(version: TableVersion) -> list[tuple[str, str]]:
-    return _named_types(StructType.fromJson(json.loads(version.snapshot.metadata().schemaString())))
+    columns, stored = _named_types(schema), version.columns
+    has_identity = any(key.startswith(_IDENTITY) for field in stored.fields for key in field.metadata)
+    return columns == _named_types(stored) and not has_identity and not any("void" in kind for _, kind in columns)
 
 
 def _named_types(schema: StructType) -> list[tuple[str, str]]:

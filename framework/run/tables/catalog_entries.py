@@ -14,12 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from framework.engine.files.storage import open_storage
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.sessions.session import (
+    run_statement,
+    session_catalog_entry,
+    setting,
+    statement_rows,
+    table_exists,
+)
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
-from framework.foundation.files.storage import open_storage
 from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.table_address import plain_path
 from framework.graph.queries.calls import first_words
@@ -61,20 +68,17 @@ class ForeignEntry:
 
 def is_configured(spark: SparkSession, catalog: str) -> bool:
     """Whether Spark is configured with a persistent catalog of this name; the in-memory catalog does not count."""
-    conf: Any = spark._jsparkSession.conf()
     if catalog == _SESSION_CATALOG:
-        return bool(conf.get("spark.sql.catalogImplementation", "in-memory") == "hive")
-    return bool(conf.getOption(f"spark.sql.catalog.{catalog}").isDefined())
+        return setting(spark, "spark.sql.catalogImplementation") == "hive"
+    return setting(spark, f"spark.sql.catalog.{catalog}") is not None
 
 
 def register(spark: SparkSession, name: QualifiedName, path: str) -> None:
     """Register the table at `path` under its name, if its catalog is configured. Idempotent."""
     if not is_configured(spark, name.catalog):
         return
-    session: Any = spark._jsparkSession
-    quoted_schema = f"`{name.catalog}`.`{name.schema}`"
-    session.sql(f"CREATE SCHEMA IF NOT EXISTS {quoted_schema}")
-    session.sql(f"CREATE TABLE IF NOT EXISTS {name.quoted} USING delta LOCATION {string_literal(path)}")
+    run_statement(spark, f"CREATE SCHEMA IF NOT EXISTS `{name.catalog}`.`{name.schema}`")
+    run_statement(spark, f"CREATE TABLE IF NOT EXISTS {name.quoted} USING delta LOCATION {string_literal(path)}")
 
 
 def name_table(spark: SparkSession, spec: DatasetSpec, path: str, record: TableRecord | None) -> None:
@@ -193,8 +197,7 @@ def _answered(catalog: str, ask: Any) -> None:
 
 
 def _drop(spark: SparkSession, name: QualifiedName) -> None:
-    session: Any = spark._jsparkSession
-    session.sql(f"DROP TABLE IF EXISTS {name.quoted}")
+    run_statement(spark, f"DROP TABLE IF EXISTS {name.quoted}")
 
 
 def _is_former(spark: SparkSession, entry: CatalogEntry, record: TableRecord) -> bool:
@@ -217,28 +220,18 @@ def _is_former(spark: SparkSession, entry: CatalogEntry, record: TableRecord) ->
 
 def _stored(spark: SparkSession, name: QualifiedName) -> CatalogEntry | None:
     """Return the entry of the session's catalog, without a look at the table: it may be gone, or none of Delta's."""
-    state: Any = spark._jsparkSession.sessionState()
-    identifier = state.sqlParser().parseTableIdentifier(f"`{name.schema}`.`{name.table}`")
-    if not state.catalog().tableExists(identifier):
+    found = session_catalog_entry(spark, name.schema, name.table)
+    if found is None:
         return None
-    table = state.catalog().getTableMetadata(identifier)
-    location = table.storage().locationUri()
-    is_view = table.tableType().name() == "VIEW"
-    text = "" if is_view or not location.isDefined() else _decoded(spark, location.get())
-    return CatalogEntry(location=text, is_external=table.tableType().name() == "EXTERNAL")
-
-
-def _decoded(spark: SparkSession, uri: Any) -> str:
-    jvm: Any = spark._jvm
-    return str(jvm.org.apache.hadoop.fs.Path(uri).toString())
+    kind, location = found
+    return CatalogEntry(location="" if kind == "VIEW" else location, is_external=kind == "EXTERNAL")
 
 
 def _described(spark: SparkSession, name: QualifiedName) -> CatalogEntry | None:
     """Return the entry of another catalog; `DESCRIBE DETAIL` would need a table of Delta."""
-    session: Any = spark._jsparkSession
-    if not session.catalog().tableExists(name.quoted):
+    if not table_exists(spark, name.quoted):
         return None
-    rows = session.sql(f"DESCRIBE TABLE EXTENDED {name.quoted}").collectAsList()
+    rows = statement_rows(spark, f"DESCRIBE TABLE EXTENDED {name.quoted}")
     # After the columns, one of which may have these names, comes a blank line.
     found, is_detail = {"Location": "", "Type": ""}, False
     for row in rows:

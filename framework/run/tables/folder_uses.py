@@ -10,7 +10,8 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from framework.declare.specs import DatasetKind
-from framework.foundation.files.storage import Storage, open_storage
+from framework.engine.files.storage import open_storage
+from framework.foundation.files.storage import Storage
 from framework.foundation.table_address import real_path
 from framework.graph.graph import DataflowGraph
 from framework.run.tables.table_record import TableRecord

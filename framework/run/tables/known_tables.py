@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
 
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec
+from framework.engine.plans.relations import named
+from framework.engine.sessions.session import table_exists
+from framework.engine.streams.readers import table_of_reader
 from framework.foundation.errors import UserError
 from framework.foundation.files.storage import is_local
 from framework.foundation.names import QualifiedName
-from framework.graph.reading.relations import named
 from framework.graph.target_tables.tables import ExternalTable
 from framework.plan.state import TableKind
 from framework.run.tables.catalog_entries import entry_location
@@ -26,6 +27,9 @@ from framework.run.tables.local_tables import local_table
 from framework.run.tables.table_store import TableStore
 from framework.sources.cloud_files.columns.schemas import SchemaStore, schemas_of
 from framework.sources.delta.log import latest_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _MOST_FILES = 10_000
 _CATALOG_KEY = "spark.sql.catalog."
@@ -81,8 +85,7 @@ class StoredTables:
         if not _in_catalog(spark, name):
             return None
         reader = (spark.readStream if streaming else spark.read).options(**options)
-        java_reader: Any = reader._jreader  # noqa: SLF001 - `table` itself is taken over in query functions
-        return ExternalTable(frame=DataFrame(java_reader.table(name), spark), path=None)
+        return ExternalTable(frame=table_of_reader(reader, name), path=None)
 
     def schemas(self) -> SchemaStore:
         """Return the recorded columns of folders of files."""
@@ -128,6 +131,6 @@ def _in_catalog(spark: SparkSession, name: str) -> bool:
     if "/" in name:
         return True
     try:
-        return bool(spark._jsparkSession.catalog().tableExists(name))
+        return table_exists(spark, name)
     except AnalysisException:  # an unknown catalog, or an invalid name
         return False

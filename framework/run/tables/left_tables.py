@@ -22,9 +22,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from framework.checkpoints.generations import dataset_folder
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint
-from framework.foundation.files.storage import open_storage
 from framework.foundation.files.storage_port import present_path
 from framework.foundation.files.stored_format import UNUSABLE, StoredFormat
 from framework.foundation.names import QualifiedName

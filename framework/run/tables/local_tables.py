@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from framework.declare.local_table import LocalTable
 from framework.declare.pipeline_spec import SPEC_NAMES, load_spec
 from framework.declare.registry import Registry
+from framework.engine.files.storage import open_storage
+from framework.engine.plans.relations import named
 from framework.foundation.errors import UserError
-from framework.foundation.files.storage import open_storage
 from framework.foundation.names import QualifiedName
 from framework.graph.reading.interception import not_reading
-from framework.graph.reading.relations import named
 from framework.graph.target_tables.tables import ExternalTable
 from framework.run.tables.table_record import StorageLayout
 from framework.sources.cloud_files.columns.schemas import SchemaStore, schemas_of

@@ -24,8 +24,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError
-from framework.foundation.files.storage import Storage, open_storage
+from framework.foundation.files.storage import Storage
 from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.table_address import real_path
 
@@ -109,7 +110,7 @@ class StorageIdentity:
         return self._other(mark, spark, came_along=real_path(path).startswith(f"{self.root}/"))
 
     def other_reader(self, mark: str, spark: SparkSession) -> str:
-        """Return the storage whose updates read a replication slot, for messages; empty if those of this one do.
+        """Return the storage whose updates read a log, for messages; empty if those of this one do.
 
         Args:
             mark: the recorded storage; empty if none is.

@@ -7,28 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from framework.foundation.computed_columns import DEFAULT, DEFAULTS_FEATURE, definition
+from framework.schema.change import schema_change
 
 
-def names(struct: Mapping[str, Any]) -> set[str]:
-    """Return the names of columns and of the fields of structs in a schema's JSON, in lower case."""
-    return {path.lower() for path in _paths(struct["fields"])}
-
-
-def has_columns(stored: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
+def has_columns(stored: str, recorded: str) -> bool:
     """Whether a table has all recorded columns; RESTORE can take columns away, and the wider types of others."""
-    return names(recorded) <= names(stored) and not differs(stored, recorded)
-
-
-def differs(stored: Any, recorded: Any) -> bool:
-    """Whether two types, as in the JSON of a schema, have parts of the same name with different types, at any depth."""
-    if isinstance(stored, str) or isinstance(recorded, str):
-        return bool(stored != recorded)
-    if "fields" in stored and "fields" in recorded:
-        types = {field["name"].lower(): field["type"] for field in stored["fields"]}
-        both = [(types.get(field["name"].lower()), field["type"]) for field in recorded["fields"]]
-        return any(differs(before, now) for before, now in both if before is not None)
-    inner = ("elementType", "keyType", "valueType")
-    return any(differs(stored[part], recorded[part]) for part in inner if part in stored and part in recorded)
+    change = schema_change(json.loads(stored), json.loads(recorded))
+    return not (change.added or change.widened or change.retyped)
 
 
 def with_definitions(schema: str, logged: str | None) -> str:

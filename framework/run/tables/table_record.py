@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.checkpoints.generations import folder_name
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError
-from framework.foundation.files.storage import Storage, open_storage
+from framework.foundation.files.storage import Storage
 from framework.foundation.files.storage_port import present_path
 from framework.foundation.files.stored_format import UNUSABLE, StoredFormat
 from framework.foundation.names import QualifiedName

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from delta import DeltaTable
 from pyspark.sql.types import StructType
 
 from framework.cdc.delta.new_tables import new_table
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
-from framework.cdc.writer import table_properties
+from framework.cdc.writer import auxiliary_schema, table_properties
 from framework.declare.session.mutations import unguarded
 from framework.declare.specs import DatasetKind, DatasetSpec
+from framework.engine.sessions.session import cloned, run_statement
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage import Storage
@@ -23,15 +24,13 @@ from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.table_address import STORAGE_PROPERTY, TableAddress, normal_path
 from framework.graph.graph import GraphDataset
-from framework.graph.reading.relations import cloned
 from framework.plan.state import TableKind
 from framework.run.tables.catalog_entries import name_table
+from framework.run.tables.column_changes import change_columns, widen_columns
 from framework.run.tables.storage_identity import StorageIdentity, has_link
 from framework.run.tables.stored_columns import (
     are_equal,
-    differs,
     has_columns,
-    names,
     property_of_defaults,
     spelled_as_in,
     with_definitions,
@@ -46,7 +45,7 @@ from framework.run.tables.table_record import (
     read_records,
     write_record,
 )
-from framework.run.tables.wider_columns import support_types, widen_columns
+from framework.schema.change import SchemaChange, schema_change
 from framework.sources.delta.log import LogTip, latest_version, read_tip, tip_of
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ class TableStore:
             )
         # A view is replaced with the columns of its query, which may be fewer than the declared ones.
         is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW
-        is_complete = is_view or tip.schema is None or has_columns(json.loads(tip.schema), json.loads(record.schema))
+        is_complete = is_view or tip.schema is None or has_columns(tip.schema, record.schema)
         is_complete = is_complete and self._has_wide_auxiliary(dataset)
         return StoredTable(
             definition=record.definition if is_complete else None, other_owner=None,
@@ -236,18 +235,24 @@ class TableStore:
         tip = read_tip(self.storage, str(self.auxiliary(dataset.spec).path))
         if tip is None or tip.schema is None:
             return True
-        return not differs(json.loads(tip.schema), dataset.cdc.auxiliary_schema.jsonValue())
+        change = schema_change(json.loads(tip.schema), auxiliary_schema(dataset.cdc).jsonValue())
+        return not (change.widened or change.retyped)
 
-    def create(self, dataset: GraphDataset, rebuild: int | None = None) -> None:
+    def create(self, dataset: GraphDataset, rebuild: int | None = None, planned: SchemaChange | None = None) -> None:
         """Create the table, or change the existing one to the dataset's definition.
+
+        Args:
+            dataset: the dataset.
+            rebuild: the rebuild whose copy of the table is meant; None: the table itself.
+            planned: the columns that the table may get; None: those that it lacks.
 
         Raises:
             OperationError: TABLE_NOT_OWNED if the table belongs to another owner;
-                PARTITIONING_CHANGED if only a full refresh can apply the partitioning.
+                PARTITIONING_CHANGED if only a full refresh can apply the partitioning; TABLE_CHANGED_SINCE_PLAN.
         """
         address = self.address(dataset.spec, rebuild)
         if self.exists(address):
-            self._adopt(dataset, address, self.auxiliary(dataset.spec, rebuild))
+            self._adopt(dataset, address, self.auxiliary(dataset.spec, rebuild), planned)
         else:
             self._create(dataset, address)
         if rebuild is None:
@@ -355,7 +360,9 @@ class TableStore:
         assert detail is not None
         return detail
 
-    def _adopt(self, dataset: GraphDataset, address: TableAddress, auxiliary: TableAddress) -> None:
+    def _adopt(
+        self, dataset: GraphDataset, address: TableAddress, auxiliary: TableAddress, planned: SchemaChange | None
+    ) -> None:
         self.check_ours(dataset.name, str(address.path), dataset.spec.location)
         stored = self.metadata(address)
         if not are_equal(stored.partition_columns, dataset.spec.partition_columns):
@@ -366,9 +373,9 @@ class TableStore:
                 stored=", ".join(stored.partition_columns) or "nothing",
                 wanted=", ".join(dataset.spec.partition_columns) or "nothing",
             )
-        if dataset.widens:  # first: Delta adds no columns beside others of different types
-            self._widen(dataset, address, auxiliary)
-        self._add_columns(dataset, address, self.spark.read.format("delta").load(str(address.path)).schema)
+        change_columns(self.spark, dataset, address, planned, self.metadata)
+        if dataset.widens and dataset.cdc is not None and self.exists(auxiliary):
+            widen_columns(self.spark, dataset, auxiliary, auxiliary_schema(dataset.cdc), self.metadata)
         self._set_properties(self.properties(dataset), address, stored.properties)
         if dataset.spec.comment and dataset.spec.comment != stored.comment:
             self._sql(f"COMMENT ON TABLE {address.sql} IS {string_literal(dataset.spec.comment)}")
@@ -379,22 +386,6 @@ class TableStore:
         wanted = spelled_as_in(dataset.table_schema, dataset.spec.cluster_by)
         if wanted and list(wanted) != self._detail(address)["clusteringColumns"]:
             self._sql(f"ALTER TABLE {address.sql} CLUSTER BY ({', '.join(wanted)})")
-
-    def _add_columns(self, dataset: GraphDataset, address: TableAddress, stored: StructType) -> None:
-        """Add the missing columns, nested ones included, by appending an empty DataFrame in one commit."""
-        wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
-        if names(wanted.jsonValue()) <= names(stored.jsonValue()):
-            return
-        support_types(self.spark, address, wanted)
-        empty = self.spark.createDataFrame([], wanted)
-        empty.write.format("delta").mode("append").option("mergeSchema", "true").save(str(address.path))
-
-    def _widen(self, dataset: GraphDataset, address: TableAddress, auxiliary: TableAddress) -> None:
-        """Widen the columns of the table, and of the auxiliary table if there is one."""
-        widen = partial(widen_columns, self.spark, dataset=dataset, metadata=self.metadata)
-        widen(address, StructType.fromJson(json.loads(dataset.table_schema or "")))
-        if dataset.cdc is not None and self.exists(auxiliary):
-            widen(auxiliary, dataset.cdc.auxiliary_schema)
 
     def _set_properties(self, wanted: Mapping[str, str], address: TableAddress, stored: Mapping[str, str]) -> None:
         changed = {key: value for key, value in wanted.items() if stored.get(key) != value}
@@ -416,8 +407,7 @@ class TableStore:
         DeltaTable.forPath(self.spark, str(address.path)).delete()
 
     def _sql(self, statement: str) -> None:
-        session: Any = self.spark._jsparkSession
-        session.sql(statement)
+        run_statement(self.spark, statement)
 
     def check_readable(self, dataset: DatasetSpec) -> None:
         """Check that a dataset has a table and that it belongs to this pipeline.

@@ -5,7 +5,6 @@ Promises that no update runs meanwhile (the update lock is held), and that the e
 
 from __future__ import annotations
 
-import getpass
 import json
 import uuid
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from framework.foundation.errors import OperationError, UserError
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import is_named, meant_names, plain_name, qualified_hint
+from framework.foundation.processes import user_name
 from framework.record.drafts import user_action
 from framework.record.events import EventType, Origin
 from framework.record.log import EventLog
@@ -236,11 +236,3 @@ def changing(storage: Storage, pipeline: str) -> Iterator[EventLog]:
         RewindStore(storage).check_none()
         with EventLog(storage, origin) as log:
             yield log
-
-
-def user_name() -> str | None:
-    """Return the user of this process; None if the system has no name for it, as in some containers."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return None

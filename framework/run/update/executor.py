@@ -31,6 +31,7 @@ from framework.plan.steps import (
 )
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.tables.catalog_entries import is_configured, renew_entry
+from framework.run.tables.column_changes import check_stored
 from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.table_store import TableStore
 from framework.run.update.fault_classification import fault_of
@@ -39,6 +40,7 @@ from framework.run.update.journal import Journal
 from framework.run.update.refresh.rebuilds import Rebuilds
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.schedule import Board, Work
+from framework.schema.change import SchemaChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,13 +131,18 @@ class Executor:
 
     def _publish(self, step: PublishRebuild) -> FlowResult | None:
         """Publish a rebuild; return None, or a failed result with the error."""
-        fault = fault_of(lambda: self.rebuilds.publish(step), step.dataset, None)
+        fault = fault_of(lambda: self._publish_planned(step), step.dataset, None)
         if fault is None:
             return None
         return FlowResult(
             flow=step.dataset, dataset=step.dataset, state=FlowState.FAILED, reason="its rebuild was not published",
             error=fault,
         )  # fmt: skip
+
+    def _publish_planned(self, step: PublishRebuild) -> None:
+        dataset = self._dataset(step.dataset)
+        check_stored(self.store.storage, self.store.path(dataset.spec), dataset, step.change)
+        self.rebuilds.publish(step)
 
     def _claim_tables(self, plan: Plan, failed: dict[QualifiedName, SluiceError]) -> None:
         """Claim the tables outside of the storage, those that this update does not write included; add the errors."""
@@ -166,14 +173,16 @@ class Executor:
 
     def _create(self, step: CreateTable, mark: Rebuild | None) -> SluiceError | None:
         dataset = self._dataset(step.dataset)
-        work = partial(self._create_table, dataset) if mark is None else partial(self.rebuilds.set_up, dataset, mark)
+        if mark is not None:
+            return fault_of(partial(self.rebuilds.set_up, dataset, mark), step.dataset, dataset.spec.location)
+        work = partial(self._create_table, dataset, step.change)
         return fault_of(work, step.dataset, dataset.spec.location)
 
-    def _create_table(self, dataset: GraphDataset) -> None:
-        """Create or change a table. One that was deleted has lost the rows of all its flows."""
+    def _create_table(self, dataset: GraphDataset, planned: SchemaChange | None) -> None:
+        """Create a table, or change it as planned. One that was deleted has lost the rows of all its flows."""
         if not self.store.exists(self.store.address(dataset.spec)):
             GenerationStore(self.store.storage).retire_lost(dataset.name)
-        self.store.create(dataset)
+        self.store.create(dataset, planned=planned)
 
     def _begin(self, step: BeginGeneration) -> None:
         mark = Rebuild(number=step.rebuild).generation_mark if step.rebuild is not None else ""

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import re
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
-from py4j.java_gateway import JavaObject, is_instance_of
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
+from framework.engine.jvm.java_causes import python_of_tasks, session_fault, temporary_folders, with_last_cause
+from framework.engine.jvm.java_errors import (
+    Py4JError,
+    Py4JJavaError,
+    Py4JNetworkError,
+    condition_of,
+    is_raised_by_py4j,
+    throwables,
+)
+from framework.engine.jvm.process_ends import end_of_java, kills_since, memory_kills
+from framework.engine.sessions.session import has_stopped
 from framework.foundation.ansi_errors import hint_of_value
-from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.conditions.recovery import BREAKS, SOURCE_FILES_GONE, SOURCES_CHANGED
 from framework.foundation.conditions.run import FILES_GONE
 from framework.foundation.errors import OperationError, SluiceError, remote_error
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.java_causes import python_of_tasks, session_fault, temporary_folders, with_last_cause
 from framework.foundation.locations import SourceLocation, innermost_of, innermost_user_line
 from framework.foundation.names import QualifiedName
-from framework.foundation.process_ends import end_of_java, kills_since, memory_kills
 from framework.foundation.resource_faults import DISK_FULL, FILE_CONDITIONS, file_condition, free_space
 from framework.foundation.table_address import plain_path
 from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.queries.calls import first_words
 from framework.run.flows.expectations import VIOLATION_MARK
 from framework.run.tables.table_record import QUARANTINE_FOLDER
+from framework.sources.databases.dialects import is_retryable
 
 _HEAD = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
@@ -71,7 +75,6 @@ _FILE_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
 _NO_STATE = "CANNOT_LOAD_STATE_STORE"
 """Its parts say which file can't be read; if one can't be for now, `can_heal` knows."""
 
-_MOST_CAUSES = 20
 _OF_MEMORY = re.compile(r"\w*MemoryError\b")  # those of NumPy and Arrow, too
 _PYTHON_ENDED = re.compile(r"^(?:.*: )?org\.apache\.spark\.SparkException: Python worker exited", re.MULTILINE)
 _CONTEXT_ENDED = re.compile(
@@ -247,12 +250,12 @@ def can_heal(error: BaseException) -> bool:
     if is_resource_fault(error):
         return False
     if isinstance(error, SluiceError):
-        return error.condition in RETRYABLE or error.condition == FILES_GONE
+        return is_retryable(error.condition) or error.condition == FILES_GONE
     if is_spark_lost(error):
         return False
     text = "\n".join(_texts(error))
     remote = remote_error(text)
-    return _CAN_HEAL.search(text) is not None if remote is None else remote.condition in RETRYABLE
+    return _CAN_HEAL.search(text) is not None if remote is None else is_retryable(remote.condition)
 
 
 def is_spark_lost(error: BaseException) -> bool:
@@ -262,7 +265,7 @@ def is_spark_lost(error: BaseException) -> bool:
     """
     return any(
         isinstance(each, Py4JNetworkError)
-        or (isinstance(each, OSError) and _is_raised_by_py4j(each))
+        or (isinstance(each, OSError) and is_raised_by_py4j(each))
         # An answer without a Java exception is an empty one.
         or (type(each) is Py4JError and str(each).startswith(_CALL_FAILED) and "Trace:" not in str(each))
         or _is_of_ended_context(each)
@@ -274,22 +277,9 @@ def _is_of_ended_context(error: BaseException) -> bool:
     if not isinstance(error, Py4JJavaError | PySparkException):
         return False
     try:
-        return any(_CONTEXT_ENDED.search(text) for text in _own_texts(error)) or _has_stopped()
+        return any(_CONTEXT_ENDED.search(text) for text in _own_texts(error)) or has_stopped()
     except Py4JNetworkError:  # the JVM, which has the texts, has ended since
         return True
-
-
-def _has_stopped() -> bool:
-    """Whether Spark of this process has been shut down: whatever failed since, such as a commit, has that cause."""
-    java: Any = getattr(SparkContext._active_spark_context, "_jsc", None)
-    return java is not None and bool(java.sc().isStopped())
-
-
-def _is_raised_by_py4j(error: BaseException) -> bool:
-    """Whether Py4J itself could not reach Java; it is also among the callers of a user's batch function."""
-    modules = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)]
-    inner = [module for module in modules if module != "socket"]
-    return bool(inner) and inner[-1].startswith("py4j.")
 
 
 def innermost_condition(text: str) -> tuple[str, str] | None:
@@ -350,39 +340,27 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def _own_texts(error: BaseException) -> Iterator[str]:
     """Yield the text of one exception, with its Java causes if it is from the JVM."""
     if isinstance(error, Py4JJavaError):
-        yield from _java_messages(error.java_exception)
+        yield from _java_messages(error)
     elif isinstance(error, PySparkException):
         yield _without_plan(str(error).split("\n\nJVM stacktrace")[0].split("\n\tat ")[0])
-        yield from _java_messages(getattr(error, "_origin", None))
+        yield from _java_messages(error)
     elif isinstance(error, Py4JError):
         yield str(error)
     else:
         yield exception_text(error)
 
 
-def _java_messages(throwable: object) -> Iterator[str]:
-    """Yield class and message of a Java throwable and of each of its causes."""
-    for _ in range(_MOST_CAUSES):  # causes may be circular
-        if not isinstance(throwable, JavaObject):
-            return
+def _java_messages(error: BaseException) -> Iterator[str]:
+    """Yield class and message of the Java throwable of an exception and of each of its causes."""
+    for throwable in throwables(error):
         message = _without_plan(str(throwable.toString()).split("\n\tat ")[0])
-        condition = _condition_of(throwable)
+        condition = condition_of(throwable)  # those of Kafka's connector have it in no message
         yield message if condition is None or f"[{condition}]" in message else f"[{condition}] {one_line(message)}"
-        throwable = throwable.getCause()
 
 
 def _without_plan(text: str) -> str:
     """Return the text of a query's exception without its plan, which has literals with texts of errors of ours."""
     return text.split("\n=== Streaming Query ===", maxsplit=1)[0]
-
-
-def _condition_of(throwable: JavaObject) -> str | None:
-    """Return the condition of an exception of Spark; those of Kafka's connector have it in no message."""
-    gateway = SparkContext._gateway
-    if gateway is None or not is_instance_of(gateway, throwable, "org.apache.spark.SparkThrowable"):
-        return None
-    condition: str | None = throwable.getCondition()
-    return condition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,17 +6,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from framework.checkpoints.generations import GenerationStore, flow_folder
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.jvm.process_ends import kills_since, memory_kills
+from framework.engine.plans.plans import analysed_plan
 from framework.foundation.clock import Clock
 from framework.foundation.conditions.recovery import COLUMNS_DROPPED, REMOVED_ROWS, SOURCE_FILES_GONE
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.names import QualifiedName
-from framework.foundation.process_ends import kills_since, memory_kills
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.queries.pickled_functions import function_names
 from framework.ingest.holds import held_flows
@@ -24,9 +25,9 @@ from framework.plan.foretelling import dropped_columns_ways, foretell, foretell_
 from framework.plan.state import FlowState as StoredFlow
 from framework.plan.state import TableState
 from framework.plan.steps import Breakage, RefreshView, RunFlow, breakage_error
-from framework.run.flows.expectations import NOTHING_COUNTED, ExpectationCount, QualityCounts
 from framework.run.flows.flow_runner import FlowRunner
 from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.quality_counts import NOTHING_COUNTED, ExpectationCount, QualityCounts
 from framework.run.flows.state.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.streaming_query import StoppedError
@@ -179,8 +180,8 @@ class FlowAttempts:
         if self._dataset(step).kind is DatasetKind.FOREACH_BATCH_SINK:
             return (step.dataset.table,)
         with suppress(SluiceError, PySparkException):  # its query was analysed before
-            frame: Any = self.runner.context.queries.flow_query(flow.spec, self.graph.settings(flow)).frame
-            return function_names(frame._jdf.queryExecution().analyzed())
+            frame = self.runner.context.queries.flow_query(flow.spec, self.graph.settings(flow)).frame
+            return function_names(analysed_plan(frame))
         return ()
 
     def _ended_again(self, step: RunFlow | RefreshView) -> OperationError:

@@ -17,7 +17,8 @@ from framework.declare.specs import IngestedGateway, IngestedTable
 from framework.foundation.errors import SluiceError
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
-from framework.ingest.progress import Sizes, SnapshotProgress, snapshot_progress, source_sizes
+from framework.ingest.gateway_status import SnapshotProgress
+from framework.ingest.progress import Sizes, snapshot_progress, source_sizes
 from framework.record import drafts
 from framework.record.events import Event, EventType
 from framework.record.log import EventLog

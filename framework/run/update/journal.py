@@ -8,6 +8,7 @@ from typing import Any, assert_never
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
+from framework.foundation.processes import user_name
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.ingest.generations import Refusal
 from framework.plan.request import UpdateRequest
@@ -26,9 +27,10 @@ from framework.record import drafts
 from framework.record.events import EventDraft, summarize_error
 from framework.record.log import EventLog
 from framework.record.progress import flow_metrics, stream_details
-from framework.run.flows.expectations import QualityCounts
 from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.quality_counts import QualityCounts
 from framework.run.tables.table_store import TableStore
+from framework.run.update.control.identity import UpdateIdentity
 from framework.run.update.results import FlowResult, FlowState, UpdateState
 from framework.sources.port import Lag
 
@@ -47,16 +49,19 @@ class Journal:
         active, self._active = self._active, set()
         return active
 
-    def created(self, request: UpdateRequest) -> None:
-        """Record the request of the update."""
+    def created(self, request: UpdateRequest, identity: UpdateIdentity) -> None:
+        """Record the request of the update, and which attempt at it the update is."""
         self._log.record(
             drafts.create_update(
-                cause="USER_ACTION",
+                cause=identity.cause.value,
                 full_refresh=request.full_refresh_all,
                 refresh_selection=[str(name) for name in request.refresh],
                 full_refresh_selection=[str(name) for name in request.full_refresh],
                 reset_checkpoint_selection=[str(name) for name in request.reset_checkpoints],
                 continuous=request.continuous,
+                request_id=identity.request_id,
+                attempt=identity.attempt,
+                user_name=user_name(),
             )
         )
 

@@ -74,14 +74,21 @@ class Lease:
         """
         self._holder = holder
         for _ in range(_TRIES):
-            newest, present = self._read()
-            if present is not None and not present.get("released") and not self._is_expired(newest):
-                return present.get("holder") or {}
+            newest, present = self._present()
+            if present is not None:
+                return present
             if replace_version(self._storage, self.folder, _NAME, newest, self._content()):
                 self._version = newest + 1
                 self._renewer.start()
                 return None
         return (self._read()[1] or {}).get("holder") or {}
+
+    def present_holder(self) -> Mapping[str, Any] | None:
+        """Return who has the lease, without taking it; None if it is released or expired, or was never taken.
+
+        The clock of the file system says whether it has expired, for which a file is written and deleted.
+        """
+        return self._present()[1]
 
     def release(self) -> bool:
         """Release the lease; False if it had been lost, or if that is unknown."""
@@ -94,6 +101,13 @@ class Lease:
         except OperationError:
             return False
         return True
+
+    def _present(self) -> tuple[int, Mapping[str, Any] | None]:
+        """Return the newest version and its holder; None if it is released or expired, or if there is none."""
+        newest, found = self._read()
+        if found is None or found.get("released") or self._is_expired(newest):
+            return newest, None
+        return newest, found.get("holder") or {}
 
     def _renew_until_stopped(self) -> None:
         """Renew the lease; give up if another process took over, or if it would soon be old enough for that.

@@ -8,37 +8,29 @@ import pathlib
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import IO
 
+from framework.engine.jvm.gateway import current_jvm
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import LocalStorage, Storage
-from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.processes import start_of_process
 from framework.foundation.resource_faults import file_fault
+from framework.run.update.control.lock_holder import (
+    LEASE_FOLDER,
+    LOCK_FILE,
+    LockHolder,
+    holder_text,
+    is_locked,
+    parse_holder,
+)
 from framework.run.update.lease import Lease, LeaseTerms
-from framework.session.jvm_process import current_jvm
 from framework.session.keeper_client.client import held_by_server
 
-LOCK_FILE = "update.lock"
-LEASE_FOLDER = "update.lease"
-_FORMAT = StoredFormat(1)
 _JVM_END_SECONDS, _POLL_SECONDS = 30.0, 0.05
 _LOOK_SECONDS, _LOOK_POLL_SECONDS = 1.0, 0.01
 _FREE_WITH_PROCESS = "The lock is released when its process ends."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockHolder:
-    """The holder of a pipeline's lock: host, process, update and start time; its JVM, and when that was started."""
-
-    host: str
-    pid: int
-    update_id: str
-    since: str
-    jvm: int = 0
-    jvm_started: str = ""
 
 
 @contextmanager
@@ -103,13 +95,8 @@ def check_unlocked(storage: Storage) -> None:
     if not isinstance(storage, LocalStorage):
         return
     path = pathlib.Path(storage.path(LOCK_FILE))
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise _already_running(_named_holder(storage, path), str(path), _FREE_WITH_PROCESS) from None
-    except OSError:
-        return  # no lock file yet, or not readable, which the update itself reports
+    if is_locked(str(path)):
+        raise _already_running(_named_holder(storage, path), str(path), _FREE_WITH_PROCESS)
 
 
 @contextmanager
@@ -125,8 +112,8 @@ def _locked_file(storage: LocalStorage, holder: LockHolder, clock: Clock) -> Ite
     with _opened(path) as file:
         if not _took(file, clock):
             raise _already_running(_named_holder(storage, path), str(path), _FREE_WITH_PROCESS)
-        _wait_for_jvm_of(_parse_holder(storage.read_text(LOCK_FILE) or "", path), holder, str(path), clock)
-        _rewrite(path, _FORMAT.text(asdict(holder)))
+        _wait_for_jvm_of(parse_holder(storage.read_text(LOCK_FILE) or "", str(path)), holder, str(path), clock)
+        _rewrite(path, holder_text(holder))
         with held_by_server(path, file.fileno()):
             try:
                 yield
@@ -200,18 +187,6 @@ def _already_running(holder: LockHolder | None, path: str, remedy: str) -> Opera
 def _named_holder(storage: Storage, path: pathlib.Path) -> LockHolder | None:
     """Return the holder of a held lock, for messages; None if it is unknown, as that of another release."""
     try:
-        return _parse_holder(storage.read_text(LOCK_FILE) or "", path)
+        return parse_holder(storage.read_text(LOCK_FILE) or "", str(path))
     except OperationError:
-        return None
-
-
-def _parse_holder(text: str, path: pathlib.Path) -> LockHolder | None:
-    """Parse the holder of the lock; None if a new holder has not written it yet.
-
-    Raises:
-        OperationError: STORED_FORMAT_UNKNOWN.
-    """
-    try:
-        return LockHolder(**_FORMAT.content(text, str(path)))
-    except (ValueError, TypeError):
         return None

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from framework.foundation.files.storage import Storage
+from framework.foundation.processes import user_name
 from framework.record.drafts import user_action, warned
 from framework.run.tables.left_tables import LeftTable, LeftTables
-from framework.run.update.checkpoint_actions import changing, user_name
+from framework.run.update.checkpoint_actions import changing
 
 
 def prune_tables(

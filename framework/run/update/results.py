@@ -9,7 +9,7 @@ from framework.foundation.display import Displayed
 from framework.foundation.errors import SluiceError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
-from framework.run.flows.expectations import ExpectationCount, QualityCounts
+from framework.run.flows.quality_counts import ExpectationCount, QualityCounts
 
 
 class UpdateState(StrEnum):

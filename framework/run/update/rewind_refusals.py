@@ -6,32 +6,18 @@ Users may delete a table, VACUUM its old files, or put an older copy back, befor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from framework.checkpoints.generations import GenerationStore
-from framework.checkpoints.rewinds import RewindStore, RewoundFlow, RewoundTable, StoredRewind
+from framework.checkpoints.rewinds import RewindRefusal, RewindStore, RewoundFlow, RewoundTable, StoredRewind
 from framework.checkpoints.truncation import missing_for
+from framework.engine.delta.stored_version import restored_rows
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
 from framework.run.flows.state.generation_numbers import names_rewind
-from framework.run.tables.stored_version import restored_rows
 from framework.run.tables.table_store import TableStore
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import read_tip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewindRefusal:
-    """One thing that a rewind needs and that is gone.
-
-    Args:
-        dataset: the dataset that can't go back.
-        problem: what is gone, as a clause.
-    """
-
-    dataset: QualifiedName
-    problem: str
 
 
 def restore_version(storage: Storage, table: RewoundTable, rewind: StoredRewind) -> int | None:

@@ -34,7 +34,6 @@ from typing import Any, TypeVar
 from delta import DeltaTable
 from pyspark.sql import functions as F
 
-from framework.cdc.delta.transaction_identifiers import CONFLICTS, USER_METADATA
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_offsets
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore, last_number
@@ -42,6 +41,8 @@ from framework.checkpoints.reset_requests import ResetRequests
 from framework.checkpoints.rewinds import RewindStore, RewoundFlow, RewoundTable, StoredRewind
 from framework.checkpoints.table_marks import read_mark, write_mark
 from framework.checkpoints.truncation import copy_until
+from framework.engine.delta.stored_version import restore
+from framework.engine.delta.transaction_identifiers import CONFLICTS, USER_METADATA
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
@@ -54,7 +55,6 @@ from framework.run.flows.state.generation_numbers import name_generation, rewind
 from framework.run.flows.streaming_query import session_for
 from framework.run.quarantine.table import QuarantineTable, is_of
 from framework.run.tables.marked_tables import mark_table
-from framework.run.tables.stored_version import restore
 from framework.run.tables.table_store import TableStore
 from framework.run.update.rewind_refusals import check_finishable, restore_version
 from framework.sources.delta.source import NextVersion, moved_offset

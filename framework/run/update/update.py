@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import uuid
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -26,8 +23,7 @@ from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
 from framework.plan.selection import is_resettable
 from framework.plan.steps import BeginGeneration, KeepStored, Plan, SkipStep
-from framework.record.events import Event, Origin
-from framework.record.hooks import EventHook, HookRunner
+from framework.record.events import Event
 from framework.record.log import EventLog, delete_old_events
 from framework.run.flows.flow_run import FlowContext, FlowSessions
 from framework.run.flows.flow_runner import FlowRunner
@@ -35,15 +31,18 @@ from framework.run.flows.reads import TableQueries
 from framework.run.flows.state.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.flows.view_refresh import ViewRefresher
-from framework.run.tables.analysis_store import AnalysisStore
 from framework.run.tables.known_tables import StoredTables
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.storage_identity import StorageIdentity
+from framework.run.tables.stored_resolution import store_resolution
 from framework.run.tables.table_store import TableStore
 from framework.run.update.checkpoint_actions import begin_reset
 from framework.run.update.continuous.growth import MOST_RESTARTS, Growth, has_new_columns, with_graph
 from framework.run.update.continuous.supervisor import FlowStatus, Supervisor
 from framework.run.update.continuous.unread import unread_datasets
+from framework.run.update.control.identity import UpdateIdentity
+from framework.run.update.control.stop_requests import StopRequests, stopped_on_request
+from framework.run.update.control.update_log import claim_id, update_log
 from framework.run.update.executor import Executor
 from framework.run.update.fault_classification import flow_fault, is_spark_lost
 from framework.run.update.flow_attempts import FlowAttempts
@@ -77,6 +76,7 @@ class Update:
         observers: called with each event when it is recorded.
         resolve: resolves the graph again, after new columns of files were recorded.
         check: called under the lock, before anything is written; it raises if the update may not run any more.
+        identity: its id, the request that it is an attempt of, and its cause.
     """
 
     graph: DataflowGraph
@@ -90,6 +90,7 @@ class Update:
     observers: Sequence[Observer] = ()
     resolve: Callable[[], DataflowGraph] | None = None
     check: Callable[[], None] | None = None
+    identity: UpdateIdentity = field(default_factory=UpdateIdentity.of)
     _supervisors: list[Supervisor] = field(default_factory=list)
 
     def plan(self) -> Plan:
@@ -149,35 +150,41 @@ class Update:
         Raises:
             OperationError: UPDATE_ALREADY_RUNNING, STORAGE_NOT_WRITABLE, before anything is written;
                 REWIND_NOT_FINISHABLE.
-            UserError: names of the request that the graph does not have.
+            UserError: UPDATE_ID_USED, before anything is written; names of the request that the graph does not have.
         """
-        started, update_id = self.clock.monotonic(), str(uuid.uuid4())
-        self.store.storage.check_writable()
-        with quiet_query_log(), update_lock(self.store.storage, update_id, on_lost=self.stop.set):
+        started, storage, update_id = self.clock.monotonic(), self.store.storage, self.identity.update_id
+        storage.check_writable()
+        with quiet_query_log(), update_lock(storage, update_id, on_lost=self.stop.set):
             if self.check is not None:
                 self.check()
-            reader = StorageIdentity.settled(self.store.storage).mark
+            claim_id(storage, self.identity)
+            reader = StorageIdentity.settled(storage).mark
             Rewinds(store=self.store, clock=self.clock).finish_begun()
             entries = self._left.finish_begun()
             unsettled = self._rebuilds.settle_all()
-            with suppress(OperationError):  # an update does not need the list of old events
-                delete_old_events(self.store.storage, self.clock.now())
+            with suppress(OperationError):  # an update does not need the list of old events and requests
+                delete_old_events(storage, self.clock.now())
+                StopRequests(storage).delete_old(update_id, self.clock.now())
             gateways = self.registry.gateways
-            with self._log(update_id) as log, reported_waits(gateways, log, self.clock) as waits:
+            with (
+                self._log() as log,
+                stopped_on_request(storage, update_id, log, self.stop),
+                reported_waits(gateways, log, self.clock) as waits,
+            ):
                 Journal(log).warned(entries)
                 refusals = begin_generations(
-                    gateways, self.store.storage, self.clock, is_refreshed=self.request.refreshes, reader=reader,
+                    gateways, storage, self.clock, is_refreshed=self.request.refreshes, reader=reader,
                     unread=[each.ingestion for each in self.registry.unlisted if each.is_whole],
                     waiting=waits.beginning,
                 )  # fmt: skip
-                return self._begun(refusals, log, update_id, started, unsettled)
+                return self._begun(refusals, log, started, unsettled)
 
     def _begun(
-        self, refusals: tuple[Refusal, ...], log: EventLog, update_id: str, started: float,
+        self, refusals: tuple[Refusal, ...], log: EventLog, started: float,
         unsettled: Mapping[QualifiedName, SluiceError],
     ) -> UpdateResult:  # fmt: skip
         """Plan and execute the update, whose generations of copies have begun as far as their databases allowed it."""
-        AnalysisStore(self.store.storage, self.graph.pipeline).write(self.graph.analyses)
+        store_resolution(self.graph, self.store)
         RewindStore(self.store.storage).check_none()
         self._begin_resets()
         refused = refused_copies(refusals, self.registry.gateways)
@@ -186,7 +193,7 @@ class Update:
         with self._reports(log):
             journal = Journal(log, continuous=self.request.continuous)
             journal.refused(refusals)
-            result = ready._recorded(plan, journal, update_id, started, unsettled)  # noqa: SLF001 - as above
+            result = ready._recorded(plan, journal, started, unsettled)  # noqa: SLF001 - as above
             failed = {str(flow.error.fields.get("cause")) for flow in result.flows if flow.error is not None}
             return replace(result, refused=waiting(refusals, failed))
 
@@ -201,17 +208,16 @@ class Update:
                 begin_reset(resets, self.store.storage, request)
 
     def _recorded(
-        self, plan: Plan, journal: Journal, update_id: str, started: float,
-        unsettled: Mapping[QualifiedName, SluiceError],
-    ) -> UpdateResult:  # fmt: skip
+        self, plan: Plan, journal: Journal, started: float, unsettled: Mapping[QualifiedName, SluiceError]
+    ) -> UpdateResult:
         """Execute the plan, and record its start and its end, failures included."""
-        journal.created(self.request)
+        journal.created(self.request, self.identity)
         journal.update(UpdateState.INITIALIZING)
         journal.definitions(self.graph, self.store)
         journal.lacking(self.graph)
         journal.planned(plan)
         try:
-            flows = self._execute(plan, journal, update_id, unsettled)
+            flows = self._execute(plan, journal, unsettled)
         except BaseException as error:
             fault = error if isinstance(error, SluiceError) else flow_fault(error, _pipeline_name(self.graph), None)
             is_lost = is_spark_lost(error)
@@ -222,7 +228,9 @@ class Update:
             raise
         seconds, state = self.clock.monotonic() - started, _state(flows)
         journal.update(state, seconds=seconds)
-        return UpdateResult(update_id=update_id, state=state, flows=flows, duration_seconds=seconds, graph=self.graph)
+        return UpdateResult(
+            update_id=self.identity.update_id, state=state, flows=flows, duration_seconds=seconds, graph=self.graph
+        )
 
     def _continuous(
         self, plan: Plan, executor: Executor, journal: Journal, restarts: int = 0,
@@ -273,9 +281,9 @@ class Update:
         return tuple(status for supervisor in self._supervisors for status in supervisor.flows)
 
     def _execute(
-        self, plan: Plan, journal: Journal, update_id: str, unsettled: Mapping[QualifiedName, SluiceError]
+        self, plan: Plan, journal: Journal, unsettled: Mapping[QualifiedName, SluiceError]
     ) -> tuple[FlowResult, ...]:
-        executor = self._executor(journal, update_id)
+        executor = self._executor(journal)
         if self.request.continuous:
             return self._continuous(plan, executor, journal, unsettled=unsettled)
         flows = self._attempt(plan, executor, journal, unsettled)
@@ -361,18 +369,18 @@ class Update:
         tables = StoredTables(store=self.store, registry=self.registry)
         return TableQueries(graph=self.graph, registry=self.registry, spark=self.spark, store=self.store, tables=tables)
 
-    def _executor(self, journal: Journal, update_id: str) -> Executor:
+    def _executor(self, journal: Journal) -> Executor:
         queries, sessions = self.queries, FlowSessions(self.spark)
         runner = FlowRunner(
             context=FlowContext(
                 pipeline=self.graph.pipeline, graph=self.graph, registry=self.registry, spark=self.spark,
                 store=self.store, queries=queries, sessions=sessions, state=self._state, stop=self.stop,
-                clock=self.clock, holds=self._holds, update_id=update_id,
+                clock=self.clock, holds=self._holds, update_id=self.identity.update_id,
             )
         )  # fmt: skip
         refresher = ViewRefresher(
             graph=self.graph, sessions=sessions, store=self.store, queries=queries, state=self._state,
-            update_id=update_id,
+            update_id=self.identity.update_id,
         )  # fmt: skip
         retries = self.settings.retries
         work = FlowAttempts(
@@ -385,18 +393,11 @@ class Update:
             parallel_flows=self.settings.parallel_flows,
         )  # fmt: skip
 
-    @contextmanager
-    def _log(self, update_id: str) -> Iterator[EventLog]:
-        found = Origin.of(self.graph.pipeline, self.store.storage.root, update_id)
-        origin = replace(found, host=f"{socket.gethostname()}:{os.getpid()}")
-        with EventLog(self.store.storage, origin, self.clock) as log:
-            for observer in self.observers:
-                log.subscribe(observer)
-            hooks = HookRunner(self._hooks(), log)
-            try:
-                yield log
-            finally:
-                hooks.close()
+    def _log(self) -> AbstractContextManager[EventLog]:
+        return update_log(
+            self.graph.pipeline, self.store.storage, self.identity, clock=self.clock, observers=self.observers,
+            registry=self.registry,
+        )  # fmt: skip
 
     def _reports(self, log: EventLog) -> AbstractContextManager[None]:
         def path_of(name: QualifiedName) -> str:
@@ -407,16 +408,6 @@ class Update:
         # A gateway whose tables have all failed stages no changes.
         gateways = [each for each in self.registry.gateways if self.graph.dataset(each.changes) is not None]
         return ingestion_reports(gateways, self.store.storage, log, self.settings.progress_seconds, path_of)
-
-    def _hooks(self) -> list[EventHook]:
-        return [
-            EventHook(
-                name=spec.name,
-                function=self.registry.hook_functions[spec.name],
-                max_allowable_consecutive_failures=spec.max_allowable_consecutive_failures,
-            )
-            for spec in self.registry.hooks
-        ]
 
 
 def _state(flows: Sequence[FlowResult]) -> UpdateState:

@@ -23,14 +23,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from framework.engine.jvm.baseline import Baseline, kill_python_workers
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.secrets.known_secrets import remember_settings
 from framework.foundation.secrets.masked_stream import masked
 from framework.session.jvm_process import Jvm
-from framework.session.keeper.cleaning import Baseline, kill_python_workers
 from framework.session.keeper_client.identity import SessionIdentity
 from framework.session.keeper_client.login import Login
 from framework.session.keeper_client.protocol import Connection, Message, claimed, listening, socket_path

@@ -15,15 +15,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.java_gateway import quiet_shutdown
-from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from framework.engine.jvm.gateway import forget_session, is_active_context, session_of_jvm
+from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
-from framework.session.jvm_process import connect, forget_gateway
+from framework.session.jvm_process import connect
 from framework.session.keeper_client.identity import SessionIdentity
 from framework.session.keeper_client.login import Login
 from framework.session.keeper_client.protocol import Connection, Message, claimant, make_private, socket_path
@@ -40,7 +39,7 @@ _ANSWER_SECONDS, _STOP_SECONDS, _START_SECONDS, _POLL_SECONDS = 5.0, 40.0, 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a command could not use the session that is ready, in words for users."""
+    """The reason why a command could not use the ready session, as text for users."""
 
     reason: str
 
@@ -60,14 +59,7 @@ class Attachment:
 
     def open(self, gateway: Mapping[str, Any]) -> SparkSession:
         """Return a new session in the server's JVM."""
-        connected: Any = connect(gateway["port"], gateway["secret"])
-        SparkContext._gateway, SparkContext._jvm = connected, connected.jvm
-        shared = connected.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession().get()
-        java_context = connected.jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(shared.sparkContext())
-        context = SparkContext(
-            gateway=connected, jsc=java_context, conf=SparkConf(_jvm=connected.jvm, _jconf=java_context.getConf())
-        )
-        return SparkSession(context, shared.newSession())
+        return session_of_jvm(connect(gateway["port"], gateway["secret"]))
 
     def hold(self, path: str, descriptor: int) -> None:
         """Let the server hold a lock, until `release` or until the work of this process has stopped.
@@ -78,7 +70,7 @@ class Attachment:
         self._tell({"hold": path}, descriptor)
 
     def release(self, path: str) -> None:
-        """Let the server release a lock; one that it still has at the end counts as that of a killed command."""
+        """Let the server release a lock; one that it still has at the end counts as the lock of a killed command."""
         with suppress(OperationError):
             self._tell({"release": path})
 
@@ -95,7 +87,7 @@ class Attachment:
             is_ours = not self._has_ended and os.getpid() == self._process
             self._has_ended = True  # no lock is released from here on
         try:
-            _forget()
+            forget_session()
         finally:
             # Without a goodbye the server would take this process for a killed one.
             if is_ours:
@@ -107,36 +99,6 @@ class Attachment:
         """Close the copy of a forked process, which must not keep the connection of its parent open."""
         self._has_ended = True
         self._connection.close()
-
-
-def _forget() -> None:
-    """Remove the session from PySpark without stopping Spark in the JVM."""
-    context: Any = SparkContext._active_spark_context
-    gateway: Any = SparkContext._gateway
-    SparkContext._active_spark_context = None
-    SparkSession._instantiatedSession = None
-    forget_gateway()
-    with suppress(Py4JError, OSError, RuntimeError):  # the JVM may have ended, or a thread opens a connection
-        if context is not None:
-            context._jsc = None
-            context._accumulatorServer.handle_error = lambda *_: None  # noqa: SLF001 - it prints the end of the JVM
-            context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark's
-        if gateway is not None:
-            shut_down_connections(gateway)
-            gateway.close(keep_callback_server=False, close_callback_server_connections=True)
-
-
-def shut_down_connections(gateway: Any) -> None:
-    """End the reads of other threads: Py4J closes a stream before its socket, and waits for ever for its reader."""
-    callbacks = vars(gateway).get("_callback_server")
-    calls = gateway._gateway_client.deque.copy()  # noqa: SLF001 - Py4J's; a copy, because threads change it
-    if callbacks is not None:
-        with callbacks.lock:
-            callbacks.is_shutdown = True  # it ends a connection that it accepts from here on
-            calls.extend(callbacks.connections)
-    for connection in calls:
-        if connection.socket is not None:
-            quiet_shutdown(connection.socket)
 
 
 # The use of a session by this process; at most one, because Spark has one context per process.
@@ -205,7 +167,7 @@ def _apply(spark: SparkSession, changed: Mapping[str, str | None]) -> list[str]:
 
 def is_attached(spark: SparkSession) -> bool:
     """Return whether a session is in the JVM of a session server."""
-    return bool(_current) and spark.sparkContext is SparkContext._active_spark_context
+    return bool(_current) and is_active_context(spark)
 
 
 def detach() -> None:
@@ -280,7 +242,7 @@ def start_server(
     login: Login,
     clock: Clock,
 ) -> Message:
-    """Start a session server for this folder, and wait until it is ready, or until one that another process starts is.
+    """Start a session server for this folder, and wait until it, or the one of another process, is ready.
 
     Args:
         master: URL of the Spark master.

@@ -1,4 +1,4 @@
-"""What a session was started with. A command uses the session only if it would start an equal one."""
+"""The identity of a session: its start options. A command uses a session only if it would start an equal one."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def socket_path(folder: Path) -> Path:
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether a folder belongs to this user, and nobody else can open it; False if it does not exist."""
+    """Return whether a folder belongs to this user and only this user can open it; False if it does not exist."""
     try:
         status = folder.lstat()
     except OSError:
@@ -93,7 +93,7 @@ class Connection:
         """Send a message.
 
         Raises:
-            OSError: the other end is gone.
+            OSError: the other end is closed.
         """
         data = json.dumps(message).encode() + b"\n"
         if descriptors:
@@ -124,7 +124,7 @@ class Connection:
         return message, descriptors
 
     def ask(self, message: Message, descriptors: Sequence[int] = ()) -> Message | None:
-        """Send a message and return the answer; None if the other end is gone or does not answer in time."""
+        """Send a message and return the answer; None if the other end is closed or does not answer in time."""
         try:
             self.send(message, descriptors)
             answer = self.receive()
@@ -141,7 +141,7 @@ class Connection:
 
 @contextmanager
 def claimed(path: Path) -> Iterator[None]:
-    """Be the only server for a path for the length of the block; `claimant` tells others which process it is.
+    """Be the only server for a path inside the block; `claimant` names this process to others.
 
     Raises:
         OSError: the folder can't be created or is not private, or another server has the path.

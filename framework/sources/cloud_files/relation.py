@@ -10,20 +10,19 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
-
+from framework.engine.plans.plans import analysed_plan, of_plan, output_of, replaced_leaves
+from framework.engine.plans.relations import option_of_stream
+from framework.engine.streams.readers import stream_without_rows
+from framework.engine.streams.stream_source import SparkSource, relation_of
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.jvm_cache import java_class
 from framework.sources.cloud_files.columns.schemas import FileSchema, SchemaStore, resolve_schema
 from framework.sources.cloud_files.settings.given_options import parse_options
 from framework.sources.cloud_files.settings.options import CloudFilesOptions
 from framework.sources.cloud_files.source import MARK
 from framework.sources.cloud_files.stream import CloudFilesStream
-from framework.sources.plans import of_plan, replaced_leaves
-from framework.sources.stream_source import SparkSource, relation_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -64,17 +63,13 @@ def stand_in(
     # `_metadata` of Parquet has one field more than that of all other formats.
     kind = "parquet" if options.format == "parquet" else "json"
     # A glob that matches nothing: Spark neither lists the folder nor complains that it is empty.
-    reader = spark._jsparkSession.readStream().format(kind).option(MARK, mark)
-    struct = java_class("org.apache.spark.sql.types.DataType").fromJson(columns.columns.json())
-    return DataFrame(reader.schema(struct).load("/dev/null/[s]luice"), spark)
+    return stream_without_rows(spark, kind, columns.columns, "/dev/null/[s]luice", **{MARK: mark})
 
 
 def mark_of(leaf: Any) -> dict[str, Any] | None:
     """The content of our option of a streaming relation; None for any other leaf."""
-    if leaf.nodeName() != "StreamingRelation":
-        return None
-    found = leaf.dataSource().options().get(MARK)
-    return json.loads(found.get()) if found.isDefined() else None
+    found = option_of_stream(leaf, MARK)
+    return None if found is None else json.loads(found)
 
 
 def options_of(mark: Mapping[str, Any]) -> CloudFilesOptions:
@@ -92,7 +87,6 @@ def bound(frame: DataFrame, storage: Storage, checkpoint: str, faults: list[Base
         faults: gets the exception that a source raised while the query runs.
     """
     spark = frame.sparkSession
-    plan: Any = frame._jdf.queryExecution().analyzed()
     # Spark reads equal relations (a view that a query reads twice) by one source; so do we.
     sources: list[tuple[Any, SparkSource]] = []
 
@@ -107,7 +101,7 @@ def bound(frame: DataFrame, storage: Storage, checkpoint: str, faults: list[Base
             sources.append((leaf, source))
         return relation_of(spark, source, leaf.output())
 
-    new = replaced_leaves(plan, read_by_source)
+    new = replaced_leaves(analysed_plan(frame), read_by_source)
     return frame if not sources else of_plan(spark, new)
 
 
@@ -125,5 +119,5 @@ def _stream(
         storage=storage,
         checkpoint=checkpoint,
         number=number,
-        with_metadata=leaf.output().size() > len(schema.columns.fields),
+        with_metadata=len(output_of(leaf)) > len(schema.columns.fields),
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from framework.engine.plans.relations import as_stream
 from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.files.storage_port import Storage
 from framework.sources.cloud_files.columns.apart import read_exactly, read_without_first
@@ -20,7 +21,7 @@ from framework.sources.cloud_files.columns.read_columns import ReadColumns, read
 from framework.sources.cloud_files.columns.rescue import RECORD, misfits, rescued_data
 from framework.sources.cloud_files.columns.schemas import FileSchema
 from framework.sources.cloud_files.files.folders import folder_text, new_folders
-from framework.sources.cloud_files.files.manifest import as_stream, manifest_reader, write_manifest
+from framework.sources.cloud_files.files.manifest import manifest_reader, write_manifest
 from framework.sources.cloud_files.settings.options import ASKS_IN_TASKS, RECORDS_OF_TEXT, CloudFilesOptions, local_path
 
 if TYPE_CHECKING:

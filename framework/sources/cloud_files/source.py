@@ -169,6 +169,14 @@ def widens_types(source: SourceReference) -> bool:
     return source.kind == CloudFilesSource.kind and source.details != "" and _options(source).widens_types
 
 
+def follows_columns(source: SourceReference) -> bool:
+    """Whether a source's files may have columns that are added when they are found."""
+    if source.kind != CloudFilesSource.kind or source.details == "":
+        return False
+    options = _options(source)
+    return options.follows_columns and options.adds_columns
+
+
 def check_options(source: SourceReference) -> None:
     """Check the options of a folder; of any other source nothing.
 

@@ -18,11 +18,11 @@ from framework.foundation.conditions.cloud_files import WIDER_TYPES
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
+from framework.schema.change import schema_change
 from framework.sources.cloud_files.columns.fields import case_variants, merged
 from framework.sources.cloud_files.columns.file_groups import FileGroup, all_columns, file_groups
-from framework.sources.cloud_files.columns.hints import as_texts, fields_to_add
+from framework.sources.cloud_files.columns.hints import as_texts, fields_to_add, widened
 from framework.sources.cloud_files.columns.schemas import FileSchema, SchemaStore, new_columns_error
-from framework.sources.cloud_files.columns.widening import widened, wider_names
 from framework.sources.cloud_files.files.cleaning import Cleaner
 from framework.sources.cloud_files.files.file_log import FileLog
 from framework.sources.cloud_files.files.folder_times import keep_times
@@ -213,7 +213,8 @@ class CloudFilesStream:
         folders = {name.lower() for name in self._data.partitions.fieldNames()}
         data = StructType([each for each in self._data.data.fields if each.name.lower() not in folders])
         found = [as_texts(group.columns, self._options, self._data.data) for group in groups]
-        return wider_names(data, widened(data, found, self._options))
+        change = schema_change(data.jsonValue(), widened(data, found, self._options).jsonValue())
+        return [f"{each.name} {each.after} (was {each.before})" for each in change.widened]
 
     def _holders(self, files: Sequence[FoundFile], known: StructType) -> Sequence[FoundFile]:
         """The first file that has the new columns, for the message; found by halving."""

@@ -76,14 +76,12 @@ class PlanBasis:
         storage_id: changes when the database rewrites the table.
         key: the key columns, in the order of the index; () unless `kind` is KEY.
         generation: number of the snapshot of this table.
-        relation: what identifies the table in the database, whatever its name; 0 in plans of earlier releases.
-        membership: what identifies its membership of the publication when the plan began; 0 without a publication.
-        position: the position of the slot when the plan began, in its log; 0 without a slot.
-        columns: the number of each column of the table, which no other column gets; () in plans of earlier releases.
-        stamps: of each column, which changes when it is altered; () in plans of earlier releases.
-        horizon: all transactions below it had ended when the plan began; empty in plans of earlier releases.
-        partitions: each partition with the transaction that attached it, when the last chunks were planned; a plan
-            goes on with new ones.
+        continuity: what tells the table and its part of the log from those of the same name, as text of the dialect,
+            when the last chunks were planned.
+        position: the position of the log when the plan began; 0 if nothing reads the log.
+        columns: the number of each column of the table, which no other column gets.
+        stamps: of each column, which changes when it is altered.
+        horizon: all transactions below it had ended when the plan began, as text of the dialect.
     """
 
     kind: ChunkKind
@@ -91,13 +89,11 @@ class PlanBasis:
     storage_id: str
     key: tuple[KeyColumn, ...] = ()
     generation: int = 0
-    relation: int = 0
-    membership: int = 0
+    continuity: str = field(default="", compare=False)
     position: int = 0
     columns: tuple[tuple[str, int], ...] = ()
     stamps: tuple[tuple[str, str], ...] = ()
     horizon: str = ""
-    partitions: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def has_null_chunk(self) -> bool:
@@ -155,13 +151,11 @@ class SnapshotOffset:
                 "source": self.basis.source_identity,
                 "storage": self.basis.storage_id,
                 "generation": self.basis.generation,
-                "relation": self.basis.relation,
-                "membership": self.basis.membership,
+                "continuity": self.basis.continuity,
                 "position": self.basis.position,
                 "columns": dict(self.basis.columns),
                 "stamps": dict(self.basis.stamps),
                 "horizon": self.basis.horizon,
-                "partitions": list(self.basis.partitions),
                 "key": [_key_to_json(column) for column in self.basis.key],
                 "chunks": self.chunks_planned,
                 "rows": self.rows_planned,
@@ -287,8 +281,8 @@ def plan_fault(table: TableName, reason: str) -> SourceError:
     return SourceError("SNAPSHOT_PLAN_INVALID", table=table, reason=reason)
 
 
-def refuse_other_table(table: TableName, planned: int, found: int) -> None:
-    """Refuse a table that has the name of the planned one, but is another one; 0 is an unknown table.
+def refuse_other_table(table: TableName, planned: str | int, found: str | int) -> None:
+    """Refuse a table that has the name of the planned one, but is another one; 0 and an empty text are unknown.
 
     Raises:
         SourceError: SNAPSHOT_TABLE_REPLACED.
@@ -298,7 +292,7 @@ def refuse_other_table(table: TableName, planned: int, found: int) -> None:
 
 
 def column_fault(table: TableName, column: str, *, found: str, expected: str) -> SourceError:
-    """Return the fault of a column whose Spark type is another one than that of the query."""
+    """Return the error of a column whose Spark type has changed since the query was planned."""
     return SourceError(
         "SNAPSHOT_COLUMN_CHANGED", table=table, column=column, found=found.lower(), expected=expected.lower()
     )
@@ -337,13 +331,11 @@ def _offset_from_json(value: Mapping[str, Any]) -> SnapshotOffset:
                 source_identity=_typed(value, "source", str),
                 storage_id=_typed(value, "storage", str),
                 generation=_typed(value, "generation", int),
-                relation=_typed({"relation": 0, **value}, "relation", int),
-                membership=_typed({"membership": 0, **value}, "membership", int),
-                position=_typed({"position": 0, **value}, "position", int),
-                columns=tuple(_typed({"columns": {}, **value}, "columns", dict).items()),
-                stamps=tuple(_typed({"stamps": {}, **value}, "stamps", dict).items()),
-                horizon=_typed({"horizon": "", **value}, "horizon", str),
-                partitions=tuple(map(str, _typed({"partitions": [], **value}, "partitions", list))),
+                continuity=_typed(value, "continuity", str),
+                position=_typed(value, "position", int),
+                columns=tuple(_typed(value, "columns", dict).items()),
+                stamps=tuple(_typed(value, "stamps", dict).items()),
+                horizon=_typed(value, "horizon", str),
                 key=tuple(_key_from_json(column) for column in _typed(value, "key", list)),
             ),
             chunks_planned=_typed(value, "chunks", int),

@@ -18,7 +18,7 @@ from framework.foundation.nearest import nearest_hint
 from framework.foundation.secrets.known_secrets import remember_environment, remember_secrets
 from framework.foundation.secrets.secrecy import hide_in_text, is_secret_name
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
-from framework.sources.databases.schemes import find_dialect
+from framework.sources.databases.schemes import connection_example, find_dialect
 
 FILE_NAME = "connections.yml"
 _PREFIX = "SLUICE_CONNECTION_"
@@ -68,11 +68,11 @@ class Connection:
     def __post_init__(self) -> None:
         match = _URI.fullmatch(self.uri)
         if match is None or not _HOSTS.fullmatch(match["hosts"]) or _has_stray_user(match) or _STRAY.search(self.uri):
-            raise UserError("DATABASE_CONNECTION_INVALID", name=self.name)
+            raise UserError("DATABASE_CONNECTION_INVALID", name=self.name, example=connection_example())
         scheme = match["scheme"].lower()
         if find_dialect(scheme) is None:
             later = f"{scheme} is not supported yet" if scheme in _NOT_YET else f"`{scheme}` is unknown"
-            raise UserError("DATABASE_KIND_NOT_SUPPORTED", name=self.name, problem=later)
+            raise UserError("DATABASE_KIND_NOT_SUPPORTED", name=self.name, problem=later, example=connection_example())
         self._remember_secrets()
 
     @property
@@ -153,6 +153,7 @@ def find_connection(name: str, folder: Path, environ: Mapping[str, str]) -> Conn
         hint=nearest_hint(name, known),
         variable=variable_name(name),
         path=path,
+        example=connection_example(),
     )
 
 
@@ -206,7 +207,7 @@ def _uri_of(name: str, node: YamlNode) -> str:
     if node.is_map and set(value) == {"uri"}:
         value = value["uri"].value
     if not isinstance(value, str) or not value.strip():
-        raise UserError("DATABASE_CONNECTION_INVALID", location=node.location, name=name)
+        raise UserError("DATABASE_CONNECTION_INVALID", location=node.location, name=name, example=connection_example())
     return value.strip()
 
 

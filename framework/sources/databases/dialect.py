@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework.sources.databases.connections import Connection
+    from framework.sources.databases.facts import DialectFacts
+    from framework.sources.databases.mendings import Mending
     from framework.sources.databases.options import Options
     from framework.sources.databases.position import Position
     from framework.sources.databases.source_session import Gap, LogName, SourceSession
@@ -108,6 +110,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def facts(self) -> DialectFacts:
+        """What it supplies as data."""
+        ...
+
+    @property
     def abilities(self) -> Abilities:
         """What it can do."""
         ...
@@ -144,6 +151,23 @@ class Dialect(Protocol):
         """
         ...
 
+    def unstable_columns(self, table: SourceTable) -> tuple[str, ...]:
+        """Return the columns whose text may change without an entry in the log, such as the present name of an object.
+
+        They can't be a part of a key: the row of an earlier text would stay in the copy for ever.
+        """
+        ...
+
+    def mending(self, mending: Mending, table: TableName, columns: Sequence[str] = ()) -> str:
+        """Return the statement that changes a table so that it can be copied.
+
+        Args:
+            mending: the change.
+            table: the table.
+            columns: the columns that it is about.
+        """
+        ...
+
     def other_log(self, stored: str, log: LogName) -> Gap | None:
         """Return the gap of an offset that was read from another log than the named one; None if it is of that one.
 
@@ -152,11 +176,20 @@ class Dialect(Protocol):
         """
         ...
 
-    def partition_options(self, partitions: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
-        """Return the options of the stream of changes that say which partitions tables had, as lists of names.
+    def remembered_gap(self, condition: str, log: LogName) -> Gap | None:
+        """Return the gap that an update found, if nothing at the source shows it any more; else None.
 
         Args:
-            partitions: as `LoggedTables.partitions` returned them.
+            condition: with which the changes failed in the last update.
+            log: their log.
+        """
+        ...
+
+    def continuity_options(self, known: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
+        """Return options of its own for the stream of changes, as lists of names: what is known of the tables.
+
+        Args:
+            known: as `LoggedTables.continuity` returned them.
         """
         ...
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
+from framework.foundation.conditions.databases import RETRYABLE
+from framework.foundation.errors import UserError
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.schemes import find_dialect
+from framework.sources.databases.facts import DialectFacts
+from framework.sources.databases.schemes import find_dialect, known_dialects
 
 if TYPE_CHECKING:
     from framework.sources.databases.dialect import Dialect
+    from framework.sources.databases.facts import GapEnd
     from framework.sources.databases.source_session import SourceSession
 
 
@@ -20,7 +26,54 @@ def dialect_of(connection: Connection) -> Dialect:
     """
     found = find_dialect(connection.scheme)
     assert found is not None, "a connection has a known scheme by construction"
-    return cast("Dialect", found.load())
+    dialect = cast("Dialect", found.load())
+    require_drivers(dialect.name, dialect.facts)
+    return dialect
+
+
+def require_drivers(name: str, facts: DialectFacts) -> None:
+    """Refuse a dialect whose drivers are not installed.
+
+    Args:
+        name: the name of the database.
+        facts: of its dialect.
+
+    Raises:
+        UserError: DRIVER_NOT_INSTALLED.
+    """
+    for module in facts.drivers:
+        if find_spec(module) is None:
+            raise UserError(
+                "DRIVER_NOT_INSTALLED", source=f"a database of {name}", module=module, install=facts.install
+            )  # fmt: skip
+
+
+def facts_of(scheme: str) -> DialectFacts:
+    """Return the data of the dialect that reads connections of a scheme; those of no database if it is unknown."""
+    found = find_dialect(scheme) if scheme else None
+    return DialectFacts() if found is None else cast("Dialect", found.load()).facts
+
+
+@cache
+def every_facts() -> tuple[DialectFacts, ...]:
+    """Return the data of all dialects, whose drivers need not be installed."""
+    return tuple(cast("Dialect", each.load()).facts for each in known_dialects())
+
+
+def gap_end(condition: str | None) -> GapEnd | None:
+    """Return how a gap ends that a new position should not end; None for any other one."""
+    found = (each.gap_ends.get(condition or "") for each in every_facts())
+    return next((each for each in found if each is not None), None)
+
+
+def is_retryable(condition: str) -> bool:
+    """Whether another attempt may heal a fault of a database without any other change."""
+    return condition in RETRYABLE or any(condition in each.retryable for each in every_facts())
+
+
+def is_log_in_use(condition: str | None) -> bool:
+    """Whether a fault says that another reader reads the log."""
+    return condition is not None and any(condition == each.log_in_use for each in every_facts())
 
 
 def open_source(

@@ -10,10 +10,10 @@ CHANGES_FORMATS = (CHANGES_FORMAT, "postgres_changes")
 
 SNAPSHOT_OPTIONS = (
     "connection", "connectionsFolder", "table", "columns", "textColumns", "rowFilter", "chunkBytes",
-    "maxChunksPerTrigger", "generation", "slot", "publication", "relation", "reader",
+    "maxChunksPerTrigger", "generation", "slot", "publication", "identity", "reader",
 )  # fmt: skip
 CHANGES_OPTIONS = (
     "connection", "connectionsFolder", "slot", "publication", "tables", "textColumns", "maxRowsPerTrigger",
-    "maxBytesPerTrigger", "generation", "spoolFolder", "advanceTo", "unreadableRows", "relations", "notAfter",
+    "maxBytesPerTrigger", "generation", "spoolFolder", "advanceTo", "unreadableRows", "identities", "notAfter",
     "historyTables", "keys", "reader",
 )  # fmt: skip

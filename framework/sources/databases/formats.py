@@ -7,12 +7,12 @@ drivers are imported when a database is read, so that a pipeline without one nei
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.udf import _wrap_function
 
-from framework.foundation.jvm_cache import java_class
+from framework.engine.plans.relations import streaming_sources
+from framework.engine.streams.python_sources import register_python_source
 from framework.sources.databases.dialects import dialect_of
 from framework.sources.databases.format_names import (
     CHANGES_FORMAT,
@@ -50,10 +50,7 @@ def register_format(spark: SparkSession, name: str) -> None:
     format_class = {each.name(): each for each in _FORMATS}.get(name.lower())
     if format_class is None:
         return
-    manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
-    if not manager.dataSourceExists(format_class.name()):
-        make = java_class("org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource")
-        manager.registerDataSource(format_class.name(), make(_wrap_function(spark.sparkContext, format_class)))
+    register_python_source(spark, format_class)
 
 
 def register_formats(spark: SparkSession, frame: DataFrame) -> None:
@@ -62,11 +59,9 @@ def register_formats(spark: SparkSession, frame: DataFrame) -> None:
     Spark makes the source of a reader with a schema when the stream starts, and looks for its format in the session of
     the stream. The function of the query registers it in that of the pipeline, perhaps after the other was cloned.
     """
-    leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
-    for index in range(leaves.size()):
-        leaf = leaves.apply(index)
-        if leaf.nodeName() == "StreamingRelationV2":
-            register_format(spark, str(leaf.sourceName()))
+    for source in streaming_sources(frame):
+        if not source.is_data_source_v1:
+            register_format(spark, source.name)
 
 
 def schema_of_format(name: str | None, options: Mapping[str, str]) -> str | None:

@@ -141,16 +141,16 @@ class Options:
             found[owner] = (*found.get(owner, ()), column)
         return found
 
-    def relations(self, name: str) -> tuple[tuple[int, TableName], ...]:
-        """Return a list of tables, each as `schema.table.oid`.
+    def identities(self, name: str) -> tuple[tuple[str, TableName], ...]:
+        """Return a list of tables, each as `schema.table.identity`, with what identifies them in the database.
 
         Raises:
             UserError: DATABASE_OPTION_INVALID.
         """
         parts = self._parts(name)
-        if any(len(part) != 3 or not part[2].isdecimal() for part in parts):
-            raise self.invalid(name, "tables with their oid as schema.table.oid, such as public.orders.16385")
-        return tuple((int(oid), TableName(schema=schema, table=table)) for schema, table, oid in parts)
+        if any(len(part) != 3 for part in parts):
+            raise self.invalid(name, "tables as schema.table.identity, such as public.orders.16385")
+        return tuple((identity, TableName(schema=schema, table=table)) for schema, table, identity in parts)
 
     def table(self, name: str) -> TableName:
         """Return one table.

@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 
 from framework.foundation.errors import SourceError
-from framework.sources.databases.lsn import parse_lsn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,19 +29,17 @@ class Position:
 def position_of(offset: str) -> Position:
     """Return the position that an offset of a stream of changes has, whatever dialect wrote it.
 
-    An offset is a JSON object of the dialect, with `order` and `text`. Those of PostgreSQL have `lsn` in their place.
+    An offset is a JSON object of the dialect, with `order` and `text`.
 
     Raises:
         SourceError: DATABASE_POSITION_INVALID, with the problem.
 
     Examples:
-        >>> position_of('{"slot": "sluice", "lsn": "1/0000002A"}')
-        Position(order=4294967338, text='1/0000002A')
+        >>> position_of('{"order": 7, "text": "binlog.000007:4", "source": "x"}')
+        Position(order=7, text='binlog.000007:4')
     """
     try:
         value = json.loads(offset)
-        if "lsn" in value:
-            return Position(order=parse_lsn(value["lsn"]), text=value["lsn"])
         return Position(order=int(value["order"]), text=str(value["text"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         problem = f"it has a missing or malformed field: {error}"

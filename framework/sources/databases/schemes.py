@@ -20,3 +20,16 @@ def find_dialect(scheme: str) -> EntryPoint | None:
     if scheme in _BUILT_IN:
         return EntryPoint(name=scheme, value=_BUILT_IN[scheme], group=GROUP)
     return next(iter(entry_points(group=GROUP, name=scheme)), None)
+
+
+def known_dialects() -> tuple[EntryPoint, ...]:
+    """Return the places of all dialects, each once."""
+    built_in = (EntryPoint(name=scheme, value=value, group=GROUP) for scheme, value in _BUILT_IN.items())
+    places = {each.value: each for each in (*built_in, *entry_points(group=GROUP))}
+    return tuple(places.values())
+
+
+def connection_example() -> str:
+    """Return how a connection is written, for each dialect that says so."""
+    examples = (each.load().facts.connection_example for each in known_dialects())
+    return " or ".join(filter(None, examples))

@@ -58,12 +58,10 @@ class ChangesSource(UnseenSource):
         """Recognize the changes format of any database."""
         if relation.format not in CHANGES_FORMATS:
             return None
-        # A slot has the position of all its tables, so that the source stays the same when a table joins.
+        # A log has the position of all its tables, so that the source stays the same when a table joins.
         place = f"{relation.options.get('connection', '')}: {relation.options.get('slot', '')}"
         return SourceReference(kind=self.kind, shape=SourceShape.STREAM, location=place)
 
     def owns(self, offset: str) -> bool:
         """Own positions in a log."""
-        found = set(offset_object(offset))
-        # Those of PostgreSQL are older than the port.
-        return {"slot", "lsn"} <= found or {"order", "text", "source"} <= found
+        return {"order", "text", "source"} <= set(offset_object(offset))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
-from framework.foundation.errors import SourceError
+from framework.foundation.errors import SluiceError, SourceError
 from framework.sources.databases.findings import PreflightFinding
 from framework.sources.databases.position import Position
 from framework.sources.databases.tables import SourceTable, TableName
@@ -18,12 +18,12 @@ class LogName:
     """What a gateway is called at its source.
 
     Args:
-        slot: the name of its position, where the database keeps one.
-        publication: the name of its list of tables, where the log has one.
+        position: the name of its position, where the database keeps one (PostgreSQL: of the slot).
+        tables: the name of its list of tables, where the log has one (PostgreSQL: of the publication).
     """
 
-    slot: str
-    publication: str
+    position: str
+    tables: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +31,20 @@ class KnownTable:
     """What earlier updates know of a source table whose changes a copy needs from the log.
 
     Args:
-        is_begun: whether its snapshot has planned a chunk, so that it was a member of the publication.
-        relation: what identified it in its database; 0 if that is not recorded.
-        membership: what identified its membership of the publication; 0 if it was no member.
-        partitions: its partitions, as text of the dialect; empty if it had none.
+        is_begun: whether its snapshot has planned a chunk, so that the log had it.
+        continuity: what the last update that could copy it found, see `LoggedTables.continuity`; empty before.
+        planned: the continuity in the plan of its snapshot; empty before the first chunk.
+        accepted: the continuity up to which an operator knows of rows that came or went without an entry in the log,
+            and reads them again; empty without such rows.
+        is_missed: whether all its rows are read again, because an update did not have it.
         position: the last position of the changes, as text of the dialect; empty if none was planned.
     """
 
     is_begun: bool
-    relation: int = 0
-    membership: int = 0
-    partitions: str = ""
+    continuity: str = ""
+    planned: str = ""
+    accepted: str = ""
+    is_missed: bool = False
     position: str = ""
 
 
@@ -96,15 +99,32 @@ class LoggedTables(Protocol):
         """Whether the position of the gateway exists, so that changes may be staged that its tables had before."""
         ...
 
-    def membership(self, name: TableName) -> int:
-        """Return what identifies that the log has the table, which is another one after a pause; 0 if it has not."""
+    def has_table(self, name: TableName) -> bool:
+        """Whether the log has the changes of a table."""
         ...
 
-    def partitions(self, source: SourceTable) -> str:
-        """Return the partitions of a table, as text of the dialect; empty if it has none.
+    def continuity(self, source: SourceTable) -> str:
+        """Return what tells a table, and its part of the log, from those of the same name, as text of the dialect.
+
+        It is another text if the table is another one, if the log was without it, or if rows came or went in a way that
+        the log does not show. It is stored, compared for equality, and handed back.
 
         Raises:
             SourceError: the database can't be read.
+        """
+        ...
+
+    def fault(self, source: SourceTable, continuity: str) -> SluiceError | None:
+        """Return the fault of a table that is another one than before, or whose log had a pause; None if it is not.
+
+        It reads nothing: what only the log shows is left to `refuse`.
+
+        Args:
+            source: the table.
+            continuity: as it was recorded; empty if nothing was.
+
+        Raises:
+            SourceError: DATABASE_CONTINUITY_INVALID.
         """
         ...
 

@@ -38,15 +38,6 @@ def quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-NAMED_OBJECT_TYPES = frozenset(
-    {
-        "regclass", "regcollation", "regconfig", "regdictionary", "regnamespace", "regoper", "regoperator", "regproc",
-        "regprocedure", "regrole", "regtype",
-    }
-)  # fmt: skip
-"""Types of PostgreSQL whose text is the name that an object has now, or the number of one that is gone."""
-
-
 class KeyKind(StrEnum):
     """What identifies the rows of a source table."""
 
@@ -119,7 +110,7 @@ class SourceTable:
         is_partitioned: whether the rows are in partitions. Any other table must be read with `FROM ONLY`: tables that
             inherit from it have their own entries in the log.
         generated: names of the generated columns; they are not among `columns`, because the log does not have them.
-        relation: what identifies the table in the database, whatever its name (PostgreSQL: oid); 0 if unknown.
+        identity: what identifies the table in the database, whatever its name; empty if unknown (PostgreSQL: oid).
         most_columns: how many columns it ever had; a later one has a greater number.
         gone: the numbers of the columns that were dropped.
         key_ids: what keeps its key unique; a key that is dropped and made again has others (PostgreSQL: oids of the
@@ -141,7 +132,7 @@ class SourceTable:
     is_unidentified: bool = False
     is_partitioned: bool = False
     generated: tuple[str, ...] = ()
-    relation: int = 0
+    identity: str = ""
     most_columns: int = field(default=0, compare=False, repr=False)
     gone: tuple[int, ...] = field(default=(), compare=False, repr=False)
     key_ids: tuple[str, ...] = field(default=(), compare=False, repr=False)

@@ -95,7 +95,7 @@ class CommitHistory:
         return self._times[version] if recorded is None else recorded
 
     def begun_ms(self, version: int) -> int:
-        """Return when the writer of a commit began it, by its clock; the time of the commit if that is unknown."""
+        """Return the start of a commit by its writer's clock; the time of the commit if unknown."""
         begun = self.commit(version).begun_ms
         return self.time_ms(version) if begun is None else begun
 
@@ -105,7 +105,7 @@ class CommitHistory:
         return self.versions[place - 1] if place else None
 
     def set_back(self, first_ms: int, last_ms: int) -> tuple[int, int] | None:
-        """Return where a clock was set back, to and from which time, if that is at a time or between two of them.
+        """Detect a clock that was set back at a time, or between two times; return both readings of it.
 
         Delta makes the times of commits ascending. So they do not say which commits happened before such a time.
 
@@ -164,7 +164,7 @@ class CommitHistory:
         return taken[2] > after if taken is not None else self.versions[:1] != [0]
 
     def changes_between(self, after: int, last: int) -> bool:
-        """Return whether a commit after a version and up to another one changes rows, or is not there any more."""
+        """Return whether a commit after a version and up to another one changes rows, or was deleted."""
         present = {version for version in self.versions if after < version <= last}
         return len(present) < last - after or any(self.commit(version).changes_data for version in present)
 
@@ -218,7 +218,7 @@ def _restore(info: Mapping[str, Any]) -> Restore:
 
 
 def _mark(text: object) -> Mapping[str, Any]:
-    """Return what we wrote into the user metadata; {} for what others wrote."""
+    """Return Sluice's user metadata; {} for the metadata of other writers."""
     try:
         found = json.loads(text) if isinstance(text, str) else {}
     except ValueError:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from framework.sources.plans import of_plan, replaced_leaves
+from framework.engine.plans.plans import analysed_plan, of_plan, replaced_leaves
+from framework.engine.plans.relations import of_own_session, option_of_stream
+from framework.engine.sessions.session import set_setting
 from framework.sources.port import is_same_location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ALLOWED = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
-_PARTS = range(2, 10)
-"""The parameters of Spark's `DataSource` besides its session."""
 
 
 def beginning_later(frame: DataFrame, paths: Collection[str]) -> DataFrame:
@@ -29,19 +29,12 @@ def beginning_later(frame: DataFrame, paths: Collection[str]) -> DataFrame:
         paths: the folders of the tables.
     """
     spark = frame.sparkSession
-    session: Any = spark._jsparkSession
 
     def in_own_session(leaf: Any) -> Any:
-        if leaf.nodeName() != "StreamingRelation":
+        path = option_of_stream(leaf, "path")
+        if path is None or not any(is_same_location(path, each) for each in paths):
             return None
-        source = leaf.dataSource()
-        path = source.options().get("path")
-        if not path.isDefined() or not any(is_same_location(str(path.get()), each) for each in paths):
-            return None
-        parts = [getattr(source, f"copy$default${number}")() for number in _PARTS]
-        others = [getattr(leaf, f"copy$default${number}")() for number in range(2, 5)]
-        return leaf.copy(source.copy(session, *parts), *others)
+        return of_own_session(leaf, spark)
 
-    session.conf().set(_ALLOWED, "true")
-    plan: Any = frame._jdf.queryExecution().analyzed()
-    return of_plan(spark, replaced_leaves(plan, in_own_session))
+    set_setting(spark, _ALLOWED, "true")
+    return of_plan(spark, replaced_leaves(analysed_plan(frame), in_own_session))

@@ -1,4 +1,4 @@
-"""Reads what the planner must know of a Delta table from its log's file names and small files.
+"""Read the state of a Delta table for the planner, from its log's file names and small files.
 
 No Spark and no snapshot: a listing for the newest version, a checksum file for the table's id, the
 last few commits for our mark. Anything else is answered with None or "not drained",
@@ -74,7 +74,7 @@ class LogListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMark:
-    """What we wrote into the user metadata of a commit, and that commit's version."""
+    """The user metadata that Sluice wrote into a commit, and the commit's version."""
 
     version: int
     content: Mapping[str, Any]
@@ -149,7 +149,7 @@ def read_commit(storage: Storage, file: str) -> list[dict[str, Any]]:
 
 
 def last_user_metadata(storage: Storage, table_path: str) -> CommitMark | None:
-    """The newest mark of ours among the table's last 20 commits.
+    """The newest user metadata of Sluice among the table's last 20 commits.
 
     A mark is a commit's `userMetadata` that is a JSON object with an object under `sluice`. Commits
     of others (OPTIMIZE, a rename of a column) are passed over.

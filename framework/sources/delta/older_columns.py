@@ -1,4 +1,4 @@
-"""Versions of a Delta table with columns that it no longer has, which Delta reads in no stream of it."""
+"""Detect older versions of a Delta table with dropped or retyped columns, which a stream of it can't read."""
 
 from __future__ import annotations
 

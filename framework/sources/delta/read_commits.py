@@ -2,7 +2,7 @@
 
 A table's folder that is put back from a backup, and written on to, gets the same versions again, with other commits.
 Delta would read on behind them. The file has, for the last versions that a stream has read and for those that were
-there when it last started, what tells the commit of a version from any other one.
+there when it last started, the identity of its commit.
 
 It is written before a stream starts, once a minute, and when it has ended. A process that dies in between leaves the
 commits from before: those that the stream has read since are among them, unless it was more than `_MOST_COMMITS` behind
@@ -27,7 +27,7 @@ _INFORMATION = '{"commitInfo"'
 
 
 def commit_identity(storage: Storage, table_path: str, version: int) -> str | None:
-    """Return what tells a commit from any other commit of the same version; None if its file is not there.
+    """Return the identity of the commit of a version; None if its file does not exist.
 
     Delta gives each commit an id of its own. The commit of another writer is known by its content.
     """
@@ -86,12 +86,12 @@ class ReadCommits:
             storage.write_text(f"{checkpoint}/{_FILE}", _FORMAT.text({"tables": {**self.tables}}))
 
     def is_last(self, storage: Storage, table_path: str, table_id: str, version: int) -> bool:
-        """Whether a version of a table is the commit that the stream has read last, as far as its file is there."""
+        """Whether a version of a table is the last commit that the stream has read, as far as its file exists."""
         present = commit_identity(storage, table_path, version)
         return present is None or self.tables.get(table_id, {}).get(version) == present
 
     def replaced(self, storage: Storage, table_path: str, table_id: str, last: int) -> int | None:
-        """Return a version up to the last one read whose commit is another one now; None if none is known to be.
+        """Detect a version, up to the last one read, whose commit was replaced; None if none is known.
 
         Args:
             storage: reads the log.
@@ -106,7 +106,7 @@ class ReadCommits:
         return None if commit_identity(storage, table_path, newest) in {None, known[newest]} else newest
 
     def common(self, storage: Storage, table_path: str, table_id: str, last: int) -> int | None:
-        """Return the newest version that was read and has the same commit as then; None if none is known."""
+        """Return the newest version whose commit is still the one that was read; None if none is known."""
         known = self.tables.get(table_id, {})
         versions = sorted((version for version in known if version <= last), reverse=True)
         return next((each for each in versions if commit_identity(storage, table_path, each) == known[each]), None)
@@ -114,10 +114,10 @@ class ReadCommits:
     def advanced(
         self, storage: Storage, table_path: str, table_id: str, *, last: int | None, newest: int
     ) -> ReadCommits:
-        """Return the commits with those of a table that the stream has read, or may read when it starts now.
+        """Add the commits of a table that the stream has read, or may read when it starts now.
 
         Versions above the last one read are those that were there at an earlier start: they may be others now. The last
-        one read is always among them: a stream that was stopped far behind goes on after it.
+        one read is always among them: a stream that was stopped far behind continues after it.
 
         Args:
             storage: reads the log.

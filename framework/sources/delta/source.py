@@ -89,7 +89,7 @@ class _Offset:
 
     @classmethod
     def begin(cls, source: SourceReference, tip: LogTip | None) -> _Offset | None:
-        """The offset of a stream that has read nothing of a table yet, which Spark does not store.
+        """The offset of a stream without a batch of a table, which Spark does not store.
 
         Returns:
             None if the stream does not begin at a version.
@@ -223,7 +223,7 @@ class DeltaSource:
         return tuple(gap for gap in found if gap is not None)
 
     def put_back(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """Tables of which a version that was read, if only in part, is another commit now, or none."""
+        """Tables whose log has another commit, or none, in place of a version that was read, also in part."""
         known = ReadCommits.load(position.storage, position.checkpoint)
         found = []
         for source, tip, offset in self._offsets(position):
@@ -240,7 +240,7 @@ class DeltaSource:
         return tuple(dict.fromkeys(found))
 
     def remember(self, position: SourcePosition) -> None:
-        """Store which commits the versions up to the position are, and those that a stream may read now."""
+        """Store the identities of the commits up to the position, and of the commits that a stream may read now."""
         storage = position.storage
         known = ReadCommits.load(storage, position.checkpoint)
         begun = {source: offset for source, _, offset in self._offsets(position)}
@@ -253,7 +253,7 @@ class DeltaSource:
         known.save(storage, position.checkpoint)
 
     def _offsets(self, position: SourcePosition) -> Iterator[tuple[SourceReference, LogTip, _Offset]]:
-        """Each offset with the table that it reads; of two of one table, the one that is ahead comes last."""
+        """Each offset with its table; of two offsets of one table, the later one comes last."""
         parsed = [offset for text in position.offsets if (offset := _Offset.parse(text)) is not None]
         for source, tip, found in self._pairs(position):
             mine = [offset for offset in parsed if tip is not None and offset.table_id == tip.table_id]
@@ -273,7 +273,7 @@ class DeltaSource:
         return tuple(f"startingVersion={offset.version}" for offset in found if offset is not None)
 
     def lost_since(self, position: RewindPosition) -> str:
-        """The versions that the log no longer has; a stream that begins anew reads the table as it is."""
+        """The versions that the log no longer has; a stream without a position reads the table as it is."""
         if position.from_start:
             return ""
         own = tuple(offset for offset in position.offsets if self.owns(offset))
@@ -357,7 +357,7 @@ def _is_last(storage: Storage, source: SourceReference, known: ReadCommits, offs
 
 
 def _is_alone(tip: LogTip | None, tips: list[LogTip | None], offsets: tuple[str, ...]) -> bool:
-    """Whether a table is read by one stream of the query, so that its offset belongs to its conditions."""
+    """Whether just one stream of the query reads a table, so that its offset belongs to its conditions."""
     if tip is None or tip.table_id is None:
         return False
     read = [parsed for text in offsets if (parsed := _Offset.parse(text)) and parsed.table_id == tip.table_id]
@@ -407,7 +407,7 @@ def _record_count(add: dict[str, Any]) -> int | None:
 
 
 def _older_copy(storage: Storage, path: str, tip: LogTip, offset: _Offset) -> Gap | None:
-    """Return that a table does not have the last version that was read, if only in part; None if it has."""
+    """Detect a table that is older than the last version that was read, also in part."""
     # A flow that runs may have read a commit that the tip does not have yet.
     if offset.last <= tip.version or offset.last <= (latest_version(fresh(storage), path) or 0):
         return None
@@ -418,7 +418,7 @@ def _older_copy(storage: Storage, path: str, tip: LogTip, offset: _Offset) -> Ga
 def _table_gap(
     storage: Storage, path: str, tip: LogTip | None, offsets: tuple[str, ...], *, is_gone: bool
 ) -> Gap | None:
-    """Return why a table can't be read on; `is_gone` is whether the stream has read a table that is none of its own."""
+    """Detect a table that a stream can't continue; `is_gone` if its offsets name a table that no source has now."""
     parsed = [offset for text in offsets if (offset := _Offset.parse(text)) is not None]
     if tip is None:
         return Gap(condition="DELTA_TABLE_NOT_FOUND", location=path, problem="The path contains no Delta table.")

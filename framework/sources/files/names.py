@@ -11,7 +11,7 @@ def is_hidden(name: str) -> bool:
 
 
 def shown_names(names: Collection[str]) -> list[str]:
-    """The names that are not hidden; one search in all of them tells that none is."""
+    """Return the names that are not hidden, after one search in all of them."""
     text = f"/{'/'.join(names)}/"
     if "/_" in text or "/." in text or "._COPYING_/" in text:
         return [name for name in names if not is_hidden(name)]

@@ -95,7 +95,7 @@ class FileSource:
         return ()
 
     def lost_since(self, position: RewindPosition) -> str:
-        """Files that were read after the position and are gone."""
+        """Files that were read after the position and deleted since."""
         storage = position.storage
         read = [entry.path for entries in _listed(position) for entry, again in entries if again]
         seen = [path for path in read if path.startswith("/") == storage.root.startswith("/")]

@@ -1,6 +1,6 @@
 """Kafka topics as a kind of streaming source: Spark's connector `spark-sql-kafka-0-10`.
 
-No answer asks a broker, because a plan must not depend on one. What only the broker knows is unknown here.
+No method asks a broker, because a plan must not depend on one. What only a broker has is unknown here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class KafkaSource(UnseenSource):
         return tuple(f"offsets={json.dumps(json.loads(offset), separators=(',', ':'))}" for offset in position.offsets)
 
     def lost_since(self, position: RewindPosition) -> str:
-        """Nothing that can be seen without a broker; the flow fails if the records are gone."""
+        """Empty, because only a broker could say; the flow fails if the records were deleted."""
         del position
         return ""
 

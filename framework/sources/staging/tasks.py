@@ -13,8 +13,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-from framework.foundation.jvm_cache import java_class
-from framework.sources.plans import of_plan
+from framework.engine.plans.relations import range_as_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,10 +64,7 @@ def file_fields(file: StagedFile) -> dict[str, Any]:
 
 def _numbers(spark: SparkSession, count: int) -> DataFrame:
     """The numbers from 0, each in a task of its own, as the batch of a stream."""
-    leaf: Any = spark.range(0, count, 1, max(count, 1))._jdf.queryExecution().analyzed()
-    numbers = java_class("org.apache.spark.sql.catalyst.plans.logical.Range")
-    is_streaming = True
-    return of_plan(spark, numbers(leaf.start(), leaf.end(), leaf.step(), leaf.numSlices(), leaf.output(), is_streaming))
+    return range_as_stream(spark.range(0, count, 1, max(count, 1)))
 
 
 def _described(file: Mapping[str, Any]) -> pa.RecordBatch:

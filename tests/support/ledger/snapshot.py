@@ -30,7 +30,7 @@ from framework.sources.databases.source_session import LogName
 from framework.sources.databases.streams.snapshot_stream import ChunkPartition
 from framework.sources.databases.tables import SourceTable, TableName
 from framework.sources.staging.files import StagedFile, write_staged_file
-from tests.support.ledger.source import LedgerSource
+from tests.support.ledger.source import LedgerSource, continuity
 
 _TYPES = {
     "INTEGER": ("BIGINT", pa.int64()),
@@ -78,7 +78,7 @@ class LedgerSnapshot:
     chunks_per_trigger: int
     generation: int
     name: str | None
-    relation: int
+    identity: str
 
     @classmethod
     def of(cls, options: Options) -> LedgerSnapshot:
@@ -92,7 +92,7 @@ class LedgerSnapshot:
             chunks_per_trigger=options.number("maxChunksPerTrigger", _CHUNKS_OF_BATCH),
             generation=options.number("generation", 0, least=0),
             name=options.optional("slot"),
-            relation=options.number("relation", 0, least=0),
+            identity=options.text("identity", ""),
         )
 
     def schema(self) -> str:
@@ -113,15 +113,15 @@ class LedgerSnapshot:
         """Return the offset after the next chunks; the table is followed before the first one."""
         most = most_chunks or _CHUNKS_OF_BATCH
         with LedgerSource(self.connection) as source:
-            table, member, position = source.read_table(self.table), 0, 0
-            refuse_other_table(self.table, self.relation, table.relation)
+            table, known, position = source.read_table(self.table), continuity(source.read_table(self.table), 0), 0
+            refuse_other_table(self.table, self.identity, table.identity)
             if start is None and self.name is not None:
-                log = LogName(slot=self.name, publication=self.name)
+                log = LogName(position=self.name, tables=self.name)
                 position = source.ensure_position(log, [self.table]).order
-                member = source.logged_tables(log).membership(self.table)
-            basis = self._basis(source, table, member, position)
+                known = source.logged_tables(log).continuity(table)
+            basis = self._basis(source, table, known, position)
             if start is not None:
-                self._check(start, basis)
+                self._check(source, start, basis)
                 basis = start.basis
             bounds = self._walk(source, table, start, most)
         finished = len(bounds) < most
@@ -130,7 +130,7 @@ class LedgerSnapshot:
     def confirm(self, planned: SnapshotOffset) -> None:
         """Check a plan that was made earlier."""
         with LedgerSource(self.connection) as source:
-            self._check(planned, self._basis(source, source.read_table(self.table), 0, 0))
+            self._check(source, planned, self._basis(source, source.read_table(self.table), "", 0))
 
     def reader(self, part: ChunkPartition) -> LedgerChunks:
         """Return a reader of chunks."""
@@ -140,26 +140,25 @@ class LedgerSnapshot:
         """Return nothing to end."""
         return NoConnections()
 
-    def _basis(self, source: LedgerSource, table: SourceTable, member: int, position: int) -> PlanBasis:
+    def _basis(self, source: LedgerSource, table: SourceTable, known: str, position: int) -> PlanBasis:
         return PlanBasis(
             kind=ChunkKind.KEY,
             source_identity=source.ledger.identity,
             storage_id="",
             key=tuple(KeyColumn(name=name, type_name="INTEGER") for name in table.key),
             generation=self.generation,
-            relation=table.relation,
-            membership=member,
+            continuity=known,
             position=position,
             columns=tuple((each.name, each.identity.number) for each in table.columns),
         )
 
-    def _check(self, planned: SnapshotOffset, now: PlanBasis) -> None:
+    def _check(self, source: LedgerSource, planned: SnapshotOffset, now: PlanBasis) -> None:
         before = planned.basis
         if before.source_identity != now.source_identity:
             raise SourceError(
                 "SNAPSHOT_SOURCE_CHANGED", table=self.table, planned=before.source_identity, found=now.source_identity
             )
-        refuse_other_table(self.table, before.relation, now.relation)
+        refuse_other_table(self.table, _page(before), source.read_table(self.table).identity)
         if (before.key, before.generation, before.columns) != (now.key, now.generation, now.columns):
             raise plan_fault(self.table, "its columns, its key or its generation have changed")
 
@@ -195,7 +194,7 @@ class LedgerChunks:
         parts += [f'"{key}" <= {int(chunk.upper.values[0])}'] if chunk.upper else []
         names = ", ".join(f'"{each.name}"' for each in self.columns)
         with LedgerSource(self.request.connection) as source:
-            refuse_other_table(self.request.table, self.basis.relation, source.read_table(self.request.table).relation)
+            refuse_other_table(self.request.table, _page(self.basis), source.read_table(self.request.table).identity)
             query = f'SELECT {names} FROM "{self.request.table.table}" WHERE {" AND ".join(parts)}'
             rows = source.ledger.rows(query)
         arrays = [
@@ -216,6 +215,10 @@ class LedgerChunks:
     @property
     def _schema(self) -> pa.Schema:
         return pa.schema([(each.name, each.arrow_type) for each in self.columns])
+
+
+def _page(basis: PlanBasis) -> str:
+    return basis.continuity.partition("/")[0]
 
 
 def _value(value: Any, column: LedgerColumn) -> Any:

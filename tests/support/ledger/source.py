@@ -29,14 +29,13 @@ class LedgerTables:
         """Whether any table is followed."""
         return bool(self.members)
 
-    def membership(self, name: TableName) -> int:
-        """Return the number of its triggers."""
-        return self.members.get(name, 0)
+    def has_table(self, name: TableName) -> bool:
+        """Whether it has triggers."""
+        return name in self.members
 
-    def partitions(self, source: SourceTable) -> str:
-        """Return that it has none."""
-        del source
-        return ""
+    def continuity(self, source: SourceTable) -> str:
+        """Return the page of its first row, and the number of its triggers."""
+        return continuity(source, self.members.get(source.name, 0))
 
     def among(self, sources: Sequence[SourceTable]) -> LedgerTables:
         """Return the same tables."""
@@ -47,11 +46,25 @@ class LedgerTables:
         """Refuse a table that is another one, or was without triggers."""
         if known is None:
             return
-        if known.relation and known.relation != source.relation:
-            raise UserError("INGESTION_TABLE_REPLACED", table=source.name)
-        member = self.membership(source.name)
-        if (known.is_begun and not member) or (known.membership and known.membership != member):
-            raise UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, publication="triggers")
+        fault = self.fault(source, known.continuity) or self.fault(source, known.planned)
+        if fault is not None:
+            raise fault
+        if known.is_begun and not self.has_table(source.name):
+            raise UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, members="the tables with triggers")
+
+    def fault(self, source: SourceTable, continuity: str) -> UserError | None:
+        """Return the fault of a table whose page or triggers are others."""
+        page, _, member = continuity.partition("/")
+        if page and page != source.identity:
+            return UserError("INGESTION_TABLE_REPLACED", table=source.name)
+        if member not in ("", "0", str(self.members.get(source.name, 0))):
+            return UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, members="the tables with triggers")
+        return None
+
+
+def continuity(source: SourceTable, member: int) -> str:
+    """Return what identifies a table and its triggers."""
+    return f"{source.identity}/{member}"
 
 
 class LedgerSource:
@@ -95,7 +108,7 @@ class LedgerSource:
             storage_id="",
             estimated_rows=0,
             estimated_bytes=0,
-            relation=int(root),
+            identity=str(root),
             most_columns=len(columns),
             log_version=LOG_VERSION,
         )
@@ -164,7 +177,7 @@ class LedgerSource:
 
     def find_gap(self, stored: str, log: LogName) -> Gap | None:
         """Return the gap between a stored position and the changes that are left."""
-        return gap_of(self.ledger, stored, log.slot)
+        return gap_of(self.ledger, stored, log.position)
 
     def log_end(self) -> Position:
         """Return the number of the last change."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from framework.cdc.delta.table_version import LoggedFile
+from framework.engine.delta.table_version import LoggedFile
 
 STATISTICS = {"numRecords": 5, "minValues": {"id": 1}, "maxValues": {"id": 9}, "nullCount": {"id": 0}}
 ENTRY = {"size": 400, "stats": json.dumps(STATISTICS), "deletionVector": {"cardinality": 2}}

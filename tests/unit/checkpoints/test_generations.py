@@ -27,7 +27,7 @@ ABANDON = """
 import sys
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.names import QualifiedName
-from framework.foundation.files.storage import open_storage
+from framework.engine.files.storage import open_storage
 
 names = [QualifiedName.parse(text, catalog="main", schema="sales") for text in ("orders", "load")]
 GenerationStore(open_storage(sys.argv[1])).abandon(*names, 1)

@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
-from framework.cli.pipeline_port import PipelinePort
 from framework.foundation.files.local_storage import LocalStorage
+from framework.operations.pipeline_port import PipelinePort
 from framework.testing.manual_clock import ManualClock
 from tests.support.fake_pipeline import FakePipeline
 
@@ -48,5 +48,5 @@ def sluice(pipeline: FakePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         pipeline.calls.append(("open", (spec, opened)))
         return pipeline
 
-    surroundings = Surroundings(open_pipeline=open_fake, clock=ManualClock())
+    surroundings = Surroundings(open_pipeline=open_fake, clock=ManualClock(), cache=lambda: tmp_path / "cache")
     return lambda *arguments: CliRunner().invoke(cli, list(arguments), obj=surroundings)

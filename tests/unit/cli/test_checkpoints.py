@@ -16,6 +16,7 @@ from framework.plan.request import UpdateRequest
 from framework.record.events import Origin
 from framework.record.log import EventLog
 from framework.record.reader import read_events
+from framework.run.update.control.identity import UpdateIdentity
 from framework.run.update.journal import Journal
 from framework.run.update.lock import update_lock
 from tests.support.fake_pipeline import FakePipeline, name
@@ -157,7 +158,7 @@ def test_nothing_is_changed_while_an_update_runs(
         # A continuous update resets the flow itself; a roll-back still needs its end.
         origin = Origin(pipeline_id="p", pipeline_name="p", update_id="running", host="h")
         with EventLog(pipeline.storage, origin) as log:
-            Journal(log, continuous=True).created(UpdateRequest(continuous=True))
+            Journal(log, continuous=True).created(UpdateRequest(continuous=True), UpdateIdentity.of())
         result = sluice("checkpoints", "reset", "load")
         assert (result.exit_code, "The update that runs resets main.shop.load" in result.stdout) == (0, True)
         assert sluice("checkpoints", "rollback", "load").exit_code == 1
@@ -173,7 +174,7 @@ def test_no_reset_waits_while_a_command_that_is_no_update_holds_the_lock(
     """The last update was a continuous one and has ended; a rewind, replay or prune runs, or a rewind is unfinished."""
     before = store.list_all()
     with EventLog(pipeline.storage, Origin(pipeline_id="p", pipeline_name="p", update_id="ended", host="h")) as log:
-        Journal(log, continuous=True).created(UpdateRequest(continuous=True))
+        Journal(log, continuous=True).created(UpdateRequest(continuous=True), UpdateIdentity.of())
     with update_lock(pipeline.storage, "rewind"):
         assert "[UPDATE_ALREADY_RUNNING]" in sluice("checkpoints", "reset", "load").stderr
     rewind = StoredRewind(rewind_id="r", to="then", begun_at="now", user=None, why="", tables=(), flows=())

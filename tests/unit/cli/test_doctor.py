@@ -14,8 +14,8 @@ from framework.recovery.doctor.amounts import Amount, Cost
 from framework.recovery.doctor.diagnoses import diagnosis_of, sqlstate_of
 from framework.recovery.doctor.diagnosis import Way
 from framework.recovery.doctor.finding import Finding, Position
-from framework.recovery.doctor.ways import WayOut
-from framework.recovery.lag import FlowHealth, FlowLag
+from framework.recovery.doctor.way_out import WayOut
+from framework.recovery.flow_lag import FlowHealth, FlowLag
 from framework.recovery.quarantine.waiting import WaitingRows
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.sources.port import Lag

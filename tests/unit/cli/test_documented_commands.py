@@ -11,7 +11,7 @@ import pytest
 from framework.cli.main import cli
 from tests.support.sources import ROOT
 
-PAGES = ("README.md", "docs", "framework/cli/new_project/templates/README.md.j2")
+PAGES = ("README.md", "docs", "framework/operations/new_project/templates/README.md.j2")
 _INDENTED = re.compile(r"^    (sluice .+?)(?:  .*)?$", re.MULTILINE)
 _INLINE = re.compile(r"`(sluice [^`]+)`")
 

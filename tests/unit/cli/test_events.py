@@ -72,6 +72,23 @@ def test_filters_narrow_the_events(sluice: Sluice, arguments: tuple[str, ...], e
     assert expected == messages(sluice("events", "-o", "json", *arguments))
 
 
+def test_pages_go_back_to_the_beginning(sluice: Sluice) -> None:
+    """--before with --last is the page before an event; one that the log does not have is an error."""
+    everything = json.loads(sluice("events", "-o", "json").stdout)
+    found: list[dict[str, str]] = []
+    while len(found) < 4:
+        before = ("--before", found[0]["id"]) if found else ()
+        found = [*json.loads(sluice("events", "-o", "json", "--last", "3", *before).stdout), *found]
+    assert everything == found
+    assert json.loads(sluice("events", "-o", "json", "--before", found[0]["id"]).stdout) == []
+    kept = ("--type", "flow_progress", "--before", found[3]["id"])
+    assert messages(sluice("events", "-o", "json", *kept)) == [each["message"] for each in found[1:3]]
+    missing = sluice("events", "--before", "x")
+    assert missing.exit_code == 2
+    assert "[EVENT_NOT_FOUND] The event log has no event with the id x." in missing.stderr
+    assert sluice("events", "--before", "x", "--follow").exit_code == 2
+
+
 def test_the_error_for_an_unknown_dataset_suggests_a_similar_one(sluice: Sluice) -> None:
     """A name without any event is an error, not an empty result."""
     result = sluice("events", "--dataset", "ordres")

@@ -30,7 +30,14 @@ def recorded(pipeline: FakePipeline) -> GatewayStore:
         source_schema="public", source_table="orders", target=orders, snapshot_flow=snapshot, cdc_flow=cdc, keys=("id",)
     )
     gateway = IngestedGateway(
-        name="bank", connection="none", folder="/none", slot="s", publication="s", changes=changes, tables=(table,)
+        name="bank",
+        connection="none",
+        scheme="postgresql",
+        folder="/none",
+        position_name="s",
+        table_list="s",
+        changes=changes,
+        tables=(table,),
     )
     store = GatewayStore(pipeline.storage)
     store.write(refreshed(None, gateway))

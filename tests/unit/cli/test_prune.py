@@ -40,8 +40,8 @@ def test_the_slot_of_dropped_changes_is_named(pipeline: FakePipeline, sluice: Sl
     """Its database keeps the log until somebody drops it; that of changes that stay is read on."""
     for number, changes in enumerate(("old", "new")):
         gateway = IngestedGateway(
-            name=f"shop_{number}", connection="bank", folder="", slot=f"slot_{number}", publication=f"slot_{number}",
-            changes=name(changes), tables=(),
+            name=f"shop_{number}", connection="bank", folder="", scheme="postgresql", position_name=f"slot_{number}",
+            table_list=f"slot_{number}", changes=name(changes), tables=(),
         )  # fmt: skip
         GatewayStore(pipeline.storage).write(GatewayState(gateway=gateway))
     pipeline.left = (OLD,)

@@ -9,9 +9,9 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.logger import PySparkLogger
 
-from framework.cli.commands.sql import query_errors
 from framework.foundation.errors import GraphErrors, OperationError, SluiceError, UserError
 from framework.foundation.locations import SourceLocation
+from framework.operations.querying import query_errors
 from framework.session import query_log
 
 HERE = SourceLocation(file="click/decorators.py", line=34)

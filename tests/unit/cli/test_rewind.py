@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from framework.checkpoints.rewinds import RewoundFlow, RewoundTable, StoredRewind
-from framework.recovery.rewind.abandonment import Abandonment
-from framework.recovery.rewind.plan import FlowRewind, RewindPlan, TableRewind
+from framework.checkpoints.rewinds import RewindRefusal, RewoundFlow, RewoundTable, StoredRewind
+from framework.engine.delta.restored_rows import RestoredRows
+from framework.recovery.rewind.plan import Abandonment, FlowRewind, RewindPlan, TableRewind
 from framework.recovery.rewind.point_in_time import PointInTime
-from framework.run.tables.stored_version import RestoredRows
-from framework.run.update.rewind_refusals import RewindRefusal
 from framework.testing.manual_clock import START
 from tests.support.fake_pipeline import FakePipeline, name
 from tests.unit.cli.conftest import Sluice

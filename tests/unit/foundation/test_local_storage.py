@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from framework.engine.files.storage import open_storage
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.files.local_storage import LocalStorage
-from framework.foundation.files.storage import is_local, open_storage
+from framework.foundation.files.storage import is_local
 from framework.testing.storage_conformance import StorageConformance
 
 
@@ -79,7 +80,7 @@ def test_a_writer_that_is_killed_leaves_the_old_text(tmp_path: pathlib.Path) -> 
     storage = LocalStorage(str(tmp_path))
     storage.write_text("manifest.json", "old")
     program = (
-        "from framework.foundation.files.storage import open_storage;"
+        "from framework.engine.files.storage import open_storage;"
         f"open_storage({str(tmp_path)!r}).write_text('manifest.json', 'new')"
     )
     environment = {**os.environ, "SLUICE_FAILPOINT": "storage.before_replace"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.model.target_plan import TargetPlan
 from framework.checkpoints.operators import StatefulOperator
 from framework.declare.registry import GeneratedQuery
 from framework.declare.specs import AutoCdcSpec, DatasetKind, DatasetSpec, FlowSpec
@@ -106,7 +106,7 @@ ANALYSED = GraphDataset(
     kind=KIND,
     schema="visible",
     table_schema=TABLE,
-    cdc=CdcTarget(
+    cdc=TargetPlan(
         name=SPEC.name, keys=("id",), scd_type=2, table_json=TABLE, literal_flows=(FLOWS[0].name,), split=("a",),
         tracked=("b", "c"), text_partitions=("d",),
     ),
@@ -163,3 +163,10 @@ def test_a_file_that_is_missing_or_damaged_has_no_analyses(text: str | None) -> 
     """All datasets are analysed then."""
     found: dict[Any, Any] = read_analyses(text)
     assert found == {}
+
+
+def test_each_room_whose_code_decides_an_analysis_is_a_part_of_the_version() -> None:
+    """Without the files of a room, an analysis of an earlier release would be used."""
+    found = {str(path).rpartition("framework/")[2].partition("/")[0] for path in known_analyses.source_files()}
+
+    assert set(known_analyses._ROOMS) == found

@@ -32,20 +32,23 @@ OTHER_FORMS = {
     "keys": replace(PLAIN, keys=("code",)),
 }
 SAME_FORM = replace(PLAIN, row_filter="id > 1", selection="[['at'], [], ['at']]")
-GENERATION = SnapshotGeneration(number=3, slot_generation=0, lsn=42, checkpoint=2, relation=7)
+GENERATION = SnapshotGeneration(number=3, log_generation=0, position=42, checkpoint=2)
 
 
 def orders(copy: str, definition: CopyDefinition | None) -> IngestedTable:
     """Return the table `orders` with a copy; without a definition it can't be copied now."""
     found = replace(ingested("orders"), target=ingested(copy).target, definition=definition)
-    return found if definition is None else replace(found, relation=7)
+    return found if definition is None else replace(found, identity="7")
 
 
 def recorded(*copies: tuple[str, CopyDefinition]) -> GatewayState:
     """Return the state after an update that had the first of some copies, with a snapshot that nobody asked for."""
     table = orders(*copies[0])
     known = TableState(
-        table=replace(table, definition=None), generations=(GENERATION,), staged=copies[0][1].staged, membership=8
+        table=replace(table, definition=None),
+        generations=(GENERATION,),
+        staged=copies[0][1].staged,
+        identity="7",
     )
     copy_states = tuple(new_copy(ingested(name).target, definition) for name, definition in copies)
     return GatewayState(gateway=gateway(table), tables=(known,), copies=copy_states)
@@ -84,18 +87,20 @@ def test_a_table_that_can_not_be_copied_stages_as_before(copy: str) -> None:
 
 @pytest.mark.parametrize("copies", [("orders", "new"), ("new", "orders")])
 def test_a_table_that_is_declared_twice_keeps_what_is_recorded(copies: tuple[str, str]) -> None:
-    """Its generations, source table and membership: it has the copy that it had."""
+    """Its generations and its source table: it has the copy that it had."""
     state = recorded(("orders", PLAIN))
     found = after(state, *(orders(copy, None) for copy in copies))
-    assert replace(found, table=replace(found.table, relation=7)) == state.tables[0]
+    assert replace(found, table=replace(found.table, identity="7")) == state.tables[0]
 
 
 def test_a_missed_table_without_a_snapshot_gets_one(tmp_path: Path, swap: pytest.MonkeyPatch) -> None:
     """Also if the update is killed before it records the new generation; a paused table stays paused."""
     storage = LocalStorage(str(tmp_path))
     store, operations = GatewayStore(storage), Operations(storage=storage)
-    swap.setattr("framework.ingest.generations.open_gateway", FakeSource(member=0).open)
-    tables = [replace(ingested(name), relation=number) for number, name in enumerate(("skipped", "ended", "paused"), 1)]
+    swap.setattr("framework.ingest.log_positions.open_gateway", FakeSource(member=0).open)
+    tables = [
+        replace(ingested(name), identity=str(number)) for number, name in enumerate(("skipped", "ended", "paused"), 1)
+    ]
     whole, none = gateway(*tables), gateway()
     operations.skip_snapshot(whole, tables[0])
     operations.cancel(whole, tables[1])

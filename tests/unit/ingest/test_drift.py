@@ -71,6 +71,23 @@ def test_a_difference_that_mixes_rows_has_a_condition(now: CopyDefinition, condi
     assert condition == (error and error.condition)
 
 
+@pytest.mark.parametrize(
+    ("columns", "change"),
+    [
+        ((replace(A, name="b"), replace(B, name="a")), "`a` is now `b`"),
+        ((replace(A, name="A"), B), "`a` is now `A`"),
+        ((B,), "`a` is gone"),
+        ((replace(A, number=3), B), "`a` is another column of the same name"),
+        ((replace(A, type="BIGINT"), B), "`a` was INT, and is BIGINT"),
+    ],
+)
+def test_the_first_difference_of_columns_is_named(columns: tuple[CopiedColumn, ...], change: str) -> None:
+    """A column is known by its number: one with another name is renamed, also if there was one of that name."""
+    error = drift_error(WITH_B, replace(WITH_B, columns=columns))
+    assert error is not None
+    assert error.fields["change"] == change
+
+
 def test_a_copy_begins_empty_where_its_rows_could_not_be_replaced() -> None:
     """A history stays if columns are only added, and if another condition or another enum selects its values."""
     replaced = [now for now in (*FOLLOWED, *ALTERED, *REDEFINED) if is_replaceable(BEFORE, now)]
@@ -80,14 +97,14 @@ def test_a_copy_begins_empty_where_its_rows_could_not_be_replaced() -> None:
 
 
 def _bank(definition: CopyDefinition) -> IngestedGateway:
-    return replace(BANK, tables=(replace(ORDERS, definition=definition, relation=7, membership=9), *BANK.tables[1:]))
+    return replace(BANK, tables=(replace(ORDERS, definition=definition, identity="7"), *BANK.tables[1:]))
 
 
 @pytest.fixture
 def storage(tmp_path: Path, swap: pytest.MonkeyPatch) -> LocalStorage:
     """A storage in which the first snapshot of one table is complete; the source answers with position 42."""
     storage = LocalStorage(str(tmp_path))
-    swap.setattr("framework.ingest.generations.open_gateway", FakeSource().open)
+    swap.setattr("framework.ingest.log_positions.open_gateway", FakeSource().open)
     assert begin_generations([_bank(BEFORE)], storage, ManualClock()) == ()
     generations = GenerationStore(storage)
     generations.begin(ORDERS.target, ORDERS.snapshot_flow, reason="first run")
@@ -145,7 +162,7 @@ def test_another_definition_becomes_durable_with_its_snapshot_only(
     assert _copy(storage) == before
     begin_generations([_bank(FILTERED)], storage, ManualClock())
     copy = CopyState(target=ORDERS.target, definition=FILTERED, log_versions=(5,))
-    begun = SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2, relation=7)
+    begun = SnapshotGeneration(number=1, log_generation=0, position=42, checkpoint=2)
     assert _copy(storage) == (copy, (begun,))
 
 
@@ -156,7 +173,7 @@ def test_a_full_refresh_of_a_held_copy_applies_no_change_of_before(storage: Loca
     for refreshed in ({ORDERS.target}, set()):
         begin_generations([_bank(made_again)], storage, ManualClock(), is_refreshed=refreshed.__contains__)
         copy = CopyState(target=ORDERS.target, definition=made_again, log_versions=(5,), rebuild=2)
-        begun = SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2, relation=7, is_rebuild=True)
+        begun = SnapshotGeneration(number=1, log_generation=0, position=42, checkpoint=2, is_rebuild=True)
         assert _copy(storage) == (copy, (begun,))
         assert _is_awaited(storage)
 
@@ -230,7 +247,7 @@ def test_a_copy_without_rows_applies_no_change_that_was_staged_by_another_defini
     tmp_path: Path, swap: pytest.MonkeyPatch
 ) -> None:
     """Its snapshot has all rows, also if it was cancelled; the history of a change would have values of both."""
-    swap.setattr("framework.ingest.generations.open_gateway", FakeSource().open)
+    swap.setattr("framework.ingest.log_positions.open_gateway", FakeSource().open)
     storage = LocalStorage(str(tmp_path))
     begin_generations([_bank(BEFORE)], storage, ManualClock())
     swap.setattr("framework.ingest.generations.has_changes", lambda *_: True)

@@ -23,7 +23,7 @@ from framework.ingest.operations import Operations
 from framework.ingest.state import GatewayState, GatewayStore, Mode, Request, SnapshotGeneration, TableState
 from framework.sources.databases.tables import TableName
 from framework.testing.manual_clock import ManualClock
-from tests.support.fake_source import FakeSource
+from tests.support.fake_source import FakeSource, continuity
 from tests.unit.ingest.test_operations import BANK
 
 ORDERS, CUSTOMERS, _ = BANK.tables
@@ -33,7 +33,7 @@ ORDERS, CUSTOMERS, _ = BANK.tables
 def storage(tmp_path: Path, swap: pytest.MonkeyPatch) -> LocalStorage:
     """A storage in which the first snapshot of one table is complete; the source answers with position 42."""
     storage = LocalStorage(str(tmp_path))
-    swap.setattr("framework.ingest.generations.open_gateway", FakeSource().open)
+    swap.setattr("framework.ingest.log_positions.open_gateway", FakeSource().open)
     assert begin_generations([BANK], storage, ManualClock()) == ()
     generations = GenerationStore(storage)
     for table in (ORDERS, CUSTOMERS):
@@ -64,7 +64,7 @@ def test_a_generation_begins_once_with_its_checkpoint(storage: LocalStorage) -> 
     """
     Operations(storage=storage).resync(BANK, ORDERS, "id > 1")
     assert begun(storage, "public.orders") == ()
-    wanted = (SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2, where="id > 1", relation=7),)
+    wanted = (SnapshotGeneration(number=1, log_generation=0, position=42, checkpoint=2, where="id > 1"),)
     assert begun(storage, "public.orders", found(7)) == wanted
     current = GenerationStore(storage).current(ORDERS.target, ORDERS.snapshot_flow)
     assert current is not None
@@ -86,7 +86,7 @@ def test_a_checkpoint_that_a_crash_left_out_begins_with_the_next_update(storage:
 def test_a_snapshot_that_is_not_complete_is_replaced_as_a_whole(storage: LocalStorage) -> None:
     """With the filter, the rows that it leaves out would never be read."""
     Operations(storage=storage).resync(BANK, CUSTOMERS, "id > 1")
-    copied = replace(BANK, tables=tuple(replace(each, relation=7) for each in BANK.tables))
+    copied = replace(BANK, tables=tuple(replace(each, identity="7") for each in BANK.tables))
     assert [each.where for each in begun(storage, "public.customers", copied)] == [None]
 
 
@@ -124,24 +124,29 @@ def test_a_new_slot_begins_a_generation_of_every_table(storage: LocalStorage, sw
     A table with a fault is read again from the new slot when it can be copied.
     """
     source = FakeSource()
-    swap.setattr("framework.ingest.generations.open_gateway", source.open)
-    Operations(storage=storage).replace_slot(BANK)
-    wanted = SnapshotGeneration(number=1, slot_generation=1, lsn=0, checkpoint=2, relation=7)
-    assert begun(storage, "public.orders", found(7)) == (wanted,)
-    assert begun(storage, "public.customers", found(7)) == ()
+    swap.setattr("framework.ingest.log_positions.open_gateway", source.open)
+    Operations(storage=storage).replace_position(BANK)
+    wanted = SnapshotGeneration(number=1, log_generation=1, position=0, checkpoint=2)
+    assert begin_generations([found(7, 70)], storage, ManualClock()) == ()
+    # As the new log has it, not as it was found before.
+    assert orders(storage).continuity == continuity("7", 90)
+    assert begun(storage, "public.orders", found(7, 90)) == (wanted,)
+    assert begun(storage, "public.customers", found(7, 90)) == ()
     assert is_pending(storage, "bank", CUSTOMERS.source)
-    copied = replace(BANK, tables=tuple(replace(each, relation=7) for each in BANK.tables))
-    assert begun(storage, "public.customers", copied) == (replace(wanted, lsn=42, skips_earlier=True),)
+    copied = replace(BANK, tables=tuple(replace(each, identity="7") for each in BANK.tables))
+    assert begun(storage, "public.customers", copied) == (replace(wanted, position=42, skips_earlier=True),)
     assert source.calls == ["drop", "create"]
     current = GenerationStore(storage).current(BANK.changes, BANK.changes)
     assert current is not None
     assert current.number == 1
 
 
-def found(relation: int, member: int = 0) -> IngestedGateway:
-    """Return the gateway with the table `orders` as the source has it: what identifies it and its membership."""
+def found(number: int, member: int = 0) -> IngestedGateway:
+    """Return the gateway with the table `orders` as the source has it: its number, and that of its membership."""
     first, *others = BANK.tables
-    return replace(BANK, tables=(replace(first, relation=relation, membership=member), *others))
+    known = continuity(str(number), member)
+    present = replace(first, identity=str(number), continuity=known, is_logged=member > 0)
+    return replace(BANK, tables=(present, *others))
 
 
 def orders(storage: LocalStorage) -> TableState:
@@ -157,32 +162,49 @@ def test_another_table_of_a_name_is_only_taken_by_another_snapshot(
 ) -> None:
     """What an update found is recorded; a request that failed keeps it, and a new snapshot reads the whole table."""
     assert begin_generations([found(7, 70)], storage, ManualClock()) == ()
-    assert (orders(storage).relation, orders(storage).membership) == (7, 70)
+    assert (orders(storage).identity, orders(storage).continuity) == ("7", continuity("7", 70))
     assert begin_generations([BANK], storage, ManualClock()) == ()  # it could not be copied
-    assert orders(storage).relation == 7
+    assert orders(storage).identity == "7"
     Operations(storage=storage).resync(BANK, ORDERS, None)
     with swap.context() as during:
         during.setattr(FakeSource, "settled_position", refuse)
         assert len(begin_generations([found(8, 80)], storage, ManualClock())) == 1
-    assert (orders(storage).relation, orders(storage).membership) == (7, 70)
+    assert (orders(storage).identity, orders(storage).continuity) == ("7", continuity("7", 70))
     assert begin_generations([found(8, 80)], storage, ManualClock()) == ()
-    wanted = SnapshotGeneration(number=1, slot_generation=0, lsn=42, checkpoint=2, where=None, relation=8)
+    wanted = SnapshotGeneration(number=1, log_generation=0, position=42, checkpoint=2, where=None)
     assert orders(storage).generations == (wanted,)
-    assert (orders(storage).first_relation, orders(storage).relation) == (7, 8)
+    assert (orders(storage).identity, orders(storage).continuity) == ("8", continuity("8", 80))
 
 
 def test_a_table_without_a_snapshot_is_published_once(storage: LocalStorage, swap: pytest.MonkeyPatch) -> None:
     """Its snapshot flow would do it, but does not run; a slot that is missing is made by the flow of changes."""
     name = TableName(schema="public", table="orders")
     source = FakeSource(has_log=False, member=90)
-    swap.setattr("framework.ingest.generations.open_gateway", source.open)
+    swap.setattr("framework.ingest.log_positions.open_gateway", source.open)
     GatewayStore(storage).ask(Request(mode=Mode.SKIPPED), "bank", "public.orders")
     assert begin_generations([found(7)], storage, ManualClock()) == ()
-    assert (source.published, orders(storage).membership) == ([], 0)
+    assert (source.published, orders(storage).continuity) == ([], continuity("7", 0))
     source.has_log = True
     assert begin_generations([found(7)], storage, ManualClock()) == ()
     assert begin_generations([found(7, 90)], storage, ManualClock()) == ()
-    assert (source.published, orders(storage).membership) == ([name], 90)
+    assert (source.published, orders(storage).continuity) == ([name], continuity("7", 90))
+
+
+def test_another_table_without_a_snapshot_is_not_taken_for_the_one_of_before(
+    storage: LocalStorage, swap: pytest.MonkeyPatch
+) -> None:
+    """It is published, since changes of it are asked for; what is recorded stays until a snapshot of it begins."""
+    name, source = TableName(schema="public", table="orders"), FakeSource()
+    swap.setattr("framework.ingest.log_positions.open_gateway", source.open)
+    assert begin_generations([found(7, 70)], storage, ManualClock()) == ()
+    Operations(storage=storage).resync(BANK, ORDERS, None)
+    GatewayStore(storage).change_request(lambda before: replace(before, mode=Mode.SKIPPED), "bank", "public.orders")
+    with swap.context() as during:
+        during.setattr(FakeSource, "settled_position", refuse)
+        during.setattr("tests.support.fake_source.TABLE", "8")
+        assert len(begin_generations([found(8)], storage, ManualClock())) == 1
+    assert source.published == [name]
+    assert (orders(storage).identity, orders(storage).continuity) == ("7", continuity("7", 70))
 
 
 @pytest.mark.parametrize("is_early", [True, False])
@@ -259,7 +281,7 @@ def test_no_request_is_lost_to_one_of_the_same_moment(storage: LocalStorage, swa
         operations.resync(BANK, ORDERS, None)
 
     assert meanwhile(twice, resync("b = 2")) == Request(generation=1, mode=Mode.PAUSED)
-    assert len(storage.list_names(storage.path("ingest", "bank", "requests"))) == 8
+    assert len(storage.list_names(storage.path("ingest", "bank", "requests"))) == 13
 
 
 def test_a_request_for_more_rows_outlives_the_end_of_the_update_that_misses_it(
@@ -293,7 +315,7 @@ def test_a_table_that_an_update_missed_is_read_again_and_its_staged_changes_are_
     def numbers() -> list[tuple[int, bool]]:
         return [(each.number, each.skips_earlier) for each in orders(storage).generations]
 
-    present, other = replace(ORDERS, relation=7, membership=70), replace(CUSTOMERS, relation=8)
+    present, other = replace(ORDERS, identity="7", is_logged=True), replace(CUSTOMERS, identity="8")
     update(present, other)
     update(other)
     Operations(storage=storage).resync(BANK, ORDERS, None)
@@ -305,7 +327,7 @@ def test_a_table_that_an_update_missed_is_read_again_and_its_staged_changes_are_
     assert "an earlier update did not have its table" in current.reason
     assert current.number == orders(storage).generations[0].checkpoint
 
-    update(ORDERS, replace(CUSTOMERS, relation=7))  # it was renamed, and is the copy of its other name
+    update(ORDERS, replace(CUSTOMERS, identity="7"))  # it was renamed, and is the copy of its other name
     with swap.context() as during:
         during.setattr(FakeSource, "settled_position", refuse)
         assert len(begin_generations([replace(BANK, tables=(present, other))], storage, ManualClock())) == 1
@@ -315,11 +337,11 @@ def test_a_table_that_an_update_missed_is_read_again_and_its_staged_changes_are_
     assert orders(storage).oldest_kept == 2
 
     swap.setattr("framework.ingest.generations.has_changes", lambda *_: True)
-    new = replace(BANK.tables[2], source_table="new", relation=9)
-    update(present, new, replace(new, source_table="published", membership=90))
+    new = replace(BANK.tables[2], source_table="new", identity="9")
+    update(present, new, replace(new, source_table="published", is_logged=True))
     state = GatewayStore(storage).read("bank")
     assert state is not None
-    assert {each.table.source_table: each.oldest_kept for each in state.tables if each.relation == 9} == {
+    assert {each.table.source_table: each.oldest_kept for each in state.tables if each.identity == "9"} == {
         "new": 0, "published": 1
     }  # fmt: skip
 
@@ -330,7 +352,7 @@ def test_a_copy_that_has_an_earlier_name_again_reads_the_snapshot_that_it_has_no
     for _ in range(2):
         generations.begin(ORDERS.target, ORDERS.snapshot_flow, reason="full refresh")
     other = replace(ORDERS, target=CUSTOMERS.target, snapshot_flow=CUSTOMERS.snapshot_flow)
-    renamed = replace(BANK, tables=(replace(other, relation=7),))
+    renamed = replace(BANK, tables=(replace(other, identity="7"),))
     begun(storage, "public.orders", renamed)
     Operations(storage=storage).resync(renamed, other, None)
     assert [each.checkpoint for each in begun(storage, "public.orders", renamed)] == [2]
@@ -346,7 +368,7 @@ def test_a_copy_is_recorded_by_the_ingestion_that_makes_it(storage: LocalStorage
         gateway="bank", source="public.orders", keys=("id",), scd_type=1, row_filter=None, selection="[[], [], []]",
         columns=(), most_columns=1, storage="1", log_version=1,
     )  # fmt: skip
-    table = replace(ORDERS, relation=7, definition=definition)
+    table = replace(ORDERS, identity="7", definition=definition)
     there = replace(table, definition=replace(definition, gateway="other"))
     other = replace(BANK, name="other", tables=(CUSTOMERS,))
 

@@ -19,6 +19,7 @@ from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import is_pending, open_confirmations
 from framework.ingest.copy_state import new_copy
 from framework.ingest.declared import refreshed
+from framework.ingest.gateway_status import NEW_SLOT, IngestedState
 from framework.ingest.holds import held_flows
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.state import (
@@ -28,7 +29,7 @@ from framework.ingest.state import (
     SnapshotGeneration,
     TableState,
 )
-from framework.ingest.status import NEW_SLOT, IngestedState, _Answer, read_status
+from framework.ingest.status import _Answer, read_status
 from framework.ingest.tables.payloads import generation_sql
 from framework.record.drafts import flow_progress
 from framework.record.events import Origin, summarize_error
@@ -63,7 +64,8 @@ def ingested(table: str, schema: str = "shop") -> IngestedTable:
 def gateway(*tables: IngestedTable, called: str = "bank") -> IngestedGateway:
     """Return a gateway whose connection does not exist."""
     return IngestedGateway(
-        name=called, connection="none", folder="/none", slot="s", publication="s", changes=name(f"{called}_changes"),
+        name=called, connection="none", folder="/none", scheme="postgresql", position_name="s",
+        table_list="s", changes=name(f"{called}_changes"),
         tables=tables,
     )  # fmt: skip
 
@@ -101,10 +103,10 @@ def position(lsn: int) -> str:
 
 def test_the_state_of_a_gateway_survives_its_file(storage: LocalStorage) -> None:
     """Generations, tables that are no longer declared, and names of any letters are read as they were written."""
-    begun = SnapshotGeneration(number=1, slot_generation=2, lsn=3, checkpoint=4, where="a = 'é'")
+    begun = SnapshotGeneration(number=1, log_generation=2, position=3, checkpoint=4, where="a = 'é'")
     state = GatewayState(
         gateway=gateway(ingested("orders")),
-        slot_generation=2,
+        log_generation=2,
         changes_checkpoint=5,
         tables=(
             TableState(table=ingested("orders"), generations=(begun,)),
@@ -126,8 +128,8 @@ def test_the_state_of_a_gateway_survives_its_file(storage: LocalStorage) -> None
 def test_the_generation_of_a_change_depends_on_its_slot_and_position_only() -> None:
     """A change at the start of a generation belongs to it, one before does not, and one of a later slot always does."""
     generations = [
-        SnapshotGeneration(number=1, slot_generation=0, lsn=40, checkpoint=2),
-        SnapshotGeneration(number=3, slot_generation=1, lsn=0, checkpoint=3),
+        SnapshotGeneration(number=1, log_generation=0, position=40, checkpoint=2),
+        SnapshotGeneration(number=3, log_generation=1, position=0, checkpoint=3),
     ]
     assert generation_sql(generations) == (
         "CASE WHEN generation > 1 OR (generation = 1 AND position >= 0) THEN 3L "
@@ -138,8 +140,8 @@ def test_the_generation_of_a_change_depends_on_its_slot_and_position_only() -> N
 
 def test_a_filtered_snapshot_replaces_no_change() -> None:
     """A change that can't be applied may be of a row that the filter leaves out, so only a whole snapshot passes it."""
-    whole = SnapshotGeneration(number=1, slot_generation=0, lsn=40, checkpoint=2)
-    part = SnapshotGeneration(number=2, slot_generation=0, lsn=50, checkpoint=3, where="id > 1")
+    whole = SnapshotGeneration(number=1, log_generation=0, position=40, checkpoint=2)
+    part = SnapshotGeneration(number=2, log_generation=0, position=50, checkpoint=3, where="id > 1")
     table = ingested("orders")
     assert [
         TableState(table=table, generations=generations).newest_complete
@@ -239,7 +241,7 @@ def test_another_snapshot_is_pending_until_it_begins(storage: LocalStorage) -> N
     )  # fmt: skip
     assert [is_pending(storage, "bank", each.source) for each in (orders, customers)] == [True, False]
     operations.skip_snapshot(BANK, customers)
-    operations.replace_slot(BANK)
+    operations.replace_position(BANK)
     assert held_flows(storage) == {}
     assert [is_pending(storage, "bank", each.source) for each in (orders, customers)] == [True, True]
     with pytest.raises(SluiceError) as caught:
@@ -253,7 +255,7 @@ def test_a_request_that_has_not_begun_keeps_its_rows(storage: LocalStorage) -> N
     operations = Operations(storage=storage)
     asked = [operations.resync(BANK, orders, where).where for where in ("a > 5 -- x", "a > 5 -- x", "b", None, "c")]
     assert asked == ["a > 5 -- x", "a > 5 -- x", "(a > 5 -- x\n) OR (b\n)", None, None]
-    begun = SnapshotGeneration(number=1, slot_generation=0, lsn=3, checkpoint=4)
+    begun = SnapshotGeneration(number=1, log_generation=0, position=3, checkpoint=4)
     store.write(replace(refreshed(None, BANK), tables=(TableState(table=orders, generations=(begun,)),)))
     assert operations.resync(BANK, orders, "c") == store.request("bank", "public.orders") == Request(
         generation=2, where="c"
@@ -267,7 +269,7 @@ def test_a_request_that_has_not_begun_keeps_its_rows(storage: LocalStorage) -> N
         (
             "DATABASE_POSITION_LOST.PARTITION_ROOT",
             IngestedState.GAP,
-            f'ALTER PUBLICATION "{BANK.publication}" SET (publish_via_partition_root = true)',
+            f'ALTER PUBLICATION "{BANK.table_list}" SET (publish_via_partition_root = true)',
         ),
         ("DATABASE_POSITION_LOST.OTHER_SLOT", IngestedState.GAP, None),
         ("DATABASE_POSITION_LOST.SLOT_REPLACED", IngestedState.GAP, None),
@@ -289,7 +291,7 @@ def test_only_lost_changes_need_a_new_slot(
 
 
 @pytest.mark.parametrize(
-    ("gap", "partitions"),
+    ("gap", "named"),
     [
         ("INGESTION_TABLE_UNPUBLISHED", None),
         ("INGESTION_TABLE_REPLACED", None),
@@ -300,16 +302,16 @@ def test_only_lost_changes_need_a_new_slot(
     ],
 )
 def test_a_condition_does_not_end_a_gap(
-    storage: LocalStorage, swap: pytest.MonkeyPatch, gap: str, partitions: str | None
+    storage: LocalStorage, swap: pytest.MonkeyPatch, gap: str, named: str | None
 ) -> None:
     """Nothing is recorded; only the rows of partitions that the error has named can be selected."""
     orders, store = BANK.tables[0], GatewayStore(storage)
     flow = BANK.changes if "." in gap else orders.cdc_flow
     swap.setattr("framework.ingest.status._last_failures", lambda *_: {str(flow): gap})
     operations = Operations(storage=storage)
-    if partitions:
-        store.write(refreshed(store.read("bank"), gateway(replace(orders, named_partitions=partitions))))
-    if partitions is None:
+    if named:
+        store.write(refreshed(store.read("bank"), gateway(replace(orders, named_continuity=named))))
+    if named is None:
         with pytest.raises(SluiceError) as caught:
             operations.resync(BANK, orders, "id > 5")
         assert caught.value.condition == "INGESTION_RESYNC_NEEDS_ALL_ROWS"
@@ -318,14 +320,14 @@ def test_a_condition_does_not_end_a_gap(
         operations.resync(BANK, orders, None)
         return
     operations.resync(BANK, orders, "id > 5")
-    wanted = Request(generation=1, where="id > 5", partitions=partitions)
+    wanted = Request(generation=1, where="id > 5", accepted=named)
     assert store.request("bank", "public.orders") == wanted
     # Another condition: the partitions are still those of the error, also if it is not the last failure any more.
     swap.setattr("framework.ingest.status._last_failures", lambda *_: {})
-    assert operations.resync(BANK, orders, "id = 3").partitions == partitions
+    assert operations.resync(BANK, orders, "id = 3").accepted == named
     # An update without that error records none; nor does it matter for a request of all rows.
     after = refreshed(store.read("bank"), BANK)
-    assert [each.named_partitions for each in after.tables] == ["", "", ""]
+    assert [each.named_continuity for each in after.tables] == ["", "", ""]
 
 
 def test_a_condition_is_refused_for_a_copy_with_a_row_filter(storage: LocalStorage) -> None:
@@ -353,7 +355,7 @@ def test_status_reads_checkpoints_although_the_source_does_not_answer(storage: L
     Operations(storage=storage).pause(BANK, odd)
     (status,) = read_status(storage, NOW)
     assert status.error == "DATABASE_CONNECTION_UNKNOWN"
-    assert (status.slot_status, status.position, status.gap) == (None, None, None)
+    assert (status.log_status, status.position, status.gap) == (None, None, None)
     assert [(each.state.value, each.snapshot.chunks, each.snapshot.percent) for each in status.tables] == [
         ("SNAPSHOT", 2, None), ("FOLLOWING", 3, None), ("PAUSED", 0, None),
     ]  # fmt: skip
@@ -402,7 +404,7 @@ def test_status_reads_the_events_of_the_last_updates_only(tmp_path: Path) -> Non
 def test_a_snapshot_is_confirmed_after_the_changes_before_it(storage: LocalStorage) -> None:
     """It is read when its last chunk is committed, and staged when the changes have passed its start."""
     orders = BANK.tables[0]
-    begun = SnapshotGeneration(number=1, slot_generation=0, lsn=256, checkpoint=1, where="id > 1")
+    begun = SnapshotGeneration(number=1, log_generation=0, position=256, checkpoint=1, where="id > 1")
     state = refreshed(None, BANK)
     tables = (TableState(table=orders, generations=(begun,)), *state.tables[1:])
     GatewayStore(storage).write(GatewayState(gateway=BANK, tables=tables))
@@ -418,7 +420,7 @@ def test_a_snapshot_is_confirmed_after_the_changes_before_it(storage: LocalStora
     path = generations.path(BANK.changes, BANK.changes, 1)
     # An offset that is damaged, and JSON all the same, has passed no position.
     reached = [(position(lsn), lsn == 256) for lsn in (255, 256)]
-    damaged = ["5", "null", "[1]", '"lsn"', "-", "{}", position(256).replace("0/100", "?")]
+    damaged = ["5", "null", "[1]", '"lsn"', "-", "{}", position(256).replace("256", '"?"')]
     for batch, (offset, staged) in enumerate([*((text, False) for text in damaged), *reached]):
         storage.write_text(f"{path}/offsets/{batch}", f"v1\n{{}}\n{offset}")
         storage.write_text(f"{path}/commits/{batch}", "v1\n{}")

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from framework.declare.copy_definition import CopyDefinition
 from framework.declare.specs import IngestedGateway, IngestedTable, TableConfiguration
+from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.ingest.copy_state import new_copy
@@ -68,10 +71,10 @@ def test_two_copies_differ_in_their_type_and_name_only() -> None:
 
 def pair(history: CopyDefinition) -> IngestedGateway:
     """The gateway with the rows and a history of the first table."""
-    rows = replace(BANK.tables[0], definition=BEFORE, relation=7, membership=9)
+    rows = replace(BANK.tables[0], definition=BEFORE, identity="7")
     other = IngestedTable(
         source_schema=rows.source_schema, source_table=rows.source_table, target=target("history"),
-        snapshot_flow=target("s"), cdc_flow=target("c"), keys=rows.keys, relation=7, definition=history,
+        snapshot_flow=target("s"), cdc_flow=target("c"), keys=rows.keys, identity="7", definition=history,
         copy_name="main.shop.history",
     )  # fmt: skip
     return replace(BANK, tables=(rows, other))
@@ -100,23 +103,21 @@ def test_changes_are_staged_in_a_form_that_both_copies_follow() -> None:
     assert staged(begun) == {"textColumns": '"public"."orders"."b"', "historyTables": '"public"."orders"'}
 
 
-def test_states_of_an_earlier_release_are_read(tmp_path: Path) -> None:
-    """Without a word of second copies and of soft deletes, each table has one copy whose deleted rows are removed."""
+def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """With second copies, soft deletes, and what the dialect recorded; another format is refused by its version."""
     storage = LocalStorage(str(tmp_path))
     history = replace(BEFORE, scd_type=2, soft_deletes="gone")
     state = refreshed(None, pair(history)).with_copy(new_copy(target("history"), history))
+    known = tuple(replace(each, continuity='{"of": "the dialect"}', named_continuity="more") for each in state.tables)
     store = GatewayStore(storage)
-    store.write(state)
+    store.write(replace(state, tables=known))
     read = store.read("bank")
     assert read is not None
     assert [each.table.key for each in read.tables] == ["public.orders", "main.shop.history"]
     assert [each.definition.soft_deletes for each in read.copies] == ["gone"]
+    assert [(each.continuity, each.named_continuity) for each in read.tables] == [('{"of": "the dialect"}', "more")] * 2
     path = storage.path("ingest", "bank", "gateway.json")
     value = json.loads(storage.read_text(path) or "")
-    value["tables"] = value["tables"][:1]
-    del value["tables"][0]["copy_name"], value["copies"][0]["definition"]["soft_deletes"]
-    storage.write_text(path, json.dumps(value))
-    earlier = store.read("bank")
-    assert earlier is not None
-    assert [(each.table.key, each.table.copy_name) for each in earlier.tables] == [("public.orders", "")]
-    assert [each.definition.soft_deletes for each in earlier.copies] == [None]
+    storage.write_text(path, json.dumps({**value, "version": 99}))
+    with pytest.raises(OperationError, match=r"version.* 99"):
+        store.read("bank")

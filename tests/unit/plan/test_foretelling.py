@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.model.target_plan import TargetPlan
 from framework.checkpoints.operators import StatefulOperator, StoredQuery
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.names import QualifiedName
@@ -113,7 +113,7 @@ def test_a_position_behind_the_table_is_offered_with_the_rows_that_repeat() -> N
     older = replace(state(), deleted=True, resume=("startingVersion=3",))
     lost = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
     ways = ways_out(lost, TABLE, FLOW, older).splitlines()
-    keyed = ways_out(lost, replace(TABLE, cdc=cast("CdcTarget", object())), FLOW, older).splitlines()
+    keyed = ways_out(lost, replace(TABLE, cdc=cast("TargetPlan", object())), FLOW, older).splitlines()
     reset = "`sluice run --reset-checkpoint main.s.orders --from startingVersion=3`."
     assert [line.partition(": ")[2].partition("state: ")[2] for line in (ways[1], keyed[1])] == [
         f"{reset} Rows of the batches that only the table has repeat.", reset

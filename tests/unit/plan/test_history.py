@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.cdc.analysis.target_schema import CdcTarget
+from framework.cdc.model.target_plan import TargetPlan
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
@@ -13,7 +13,7 @@ from framework.sources.port import SourceReference, SourceShape
 NAME = QualifiedName(catalog="main", schema="s", table="t")
 
 
-def dataset(kind: DatasetKind = DatasetKind.STREAMING_TABLE, cdc: CdcTarget | None = None) -> GraphDataset:
+def dataset(kind: DatasetKind = DatasetKind.STREAMING_TABLE, cdc: TargetPlan | None = None) -> GraphDataset:
     """A dataset of a kind."""
     return GraphDataset(spec=DatasetSpec(name=NAME, kind=kind), kind=kind, schema="{}", cdc=cdc)
 
@@ -47,7 +47,7 @@ def test_what_has_no_history_to_put_back() -> None:
 
 def test_a_target_of_auto_cdc_has_its_own_keys() -> None:
     """Other keys would identify other rows than the events do."""
-    target = CdcTarget(name=NAME, keys=("id", "day"), scd_type=1, table_json="{}", literal_flows=())
+    target = TargetPlan(name=NAME, keys=("id", "day"), scd_type=1, table_json="{}", literal_flows=())
     graph = DataflowGraph(pipeline="p", datasets=(dataset(cdc=target),), flows=(flow("delta"),))
     (fault,) = history_faults(graph, UpdateRequest(full_refresh=(NAME,), keep_history=True, history_keys=("id",)))
     assert fault.condition == "HISTORY_KEYS_OF_AUTO_CDC"
@@ -56,7 +56,7 @@ def test_a_target_of_auto_cdc_has_its_own_keys() -> None:
 
 def test_tables_with_keys_of_their_own_may_be_beside_one_that_needs_them() -> None:
     """The keys are those of the append table."""
-    target = CdcTarget(name=NAME, keys=("id",), scd_type=1, table_json="{}", literal_flows=())
+    target = TargetPlan(name=NAME, keys=("id",), scd_type=1, table_json="{}", literal_flows=())
     other = QualifiedName(catalog="main", schema="s", table="other")
     append = GraphDataset(
         spec=DatasetSpec(name=other, kind=DatasetKind.STREAMING_TABLE), kind=DatasetKind.STREAMING_TABLE, schema="{}"

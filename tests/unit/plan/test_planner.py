@@ -14,7 +14,7 @@ from framework.foundation.errors import RequestErrors, UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow, Read
 from framework.plan.continuous import rebuild_steps, supervised_steps
-from framework.plan.explainer import plan_json
+from framework.plan.explainer import explain, plan_json
 from framework.plan.history import ALL_COLUMNS
 from framework.plan.planner import make_plan
 from framework.plan.request import UpdateRequest
@@ -31,6 +31,7 @@ from framework.plan.steps import (
     Step,
     refusals,
 )
+from framework.schema.change import ColumnChange, SchemaChange
 from framework.sources.starts import SourceStart
 
 
@@ -207,11 +208,47 @@ def test_a_full_refresh_that_was_cut_short_goes_on_where_it_was() -> None:
 def test_a_full_refresh_names_the_columns_that_leave_the_table() -> None:
     """A column that a user added to the table is not in the rows that the code computes."""
     state = settled()
-    wider = replace(state, tables={**state.tables, CLEAN: replace(state.tables[CLEAN], left_columns=("own", "note"))})
+    change = SchemaChange(dropped=tuple(ColumnChange(path=(each,), before="string") for each in ("own", "note")))
+    wider = replace(state, tables={**state.tables, CLEAN: replace(state.tables[CLEAN], change=change)})
     plan = make_plan(a_graph(), UpdateRequest(full_refresh=(CLEAN,)), wider)
     (create,) = [step for step in plan.steps if isinstance(step, CreateTable) and step.dataset == CLEAN]
     lacks = "the new ones lack columns that the code does not have: own, note"
     assert create.reason == f"full refresh requested; the current rows stay readable; {lacks}"
+    assert [step.change for step in plan.steps if isinstance(step, PublishRebuild)] == [change]
+
+
+def test_a_changed_definition_says_which_columns_a_table_gets() -> None:
+    """It keeps columns that the code does not have, and its types become wider if they may; a view has no others."""
+    state, graph = settled(), a_graph()
+    change = SchemaChange(
+        added=(ColumnChange(path=("note",), after="string"),),
+        widened=(ColumnChange(path=("n",), before="int", after="bigint"),),
+        dropped=(ColumnChange(path=("own",), before="string"),),
+    )
+    tables = {name: replace(table, definition="old", change=change) for name, table in state.tables.items()}
+    datasets = tuple(replace(dataset, widens=dataset.name == CLEAN) for dataset in graph.datasets)
+    plan = make_plan(replace(graph, datasets=datasets), UpdateRequest(), replace(state, tables=tables))
+    changes = {step.dataset: step.change for step in plan.steps if isinstance(step, CreateTable | RefreshView)}
+    assert changes == {RAW: change.gained(widens=False), CLEAN: change.gained(widens=True), TOTALS: change}
+    reasons = [step.reason for step in explain(plan) if step.action in {"set up table", "refresh view"}]
+    assert reasons == [
+        "its definition changed; adds note string",
+        "its definition changed; adds note string; widens n from int to bigint",
+        "its definition changed; adds note string; widens n from int to bigint; drops own",
+    ]
+    steps: Any = plan_json(plan)["steps"]
+    first = next(step["change"] for step in steps if step["dataset"] == str(RAW) and "change" in step)
+    added = [{"path": ["note"], "before": None, "after": "string", "was": []}]
+    assert first == {"added": added, "widened": [], "renamed": [], "dropped": [], "retyped": []}
+
+
+def test_columns_that_only_a_running_stream_finds_are_said_to_be_unknown() -> None:
+    """No plan can have them: the flow stops for them, and the next plan adds them."""
+    state = settled()
+    flows = {**state.flows, RAW: replace(state.flows[RAW], drained=False, finds_columns=True)}
+    plan = make_plan(a_graph(), UpdateRequest(), replace(state, flows=flows))
+    (run,) = [step for step in explain(plan) if step.action == "run flow" and step.what == "raw"]
+    assert run.reason == "its sources may have new rows; columns that only its files have are added when it finds them"
 
 
 def test_a_full_refresh_with_history_says_so_and_keeps_saying_so() -> None:

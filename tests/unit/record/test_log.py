@@ -30,7 +30,7 @@ from framework.testing.manual_clock import ManualClock
 
 EMITTER = """
 import sys, time
-from framework.foundation.files.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.record.events import Origin
 from framework.record.log import EventLog
 

@@ -24,8 +24,10 @@ from pyspark.sql.types import (
 )
 
 from framework.foundation.errors import UserError
-from framework.recovery.alignment import Alignment, ColumnPair, align, common_type
+from framework.recovery.alignment import Alignment, ColumnPair, align
 from framework.recovery.comparison import ColumnFinding
+from framework.schema.data_types import common_type
+from framework.schema.lattice import COMPARISON
 
 
 def struct(**fields: DataType) -> StructType:
@@ -57,9 +59,9 @@ def test_the_common_type_holds_every_value_of_both(
     first: DataType, second: DataType, expected: DataType | None
 ) -> None:
     """A type that would round or fail is none."""
-    assert common_type(first, second) == expected
+    assert common_type(first, second, COMPARISON) == expected
     if expected is None:
-        assert common_type(second, first) is None
+        assert common_type(second, first, COMPARISON) is None
 
 
 def test_columns_that_cannot_be_compared_are_reported() -> None:

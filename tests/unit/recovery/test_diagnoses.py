@@ -9,18 +9,20 @@ from typing import Any
 
 import pytest
 
-from framework.foundation.conditions import CONDITIONS
-from framework.foundation.conditions.database_log import CONDITIONS as LOG_CONDITIONS
 from framework.foundation.conditions.databases import CONDITIONS as DATABASE_CONDITIONS
 from framework.foundation.conditions.databases import RETRYABLE
 from framework.foundation.conditions.recovery import BREAKS
 from framework.recovery.doctor import ways
 from framework.recovery.doctor.amounts import NONE, Amount, Cost, unknown
-from framework.recovery.doctor.diagnoses import DIAGNOSES, UNKNOWN, WITHOUT_FAULT, diagnosis_of, sqlstate_of
+from framework.recovery.doctor.diagnoses import UNKNOWN, WITHOUT_FAULT, diagnosis_of, every_diagnosis, sqlstate_of
 from framework.recovery.doctor.diagnosis import Diagnosis, Way
 from framework.recovery.doctor.failures import parse_error
-from framework.recovery.doctor.ways import _WAYS, WayOut, ways_out
+from framework.recovery.doctor.way_out import WayOut
+from framework.recovery.doctor.ways import _WAYS, ways_out
 from framework.run.update.fault_classification import _CAN_HEAL
+from framework.sources.databases.postgres.conditions import CONDITIONS as POSTGRES_CONDITIONS
+from framework.sources.databases.postgres.facts import FACTS
+from tests.support.conditions import EVERY_CONDITION, OF_TESTS
 
 # The rows of the table in docs/doctor.md, by what is seen: a condition, or the text of a cause without one.
 ROWS = {
@@ -68,6 +70,8 @@ ROWS = {
     "DATABASE_POSITION_LOST.PARTITION_ROOT": ("POSTGRES_POSITION_KEPT", ""),
     "DATABASE_POSITION_LOST.OTHER_SLOT": ("POSTGRES_POSITION_KEPT", ""),
     "DATABASE_POSITION_LOST.TWO_PHASE": ("POSTGRES_POSITION_KEPT", ""),
+    "DATABASE_POSITION_LOST.LOG_RESET": ("SOURCE_POSITION_LOST", ""),
+    "DATABASE_POSITION_INVALID": ("SOURCE_POSITION_LOST", ""),
     "Could not find first log file name in binary log index file": ("MYSQL_POSITION_LOST", ""),
     "the source has purged required binary logs with GTIDs": ("MYSQL_POSITION_LOST", ""),
     "the position is below CHANGE_TRACKING_MIN_VALID_VERSION": ("SQLSERVER_POSITION_LOST", ""),
@@ -118,12 +122,14 @@ def test_each_row_of_the_table_has_its_diagnosis(seen: str) -> None:
 
 def test_no_diagnosis_is_without_a_row() -> None:
     """Each diagnosis of a fault is reached by a row, except for those that only Sluice itself can tell apart."""
-    assert {each.name for each in DIAGNOSES} - {name for name, _ in ROWS.values()} == {"CONFLICTING_WRITER"}
+    assert {each.name for each in every_diagnosis()} - OF_TESTS - {name for name, _ in ROWS.values()} == {
+        "CONFLICTING_WRITER"
+    }
 
 
 def test_every_break_and_every_fault_that_may_heal_has_a_diagnosis() -> None:
     """A condition that stops a flow until someone acts, and one that retries gave up on, is never unknown."""
-    assert [each for each in (*BREAKS, *RETRYABLE) if diagnosis_of(each) is UNKNOWN] == []
+    assert [each for each in (*BREAKS, *RETRYABLE, *FACTS.retryable) if diagnosis_of(each) is UNKNOWN] == []
     texts = [re.sub(r"\(\?:([^|)]*)[^)]*\)", r"\1", each).replace("? ?", "").replace("?", "") for each in
              re.split(r"\|(?![^(]*\))", _CAN_HEAL.pattern)]  # fmt: skip
     assert [text for text in texts if diagnosis_of(text, text) is UNKNOWN] == []
@@ -139,7 +145,7 @@ def test_each_fault_of_a_source_database_has_a_diagnosis() -> None:
     notes = ("CHILD_TABLES", "GENERATED_COLUMNS", "TOAST_READ_AGAIN")
     flows = [
         name
-        for name in (*LOG_CONDITIONS, *DATABASE_CONDITIONS)
+        for name in (*POSTGRES_CONDITIONS, *DATABASE_CONDITIONS)
         if name.startswith(("SNAPSHOT_", "DATABASE_"))
         and not name.removeprefix("DATABASE_").startswith((*declared, *server, *notes))
     ]
@@ -150,14 +156,20 @@ def test_each_fault_of_a_source_database_has_a_diagnosis() -> None:
 def test_a_condition_of_ours_in_the_table_exists() -> None:
     """Faults without SQLSTATE are conditions of Sluice, or of sources that are still to come."""
     to_come = {"MYSQL_POSITION_LOST", "SQLSERVER_POSITION_LOST", "RESUME_TOKEN_LOST", "DATABASE_TABLE_REPLACED"}
-    own = {fault.condition for each in DIAGNOSES for fault in each.faults if not fault.sqlstate} - to_come
-    known = {*CONDITIONS, *RETRYABLE}
+    own = {
+        fault.condition
+        for each in every_diagnosis()
+        if each.name not in OF_TESTS
+        for fault in each.faults
+        if not fault.sqlstate
+    } - to_come
+    known = {*EVERY_CONDITION, *RETRYABLE}
     assert [name for name in sorted(own) if not any(each.startswith(name) for each in known)] == []
 
 
 def test_each_way_has_its_builder_and_a_diagnosis() -> None:
     """No way is named that nothing computes, and none is computed that no diagnosis has."""
-    used = {way for each in (*DIAGNOSES, *WITHOUT_FAULT) for way in each.ways}
+    used = {way for each in (*every_diagnosis(), *WITHOUT_FAULT) for way in each.ways}
     assert used == set(Way) == set(_WAYS)
 
 
@@ -176,7 +188,7 @@ AMOUNTS = (NONE, Amount(rows=2), unknown("a log is gone"))
 COSTS = tuple(Cost(lost=lost, repeated=repeated) for lost, repeated in product(AMOUNTS, AMOUNTS))
 
 
-@pytest.mark.parametrize("diagnosis", [*DIAGNOSES, *WITHOUT_FAULT], ids=lambda each: each.name)
+@pytest.mark.parametrize("diagnosis", [*every_diagnosis(), *WITHOUT_FAULT], ids=lambda each: each.name)
 def test_no_way_comes_before_one_with_less_harm(diagnosis: Diagnosis, swap: pytest.MonkeyPatch) -> None:
     """Whatever two ways of a diagnosis cost: one that loses rows is behind one that does not, then one that repeats.
 

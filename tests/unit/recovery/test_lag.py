@@ -19,7 +19,8 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.record import drafts
 from framework.record.events import EventError, ExceptionSummary, Origin
 from framework.record.log import EventLog
-from framework.recovery.lag import FlowHealth, read_lag
+from framework.recovery.flow_lag import FlowHealth
+from framework.recovery.lag import read_lag
 from framework.run.tables.table_store import TableStore
 from framework.run.update.continuous.supervisor import ALIVE_SECONDS
 from framework.run.update.lock import update_lock

@@ -10,13 +10,13 @@ import pytest
 
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.checkpoints.rewinds import RewoundFlow, RewoundTable
+from framework.engine.delta.restored_rows import RestoredRows
 from framework.foundation.errors import SluiceError
 from framework.graph.graph import DataflowGraph, Read
 from framework.recovery.rewind.checks import Checks, Restored
 from framework.recovery.rewind.plan import TableRewind
 from framework.recovery.rewind.positions import Positions
 from framework.recovery.rewind.tables import StoredTable
-from framework.run.tables.stored_version import RestoredRows
 from framework.sources.port import SourceReference, SourceShape
 from tests.support.fake_pipeline import name
 from tests.support.rewind_world import ADDED, World

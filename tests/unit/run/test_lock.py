@@ -20,13 +20,14 @@ from pyspark import SparkContext
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import LocalStorage
 from framework.foundation.processes import start_of_process
+from framework.run.update.control.lock_holder import LOCK_FILE, lock_holder
 from framework.run.update.lease import Lease, LeaseTerms
-from framework.run.update.lock import LOCK_FILE, check_unlocked, update_lock
+from framework.run.update.lock import check_unlocked, update_lock
 from framework.testing.manual_clock import ManualClock
 
 HOLDER = """
 import subprocess, sys, time
-from framework.foundation.files.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.run.update.lock import update_lock
 
 with update_lock(open_storage(sys.argv[1]), "held"):
@@ -36,7 +37,7 @@ with update_lock(open_storage(sys.argv[1]), "held"):
 """
 TAKER = """
 import sys
-from framework.foundation.files.storage import open_storage
+from framework.engine.files.storage import open_storage
 from framework.run.update.lease import Lease, LeaseTerms
 
 print(Lease(open_storage(sys.argv[1]), "lease", LeaseTerms(lasts_seconds=0)).acquire({"pid": 2}), flush=True)
@@ -337,3 +338,26 @@ def test_an_update_does_not_wait_for_another_process_with_the_number_of_that_jvm
     killed_holder(storage, jvm=os.getpid(), jvm_started="1")
     with update_lock(storage, "u-2", clock=ManualClock()):
         assert "u-2" in (storage.read_text(LOCK_FILE) or "")
+
+
+def test_others_see_the_holder_of_the_lock_while_it_is_held(storage: LocalStorage) -> None:
+    """Nobody before and after; the update, its process and its host in between."""
+    assert lock_holder(storage) is None
+    with update_lock(storage, "u-1", clock=ManualClock()):
+        holder = lock_holder(storage)
+        assert holder is not None
+        assert (holder.update_id, holder.pid, holder.host) == ("u-1", os.getpid(), socket.gethostname())
+    assert lock_holder(storage) is None
+
+
+def test_others_see_the_holder_of_a_lease_until_it_expires_or_is_released(storage: LocalStorage) -> None:
+    """Looking takes nothing and leaves no file behind."""
+    lease = Lease(storage, "lease", LeaseTerms())
+    assert lease.present_holder() is None
+    assert lease.acquire({"pid": 1}) is None
+    files = storage.list_names("lease")
+    assert Lease(storage, "lease", LeaseTerms()).present_holder() == {"pid": 1}
+    assert Lease(storage, "lease", LeaseTerms(lasts_seconds=0)).present_holder() is None
+    assert storage.list_names("lease") == files
+    assert lease.release()
+    assert Lease(storage, "lease", LeaseTerms()).present_holder() is None

@@ -31,8 +31,9 @@ from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.storage_identity import StorageIdentity
 from framework.run.tables.table_record import StorageLayout, TableRecord, read_record, recorded_names, write_record
 from framework.run.tables.table_store import TableStore
+from framework.run.update.control.lock_holder import LOCK_FILE
 from framework.run.update.lease import Lease, LeaseTerms
-from framework.run.update.lock import LOCK_FILE, update_lock
+from framework.run.update.lock import update_lock
 from framework.sources.cloud_files.columns.schemas import FileSchema, schemas_of
 from framework.sources.cloud_files.files.cleaning import CleaningState, forget_commits, record_removed, removed_files
 from framework.sources.cloud_files.files.file_log import FileLog

@@ -10,8 +10,8 @@ from threading import Thread
 
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 
+from framework.engine.jvm.gateway import shut_down_connections
 from framework.session.jvm_process import Jvm
-from framework.session.keeper_client.client import shut_down_connections
 
 # It accepts connections, opens one to call Python, and keeps all of them open until its standard input ends.
 _JVM = """

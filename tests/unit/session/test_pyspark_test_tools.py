@@ -9,7 +9,7 @@ import pytest
 
 _BEFORE = """
 import sys
-from framework.session.pyspark_test_tools import defer_test_tools
+from framework.engine.jvm.pyspark_test_tools import defer_test_tools
 defer_test_tools()
 from pyspark.testing.utils import have_numpy
 assert not have_numpy and "pandas" not in sys.modules

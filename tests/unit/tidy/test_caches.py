@@ -13,10 +13,10 @@ _DECORATORS = {"cache", "lru_cache"}
 _MAPPINGS = {"dict", "defaultdict", "OrderedDict", "WeakKeyDictionary"}
 # Mappings of a module that are no caches: nothing could be looked up again if they were lost.
 _REGISTRIES = {
-    "apply._locks", "cold_start._connectors", "failpoints._armed", "jvm_callbacks._callers", "session_global._loans",
-    "shims._replaced",
+    "__init__._REGISTERED", "apply._locks", "cold_start._connectors", "failpoints._armed", "callbacks._callers",
+    "session_global._loans", "shims._replaced",
 }  # fmt: skip
-_OF_USER = re.compile(r"cache_folder\(\) / \"([\w-]+)\"")
+_OF_USER = re.compile(r"cache(?:_folder\(\))? / \"([\w-]+)\"")
 
 
 def _table() -> dict[str, str]:
@@ -42,12 +42,7 @@ def _cached(source: Source) -> Iterator[str]:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         value = getattr(node, "value", None)
         is_empty = isinstance(value, ast.Dict) and not value.keys
-        is_made = isinstance(value, ast.Call) and _name(value) in {
-            "dict",
-            "defaultdict",
-            "OrderedDict",
-            "WeakKeyDictionary",
-        }
+        is_made = isinstance(value, ast.Call) and _name(value) in _MAPPINGS
         if isinstance(target, ast.Name) and (is_empty or is_made):
             yield target.id
 

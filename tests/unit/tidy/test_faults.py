@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
-from framework.foundation.conditions import CONDITIONS
 from framework.foundation.conditions.recovery import BREAKS
+from framework.sources.databases.postgres.conditions import CONDITIONS
+from tests.support.conditions import EVERY_CONDITION
 from tests.support.sources import Source, sources
 
 # The outermost loops: they record what they catch, and end in a named state.
@@ -22,7 +23,7 @@ _OUTERMOST = {
     "framework/run/update/fault_classification.py",  # a step's failure is its flows', and the others go on
     "framework/run/flows/streaming_query.py",  # a batch function's exception is raised again where its query ends
     "framework/running_update.py",  # raised again in the thread that waits
-    "framework/sources/stream_source.py",  # raised again where its query ends; Spark keeps the text only
+    "framework/engine/streams/stream_source.py",  # raised again where its query ends; Spark keeps the text only
     "framework/sources/databases/postgres/log/log_reader.py",  # raised again, after the connections are closed
     "framework/sources/databases/postgres/log/stream.py",  # raised again, after the connection is closed
     "framework/sources/staging/files.py",  # raised again, after the file is removed
@@ -55,12 +56,25 @@ def test_only_an_outermost_loop_catches_everything() -> None:
 
 def test_every_condition_of_the_catalogue_is_met_by_code() -> None:
     """A text that no code raises is dead, and a condition outside the catalogue could not be raised at all."""
-    code = "\n".join(s.text for s in sources("framework") if not s.path.startswith("framework/foundation/conditions/"))
+    code = "\n".join(s.text for s in sources("framework") if "/conditions" not in s.path)
     named = set(re.findall(r'"([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)"', code))
     named |= set(BREAKS)  # Spark and Delta raise these; `fault_classification` recognizes them
     # The name of a subcondition may be computed: `f"SESSION_MUTATION….{method}"`.
     families = set(re.findall(r'f"([A-Z][A-Z0-9_]+)\.\{', code))
-    assert sorted(name for name in set(CONDITIONS) - named if name.partition(".")[0] not in families) == []
+    assert sorted(name for name in set(EVERY_CONDITION) - named if name.partition(".")[0] not in families) == []
+
+
+def test_a_condition_of_one_kind_of_database_is_named_in_its_folder_only() -> None:
+    """What it means and how it ends is data of the dialect; a second engine would have none of it."""
+    folder = "framework/sources/databases/postgres/"
+    found = [
+        (source.path, name)
+        for source in sources("framework")
+        if not source.path.startswith(folder)
+        for name in CONDITIONS
+        if f'"{name}"' in source.text
+    ]
+    assert found == []
 
 
 def test_no_test_checks_calls_in_place_of_behaviour() -> None:

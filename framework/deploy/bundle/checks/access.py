@@ -22,7 +22,7 @@ _RANKS = ("CAN_VIEW", "CAN_RUN", "CAN_MANAGE_RUN", "CAN_MANAGE", "IS_OWNER")
 def with_access(
     kind: str, key: str, settings: Node, *, permissions: Node | None, run_as: Node | None
 ) -> tuple[Node, tuple[BundleFinding, ...]]:
-    """Add the bundle's permissions to those of a job or pipeline, and the bundle's identity if it has none.
+    """Add the bundle's permissions to a job or pipeline, and the bundle's identity if it has none.
 
     A principal in the resource's own list keeps its level there; a duplicate in the bundle's list gives a warning.
 

@@ -1,6 +1,6 @@
 """Checks and conversions of settings by the types of their fields.
 
-The types are those of `format`: typed dictionaries, dataclasses, enumerations, lists,
+The types come from `format`: typed dictionaries, dataclasses, enumerations, lists,
 dictionaries and scalars. A scalar is converted to the type of its field, as in the Databricks CLI: a variable's value
 from the environment is a text, and `development: ${var.dev}` needs true or false.
 """
@@ -189,5 +189,5 @@ def _choices(type_: Any) -> tuple[str, ...] | None:
 
 
 def _is_reference(value: Any) -> bool:
-    """Return whether a whole value is one reference: its type is that of the referenced value."""
+    """Return whether a whole value is one reference, and so has the type of the referenced value."""
     return isinstance(value, str) and REFERENCE.fullmatch(value) is not None

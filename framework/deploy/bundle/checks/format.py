@@ -1,7 +1,7 @@
 """The sections of a bundle file and its resources as types: their keys and the types of their values.
 
 `field_checks` uses these types to check names and to convert values. The types have no instances: a bundle stays a tree
-of nodes. The fields of resources are those of `databricks-sdk`, whose dataclasses have the names and types of the
+of nodes. The fields of resources come from `databricks-sdk`, whose dataclasses have the names and types of the
 service's fields; fields that only bundles have (permissions, grants, lifecycle) are added here.
 """
 

@@ -54,7 +54,7 @@ def short_name(user: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceFields:
-    """What a workspace knows, for a bundle that is read without one.
+    """Values of a workspace, for a bundle that is read without one.
 
     Args:
         host: its address, if the bundle names none.

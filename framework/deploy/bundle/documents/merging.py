@@ -24,7 +24,7 @@ _KEYED_EVERYWHERE = {"grants": "principal"}
 def merge(base: Node, over: Node) -> Node:
     """Merge `over` into `base`: mappings recursively, lists concatenated, scalars of `over`; null changes nothing.
 
-    A scalar has the location of the value that is kept; a mapping or list keeps that of `base`.
+    A scalar has the location of the kept value; a mapping or list has the location of `base`.
 
     Raises:
         UserError: BUNDLE_MERGE_KINDS, a mapping, a list and a scalar (such as a reference) can't be merged.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from framework.cdc.delta.table_version import TableVersion, can_open
-from framework.cdc.spark.execution import active_session
 from framework.checkpoints.generations import GenerationStore
+from framework.engine.delta.table_version import TableVersion, can_open
+from framework.engine.sessions.execution import active_session
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from delta import DeltaTable
-from pyspark.sql.types import DateType, NumericType, TimestampNTZType
 
 from framework.foundation.errors import OperationError
-from framework.foundation.wider_types import wider_type
-from framework.run.tables.wider_columns import common_leaves
+from framework.schema.change import schema_change
+from framework.schema.lattice import TABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from framework.declare.specs import DatasetSpec
     from framework.graph.graph import GraphDataset
 
-_WIDENED = (NumericType, DateType, TimestampNTZType)
+_WIDENED = re.compile(r"tinyint|smallint|int|bigint|float|double|decimal\(.+\)|date|timestamp_ntz")
 
 
 def check_sink_types(session: SparkSession, sink: GraphDataset, found: StructType) -> None:
@@ -39,17 +39,14 @@ def check_sink_types(session: SparkSession, sink: GraphDataset, found: StructTyp
     if (sink.spec.format or "").lower() != "delta" or path is None or not DeltaTable.isDeltaTable(session, path):
         return
     stored = session.read.format("delta").load(path).schema
-    for column, narrow, wide in common_leaves(stored, found):
-        if isinstance(narrow, _WIDENED) and isinstance(wide, _WIDENED) and wider_type(narrow, wide) != narrow:
+    change = schema_change(stored.jsonValue(), found.jsonValue())
+    for each in (*change.widened, *change.retyped):
+        narrow, wide = each.before or "", each.after or ""
+        if _WIDENED.fullmatch(narrow) and _WIDENED.fullmatch(wide) and TABLE.wider(narrow, wide) != narrow:
             raise OperationError(
-                "SINK_TYPE_TOO_NARROW",
-                location=sink.spec.location,
-                dataset=sink.name,
-                path=path,
-                column=column,
-                stored=narrow.simpleString(),
-                found=wide.simpleString(),
-            )
+                "SINK_TYPE_TOO_NARROW", location=sink.spec.location, dataset=sink.name, path=path, column=each.name,
+                stored=narrow, found=wide,
+            )  # fmt: skip
 
 
 def sink_place(spec: DatasetSpec) -> str:

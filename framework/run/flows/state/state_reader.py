@@ -35,12 +35,13 @@ from framework.run.flows.state.source_places import misplaced_in_checkpoint, mis
 from framework.run.flows.state.stored_access import UnreadState, storage_fault, unwritable_datasets
 from framework.run.flows.state.trusted_positions import trusted_progress
 from framework.run.tables.catalog_entries import foreign_entry, is_configured
-from framework.run.tables.left_columns import left_columns
+from framework.run.tables.column_changes import change_of, shown
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.marked_tables import older_copy
 from framework.run.tables.table_kind import view_fingerprint
 from framework.run.tables.table_record import definition_of
 from framework.run.tables.table_store import TableStore
+from framework.sources.cloud_files.source import follows_columns
 from framework.sources.delta.history import batches_in
 from framework.sources.delta.log import LogTip, read_tip
 from framework.sources.delta.source import REPLACED, table_source
@@ -165,6 +166,7 @@ class StateReader:
         manifests = [GenerationStore(self.storage).manifest(name, flow.spec.name) for flow in flows]
         path = self.store.path(dataset.spec)
         tip = read_tip(self.storage, path)
+        change = None if stored is None or tip is None else change_of(dataset, tip.schema)
         computed_from = None
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
             computed_from = view_fingerprint(self.storage, path)
@@ -181,7 +183,7 @@ class StateReader:
             rebuilding=rebuild.number if rebuild is not None and rebuild.is_building else None,
             last_rebuild=last_number(rebuild, manifests),
             keeps_history=rebuild is not None and rebuild.is_building and rebuild.backup is not None,
-            left_columns=left_columns(dataset, tip),
+            change=None if change is None else shown(change),
             files=None if tip is None else tip.files,
             size_bytes=None if tip is None else tip.size_bytes,
         )
@@ -212,6 +214,7 @@ class StateReader:
             rebuild_gaps=self._rebuild_gaps(flow, building),
             removed=removed_data(self.storage, flow.sources),
             begins_late=begins_late(flow),
+            finds_columns=any(map(follows_columns, flow.sources)),
         )
         if current is not None:
             return self._in_generation(dataset, flow, (manifest, current), begun, tip)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from delta import DeltaTable
 
-from framework.cdc.delta.table_version import TableVersion, can_open
 from framework.declare.specs import DatasetKind
-from framework.graph.reading.relations import moved
+from framework.engine.delta.table_version import TableVersion, can_open
+from framework.engine.plans.relations import moved
 from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome, observing

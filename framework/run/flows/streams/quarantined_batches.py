@@ -24,9 +24,9 @@ from pyspark.sql import functions as F
 
 from framework.cdc.model.columns import column
 from framework.cdc.model.metrics import CdcMetrics
-from framework.cdc.spark.execution import compute, computed_once
 from framework.checkpoints.offsets import read_offsets, read_progress
 from framework.declare.specs import DatasetKind
+from framework.engine.sessions.execution import compute, computed_once
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage import Storage
 from framework.foundation.table_address import TableAddress

@@ -9,14 +9,14 @@ import hashlib
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from framework.cdc.delta.table_version import can_open
 from framework.checkpoints.offsets import read_progress
+from framework.engine.delta.table_version import can_open
 from framework.foundation.table_address import TableAddress
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.reads import FlowQuery
 from framework.run.tables.appended_files import delete_leftovers
-from framework.sources.databases.source import SnapshotSource
 from framework.sources.kinds import streamed_sources
+from framework.sources.staging.stream import STAGED_KINDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ class StagedLeftovers:
         self._run = run
         self._session = session
         kinds = {source.kind for source in streamed_sources(query.frame)}
-        self._is_due = run.dataset.is_table and SnapshotSource.kind in kinds
+        self._is_due = run.dataset.is_table and not STAGED_KINDS.isdisjoint(kinds)
         name = f"{run.context.pipeline}:{run.step.flow}"
         self.prefix = f"snapshot-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
         self.folder = run.context.store.layout.staged(run.dataset.name, run.flow.spec.name)

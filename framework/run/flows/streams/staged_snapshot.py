@@ -26,39 +26,39 @@ may be done. Those of a batch that failed are deleted at once, unless they were 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from framework.cdc.delta.new_files import NewFile, takes_files
-from framework.cdc.delta.table_version import TableVersion, can_open
 from framework.cdc.model.metrics import CdcMetrics
 from framework.checkpoints.offsets import read_progress
-from framework.foundation.errors import OperationError, SluiceError
-from framework.foundation.failpoints import failpoint
+from framework.engine.delta.new_files import NewFile, takes_files
+from framework.engine.delta.table_version import TableVersion, can_open
+from framework.engine.plans.relations import opaque_rows, scanned_files
+from framework.engine.plans.row_queries import RowQuery
+from framework.engine.streams.stream_source import stream_of
+from framework.foundation.errors import OperationError
 from framework.foundation.table_address import TableAddress
-from framework.graph.reading.relations import opaque_rows, scanned_files
-from framework.graph.reading.row_queries import RowQuery
-from framework.run.flows.expectations import QualityCounts, counted
+from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import observing
+from framework.run.flows.quality_counts import QualityCounts
 from framework.run.flows.reads import FlowQuery
 from framework.run.flows.streaming_query import Progress
 from framework.run.flows.streams.staged_leftovers import StagedLeftovers
 from framework.run.tables.appended_files import TableAppend, can_append
-from framework.sources.databases.format_names import SNAPSHOT_FORMATS
-from framework.sources.databases.formats import staged_stream
+from framework.sources.staging.batch_files import BatchFiles
 from framework.sources.staging.place import Staging
-from framework.sources.stream_source import stream_of
+from framework.sources.staging.stream import has_files, staged_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework.cdc.writer import AutoCdcWriter
     from framework.foundation.added_columns import AddedColumn
-    from framework.sources.databases.streams.staged_stream import StagedSnapshotStream
+    from framework.sources.staging.stream import StagedStream
 
 # A file that is missing or damaged is an error, whatever the session's settings are.
 _EXACTLY_THESE = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}
@@ -93,9 +93,7 @@ class StagedSnapshot:
         self._in_table = in_table
         self._table = run.table
         self._leftovers = StagedLeftovers(run, session, query)
-        self._taken: set[str] = set()
-        self._unclear: set[str] = set()
-        self._source: StagedSnapshotStream | None = None
+        self._source: StagedStream | None = None
         self._rows_of_batches: dict[int, int] = {}
         self._staging = Staging(
             folder=run.path if in_table else f"{self._leftovers.folder}/{uuid4().hex}",
@@ -103,12 +101,13 @@ class StagedSnapshot:
             columns=tuple((each.name, each.dataType.simpleString()) for each in rows.schema.fields),
             added=added,
         )
+        self._batch_files = BatchFiles(self._staging, run.storage, in_table=in_table)
 
     @classmethod
     def of(cls, run: FlowRun, query: FlowQuery, session: SparkSession) -> Self | None:
         """Return the run of a flow that can have its source in files; None if Spark must read the source itself."""
         rows = RowQuery.of(query.frame)
-        if rows is None or rows.format not in SNAPSHOT_FORMATS or not run.dataset.is_table:
+        if rows is None or not has_files(rows.format) or not run.dataset.is_table:
             return None
         in_table, added = False, None
         if run.dataset.cdc is None:
@@ -142,7 +141,7 @@ class StagedSnapshot:
                 problem=f"{path} is empty, cut off or not an offset of its source.",
                 ways="Run `sluice doctor`, which names the ways out and their costs.",
             )  # fmt: skip
-        self._source = staged_stream(session, self._rows.options, self._staging, progress)
+        self._source = staged_stream(self._rows.format, session, self._rows.options, self._staging, progress)
         return stream_of(session, self._source, f"{self._rows.format}[{self._rows.options.get('table', '')}]", faults)
 
     def end(self) -> None:
@@ -167,12 +166,12 @@ class StagedSnapshot:
                 if transaction.has_applied():
                     self._leave_to_cleaning(files)
                 elif self._in_table and transaction.takes_files(self._rows.schema):
-                    self._unclear.update(file.name for file in files)
+                    self._batch_files.hand_over(_names(files))
                     transaction.append_files(files)
-                    self._taken.update(file.name for file in files)
+                    self._batch_files.take(_names(files))
                 else:
                     transaction.append_rows(self._frame(session, files, on_quality))
-        self._leftovers.clean(number, self._taken)
+        self._leftovers.clean(number, self._batch_files.taken)
 
     def apply(
         self,
@@ -191,7 +190,7 @@ class StagedSnapshot:
         """
         session = chunks.sparkSession
         with self._files(chunks, number) as files:
-            self._unclear.update(file.name for file in files)
+            self._batch_files.hand_over(_names(files))
             metrics = writer.load_files(session, files, number) if self._in_table else None
             if metrics is None:
                 metrics = writer.apply(self._frame(session, files, on_quality), number)
@@ -199,13 +198,13 @@ class StagedSnapshot:
                     self._leave_to_cleaning(files)
                 else:
                     # Only now: the target did not have the batch, so that a commit of the files was a conflict indeed.
-                    self._unclear.difference_update(file.name for file in files)
+                    self._batch_files.take_back(_names(files))
                     if files and self._source is not None:  # it has rows among those of the next batches, too
                         self._source.stop_adding()
             else:
-                self._taken.update(file.name for file in files)
+                self._batch_files.take(_names(files))
         if metrics.rows or metrics.skipped:  # else nothing was committed, and another attempt may commit this batch
-            self._leftovers.clean(number, self._taken)
+            self._leftovers.clean(number, self._batch_files.taken)
         return metrics
 
     def with_rows(self, progress: Progress) -> Progress:
@@ -220,37 +219,20 @@ class StagedSnapshot:
         assert self._source is not None  # `begin` has made the stream of `chunks`
         files = [_file(row) for row in self._source.write_files(chunks)]
         self._rows_of_batches[number] = sum(file.rows for file in files)
-        failpoint("staging.after_files")
-        is_done = False
-        try:
+        with self._batch_files.during(_names(files)):
             yield files
-            failpoint("staging.after_commit")
-            is_done = True
-        finally:
-            # Also of a batch that fails: its files are deleted unless they were handed to a commit, which may be done.
-            # If they can't be, the next start does it, and the fault of the batch is the one that is reported.
-            with nullcontext() if is_done else suppress(SluiceError):
-                self._delete(files)
-
-    def _delete(self, files: list[NewFile]) -> None:
-        """Delete files, except those that are or may be the table's."""
-        if not self._in_table:
-            self._run.storage.delete_tree(self._staging.folder)
-        for file in files:
-            if self._in_table and file.name not in self._taken | self._unclear:
-                self._run.storage.delete_tree(f"{self._staging.folder}/{file.name}")
 
     def _leave_to_cleaning(self, files: list[NewFile]) -> None:
         """Let the log decide whether files are the table's: the table has their batch, maybe by these files."""
         if self._in_table:
-            self._unclear.update(file.name for file in files)
+            self._batch_files.hand_over(_names(files))
             self._leftovers.renew()
 
     def _frame(
         self, session: SparkSession, files: list[NewFile], on_quality: Callable[[QualityCounts], None]
     ) -> DataFrame:
         """Return the query's rows over files, with its expectations counted and met."""
-        frame = self._rows.over(self._scan(session, [f"{self._staging.folder}/{file.name}" for file in files]))
+        frame = self._rows.over(self._scan(session, self._batch_files.paths(_names(files))))
         if any(self._query.expectations.values()):
             # A pass of its own: no query of a batch reads each row exactly once.
             with observing(session) as observed:
@@ -271,6 +253,10 @@ class StagedSnapshot:
             frames = [reader.parquet(*(_PATTERN.sub(r"\\\1", path) for path in paths))]
         assert sum(map(scanned_files, frames)) == len(paths), paths
         return reduce(lambda left, right: left.unionAll(right), frames)
+
+
+def _names(files: Sequence[NewFile]) -> list[str]:
+    return [file.name for file in files]
 
 
 def _file(row: Mapping[str, Any]) -> NewFile:

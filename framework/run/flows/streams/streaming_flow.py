@@ -7,21 +7,22 @@ from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from framework.cdc.delta.compaction import compact, compaction_is_due
 from framework.cdc.model.metrics import CdcMetrics
-from framework.cdc.spark.execution import compute, thread_target
 from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
+from framework.engine.jvm.java_errors import Py4JError
+from framework.engine.plans.relations import moved
+from framework.engine.sessions.execution import compute, thread_target
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.table_address import TableAddress
-from framework.graph.reading.relations import moved
-from framework.run.flows.expectations import QualityCounts, counted
+from framework.run.flows.expectations import counted
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.quality_counts import QualityCounts
 from framework.run.flows.reads import FlowQuery
 from framework.run.flows.state.sink_types import check_sink_types
 from framework.run.flows.stop_signal import StopSignal

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from framework.cdc.spark.execution import compute, computed_once, planned_for
 from framework.declare.specs import ViolationAction
+from framework.engine.sessions.execution import compute, computed_once, planned_for
 from framework.foundation.failpoints import failpoint
-from framework.run.flows.expectations import NOTHING_COUNTED, ExpectationCount, QualityCounts, violation
+from framework.run.flows.expectations import violation
 from framework.run.flows.flow_run import FlowRun
 from framework.run.flows.metrics import FlowOutcome
+from framework.run.flows.quality_counts import NOTHING_COUNTED, ExpectationCount, QualityCounts
 from framework.run.flows.repeated_rows import REPEATED, unique_ones, with_repeated
 from framework.run.quarantine.append_once import append_once, has_taken
 from framework.run.quarantine.table import REASONS

@@ -16,6 +16,7 @@ from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.plan.continuous import supervised_steps
 from framework.plan.steps import Plan, RefreshView, RunFlow
 from framework.run.flows.state.state_reader import StateReader
+from framework.run.tables.stored_resolution import store_graph
 from framework.run.update.continuous.units import Successor
 from framework.run.update.executor import Executor
 from framework.run.update.results import FlowResult
@@ -32,7 +33,11 @@ def has_new_columns(flows: Iterable[FlowResult]) -> bool:
 
 
 def with_graph(executor: Executor, graph: DataflowGraph) -> Executor:
-    """Return the executor for another graph of the same pipeline; sessions, locks and what is done are shared."""
+    """Return the executor for another graph of the same pipeline; sessions, locks and what is done are shared.
+
+    The graph is stored for readers.
+    """
+    store_graph(graph, executor.store)
     work = executor.work
     context = work.runner.context
     state = StateReader(graph=graph, store=executor.store)

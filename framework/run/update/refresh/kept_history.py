@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.delta.auxiliary_table import mapped_properties
 from framework.cdc.delta.destination import Destination
 from framework.cdc.delta.new_tables import new_table
-from framework.cdc.delta.table_version import read_table, read_version
 from framework.cdc.history import StoredTarget, column_difference, has_truncates, history_difference, put_back
 from framework.cdc.model.columns import column, match_field
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.checkpoints.backups import Backup, BackupStore
 from framework.checkpoints.rebuilds import Rebuild
+from framework.engine.delta.table_version import read_table, read_version
 from framework.foundation.clock import Clock, milliseconds, timestamp_text
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import failpoint
@@ -105,7 +106,7 @@ class KeptHistory:
         session = session_for(self.store.spark, {})
         stored = session.read.format("delta").load(str(self.store.address(dataset.spec).path)).schema
         if dataset.cdc is not None:
-            reason = history_difference(stored, dataset.cdc)
+            reason = history_difference(stored, CdcTarget.of(dataset.cdc))
         elif match_field(stored, HIDDEN_COLUMN) is not None:
             reason = "AUTO CDC wrote them, and its flows now append"
         else:
@@ -174,7 +175,7 @@ class KeptHistory:
             rows=_read(session, str(table.path)), auxiliary=self._optional(session, str(auxiliary.path))
         )
         destination = Destination(
-            target=dataset.cdc, table=table, auxiliary=auxiliary, flow=name,
+            target=CdcTarget.of(dataset.cdc), table=table, auxiliary=auxiliary, flow=name,
             application_id=f"{self._application(dataset)}:{rebuild.number}", truncates=has_truncates(copy),
         )  # fmt: skip
         put_back(

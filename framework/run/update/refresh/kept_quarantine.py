@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from framework.cdc.analysis.compatibility import can_hold
-from framework.cdc.delta.table_version import read_table
 from framework.cdc.model.columns import align_column, column, match_field
 from framework.checkpoints.backups import BackupStore
 from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.rebuilds import Rebuild
+from framework.engine.delta.table_version import read_table
 from framework.foundation.failpoints import failpoint
 from framework.foundation.names import QualifiedName
 from framework.foundation.table_address import TableAddress
@@ -28,7 +28,8 @@ from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.plan.history import ALL_COLUMNS
 from framework.run.flows.state.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
-from framework.run.quarantine.states import RowState, RowStates
+from framework.run.quarantine.row_state import RowState
+from framework.run.quarantine.states import RowStates
 from framework.run.quarantine.table import ID, QuarantineTable, by_columns, is_of
 from framework.run.quarantine.values import from_variant
 from framework.run.tables.table_store import TableStore

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.events.normalize import OPERATION, ORDER, read_events
 from framework.cdc.model.columns import column
 from framework.checkpoints.generations import GenerationStore
@@ -64,7 +65,7 @@ class QuarantinedAgain:
         for name, rows in self._rows():
             spec = flows[name].cdc if name in flows else None
             if spec is not None:
-                events = read_events(rows, spec, target, literal=name in target.literal_flows)
+                events = read_events(rows, spec, CdcTarget.of(target), literal=name in target.literal_flows)
                 found.append(events.select(*map(column, (*target.keys, ORDER, OPERATION))))
         return reduce(DataFrame.unionByName, found) if found else None
 

@@ -39,15 +39,16 @@ from uuid import uuid4
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.types import StructType
 
+from framework.cdc.analysis.target_schema import CdcTarget
 from framework.cdc.delta.auxiliary_table import create_auxiliary_table
-from framework.cdc.delta.table_overwrite import overwrite_table
-from framework.cdc.delta.table_version import read_table
-from framework.cdc.delta.transaction_identifiers import Batch
 from framework.cdc.model.columns import quote
 from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.checkpoints.manifest import BY_REFRESH
 from framework.checkpoints.rebuilds import Rebuild, RebuildStore
 from framework.declare.specs import DatasetKind
+from framework.engine.delta.table_overwrite import overwrite_table
+from framework.engine.delta.table_version import read_table
+from framework.engine.delta.transaction_identifiers import Batch
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
@@ -59,9 +60,9 @@ from framework.plan.steps import PublishRebuild
 from framework.run.flows.state.generation_numbers import name_generation
 from framework.run.flows.state.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
+from framework.run.tables.column_changes import support_types
 from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.table_store import TableStore
-from framework.run.tables.wider_columns import support_types
 from framework.run.update.fault_classification import fault_of
 from framework.run.update.refresh.kept_history import KeptHistory
 from framework.run.update.refresh.kept_quarantine import KeptQuarantine
@@ -272,9 +273,10 @@ class Rebuilds:
         if dataset.cdc is None or schema is None or self.store.exists(auxiliary):
             return
         stored = {field.name: field for field in StructType.fromJson(json.loads(schema)).fields}
-        wanted = dataset.cdc.auxiliary_schema.fields
+        target = CdcTarget.of(dataset.cdc)
+        wanted = target.auxiliary_schema.fields
         if any(field.name not in stored or stored[field.name].dataType != field.dataType for field in wanted):
-            create_auxiliary_table(session_for(self.store.spark, {}), auxiliary, dataset.cdc)
+            create_auxiliary_table(session_for(self.store.spark, {}), auxiliary, target)
 
     def _published(self, dataset: GraphDataset, mark: Rebuild) -> Rebuild:
         if mark.backup is not None:

@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from framework.foundation.jvm_cache import java_class
+from framework.engine.plans.relations import executed_rows
+from framework.engine.sessions.session import cloned
+from framework.engine.streams.readers import csv_of_lines
 from framework.sources.cloud_files.files.manifest import manifest_reader
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ _ONE_FILE_PER_TASK = {
 
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A copy of a session with other settings."""
-    copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    copy = cloned(spark)
     for name, value in settings.items():
         copy.conf.set(name, value)
     if settings is _ONE_FILE_PER_TASK:
@@ -120,18 +122,14 @@ def types_without_first(
     rows = read_without_first(spark, columns, skipped, load, streams=False)
     lines = rows.select(F.to_csv(F.struct(*columns.fieldNames()), {"quoteAll": "true"}))
     values = {name: value for name, value in options.items() if name in _OF_VALUES}
-    reader = spark.read.options(**values).option("inferSchema", "true")._jreader  # noqa: SLF001 - for lines in the JVM
-    encoder = java_class("org.apache.spark.sql.Encoders").STRING()
-    return DataFrame(reader.csv(getattr(lines._jdf, "as")(encoder)), spark).schema
+    return csv_of_lines(spark.read.options(**values).option("inferSchema", "true"), lines).schema
 
 
 def _rows_in(
     spark: SparkSession, frame: DataFrame, load: Callable[[DataFrameReader], DataFrame], *, streams: bool
 ) -> DataFrame:
     """The rows of a frame of another session."""
-    query = frame._jdf.queryExecution()
-    schema = java_class("org.apache.spark.sql.types.DataType").fromJson(frame.schema.json())
-    rows = DataFrame(spark._jsparkSession.internalCreateDataFrame(query.toRdd(), schema, streams), spark)
+    rows = executed_rows(frame, spark, streams=streams)
     if streams:
         return rows
     # The next update looks for new files in the folders of the query.

@@ -8,28 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    NullType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructField, StructType
 
-_INTEGRAL: dict[type[DataType], int] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 20}
-"""Types of whole numbers and their digits, from the narrowest on."""
-_MOST_DIGITS = 38
+from framework.schema.change import schema_change
+from framework.schema.data_types import common_type, merge_schemas
+from framework.schema.lattice import FILES
 
 
 def plain_type(kind: DataType, *, keeps_void: bool = False) -> DataType:
@@ -78,18 +61,9 @@ def _merged_types(known: DataType, found: DataType) -> DataType:
     return known
 
 
-def new_fields(known: StructType, found: StructType, prefix: str = "") -> list[str]:
+def new_fields(known: StructType, found: StructType) -> list[str]:
     """The full names of the columns and fields that only `found` has; names that differ in case are not new."""
-    columns = {each.name.lower(): each.dataType for each in known.fields}
-    names: list[str] = []
-    for each in found.fields:
-        before = columns.get(each.name.lower())
-        if before is None:
-            names.append(f"{prefix}{each.name}")
-        else:
-            for inner, more, below in _inside(before, each.dataType, f"{prefix}{each.name}."):
-                names.extend(new_fields(inner, more, below))
-    return names
+    return [each.name for each in schema_change(known.jsonValue(), found.jsonValue()).added]
 
 
 def case_variants(known: StructType, found: StructType, prefix: str = "") -> list[str]:
@@ -200,49 +174,13 @@ def _inside(known: DataType, found: DataType, prefix: str) -> Iterator[tuple[Str
 
 def widest(first: DataType, second: DataType) -> DataType:
     """The type that has all values of two types without loss; a string if there is none."""
-    if first == second or isinstance(second, NullType):
-        return first
-    if isinstance(first, NullType):
-        return second
-    if isinstance(first, StructType) and isinstance(second, StructType):
-        return widest_columns(first, second)
-    if isinstance(first, ArrayType) and isinstance(second, ArrayType):
-        return ArrayType(widest(first.elementType, second.elementType))
-    if isinstance(first, MapType) and isinstance(second, MapType):
-        return MapType(widest(first.keyType, second.keyType), widest(first.valueType, second.valueType))
-    return _widest_number(first, second) or StringType()
-
-
-def _widest_number(first: DataType, second: DataType) -> DataType | None:
-    types = {type(first), type(second)}
-    if types <= set(_INTEGRAL):
-        return max(first, second, key=lambda kind: _INTEGRAL[type(kind)])
-    if types <= {ByteType, ShortType, IntegerType, FloatType, DoubleType}:
-        return DoubleType()
-    if types == {DateType, TimestampType}:
-        return TimestampType()
-    return _widest_decimal(first, second)
+    kind = common_type(first, second, FILES)
+    assert kind is not None  # a string has all values
+    return kind
 
 
 def widest_columns(first: StructType, second: StructType) -> StructType:
     """The columns of both, with types that have all values; names that differ in case are different ones."""
-    others = {each.name: each for each in second.fields}
-    both = [
-        StructField(each.name, widest(each.dataType, others.pop(each.name, each).dataType)) for each in first.fields
-    ]
-    return StructType([*both, *others.values()])
-
-
-def _widest_decimal(first: DataType, second: DataType) -> DecimalType | None:
-    digits = [_decimal_digits(kind) for kind in (first, second)]
-    if None in digits or DecimalType not in {type(first), type(second)}:
-        return None
-    whole, scale = (max(each[part] for each in digits if each is not None) for part in (0, 1))
-    return DecimalType(whole + scale, scale) if whole + scale <= _MOST_DIGITS else None
-
-
-def _decimal_digits(kind: DataType) -> tuple[int, int] | None:
-    """The digits before and after the point."""
-    if isinstance(kind, DecimalType):
-        return kind.precision - kind.scale, kind.scale
-    return (_INTEGRAL[type(kind)], 0) if type(kind) in _INTEGRAL else None
+    columns = merge_schemas(first, second, FILES)
+    assert columns is not None  # as above
+    return columns

@@ -8,15 +8,16 @@ from functools import reduce
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from framework.engine.files.hadoop_files import avro_schema
+from framework.engine.jvm.java_causes import java_causes, java_stack, session_fault
+from framework.engine.jvm.java_errors import Py4JError, Py4JJavaError
+from framework.engine.sessions.session import hadoop_configuration
 from framework.foundation.errors import SluiceError, SourceError, UserError
 from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.java_causes import java_causes, java_stack, session_fault
-from framework.foundation.jvm_cache import java_class
 from framework.foundation.wording import one_line, without_internal_names
 from framework.sources.cloud_files.columns.apart import EXACT_NAMES, session_with, types_without_first
 from framework.sources.cloud_files.columns.fields import merged, plain_type, widest, widest_columns
@@ -292,8 +293,7 @@ def files_by_schema(
     given = next((value for name, value in options.reader if name in _GIVEN), None)
     if given is not None:
         return {given: list(files)}
-    session: Any = spark._jsparkSession
-    conf = session.sessionState().newHadoopConf()
+    conf = hadoop_configuration(spark)
     found: dict[str, list[FoundFile]] = {}
     for file in files:
         found.setdefault(_schema_of(file, conf, options), []).append(file)
@@ -304,15 +304,8 @@ def _schema_of(file: FoundFile, conf: Any, options: CloudFilesOptions) -> str:
     if file.size == 0 or (dict(options.reader).get("ignoreextension") == "false" and not file.uri.endswith(".avro")):
         return PASSED_OVER
     try:
-        path = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(file.uri))
-        source = java_class("org.apache.avro.mapred.FsInput")(path, conf)
-        reader = java_class("org.apache.avro.generic.GenericDatumReader")()
-        opened = java_class("org.apache.avro.file.DataFileReader").openReader(source, reader)
+        return avro_schema(file.uri, conf)
     except Py4JJavaError:
         if options.flag("ignoreCorruptFiles") or options.flag("ignoreMissingFiles"):
             return PASSED_OVER
         raise
-    try:
-        return str(opened.getMetaString("avro.schema"))
-    finally:
-        opened.close()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from framework.foundation.errors import UserError
+from framework.schema.data_types import widen_known
+from framework.schema.lattice import KNOWN_FILES, KNOWN_TEXT_FILES
 from framework.sources.cloud_files.columns.fields import merged, new_fields
 from framework.sources.cloud_files.settings.given_hints import Hint, parse_hints, part_of
-from framework.sources.cloud_files.settings.options import CloudFilesOptions
+from framework.sources.cloud_files.settings.options import SELF_TYPED, CloudFilesOptions
 
 _COMPLEX = (StructType, ArrayType, MapType)
 _OBJECTS_AS_TEXT = frozenset({"json", "xml"})
@@ -100,6 +104,23 @@ def opened(data: StructType, found: StructType, options: CloudFilesOptions) -> S
             for each, text in zip(data.fields, is_text, strict=True)
         ]
     )
+
+
+def widened(known: StructType, found: Iterable[StructType], options: CloudFilesOptions) -> StructType:
+    """The known columns with the types that have the values of files too; what no wider type has is rescued.
+
+    The type of a hint does not change, nor do names. Only files with types of their own widen dates.
+
+    Args:
+        known: the columns.
+        found: the columns of files, of each group apart: together they may have no type.
+        options: the hints and the format.
+    """
+    hinted = frozenset(hint.place for hint in parse_hints(options.hints))
+    allowed = KNOWN_FILES if options.format in SELF_TYPED else KNOWN_TEXT_FILES
+    for columns in found:
+        known = widen_known(known, columns, allowed, hinted)
+    return known
 
 
 class _Hinting:

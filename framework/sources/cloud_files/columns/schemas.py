@@ -18,15 +18,21 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from framework.engine.files.hadoop_files import check_reader
 from framework.foundation.errors import OperationError, SourceError, UserError
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.files.stored_format import StoredFormat
-from framework.foundation.jvm_cache import java_class
 from framework.sources.cloud_files.columns.fields import merged, without_variants
 from framework.sources.cloud_files.columns.file_groups import FileGroup, all_columns, file_groups
-from framework.sources.cloud_files.columns.hints import as_texts, hinted_folders, hinted_names, opened, with_hints
+from framework.sources.cloud_files.columns.hints import (
+    as_texts,
+    hinted_folders,
+    hinted_names,
+    opened,
+    widened,
+    with_hints,
+)
 from framework.sources.cloud_files.columns.leading_zeros import columns_with_leading_zeros
-from framework.sources.cloud_files.columns.widening import widened
 from framework.sources.cloud_files.files.folders import folder_columns
 from framework.sources.cloud_files.files.listing import FoundFile, NothingKnown, decoded, list_new
 from framework.sources.cloud_files.settings.options import CloudFilesOptions
@@ -225,11 +231,8 @@ def _check_format(spark: SparkSession, options: CloudFilesOptions) -> None:
     """Check that the session has the reader of a format that is in a package of its own."""
     if options.format != "avro":
         return
-    session: Any = spark._jsparkSession
     try:
-        java_class("org.apache.spark.sql.execution.datasources.DataSource").lookupDataSource(
-            options.format, session.sessionState().conf()
-        )
+        check_reader(spark, options.format)
     except PySparkException as error:
         raise UserError("CLOUD_FILES_FORMAT_MISSING", format="Avro", version=spark.version) from error
 

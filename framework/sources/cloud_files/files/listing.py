@@ -12,14 +12,13 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JJavaError
-
+from framework.engine.files.hadoop_files import listed_below
+from framework.engine.jvm.java_errors import Py4JJavaError
 from framework.foundation.errors import OperationError, SourceError, UserError
 from framework.foundation.files.file_systems import file_system_advice, missing_file_system
-from framework.foundation.jvm_cache import java_class, scala_object, scala_seq
 from framework.sources.cloud_files.files.folder_times import modified_ns
 from framework.sources.cloud_files.settings.globs import glob_pattern
 from framework.sources.cloud_files.settings.options import CloudFilesOptions, local_path
@@ -362,25 +361,8 @@ def _hadoop_statuses(spark: SparkSession, options: CloudFilesOptions) -> Iterato
 
 
 def _hadoop_listing(spark: SparkSession, path: str) -> str:
-    jvm: Any = spark._jvm
-    session: Any = spark._jsparkSession
     try:
-        root = jvm.org.apache.hadoop.fs.Path(path)
-        system = root.getFileSystem(session.sessionState().newHadoopConf())
-        qualified = system.makeQualified(root)
-        utility = scala_object("org.apache.spark.deploy.SparkHadoopUtil").get()
-        roots = utility.globPathIfNecessary(system, qualified)
-        if roots.isEmpty():
-            if _GLOB.search(path):
-                return ""
-            raise SourceError("CLOUD_FILES_FOLDER_MISSING", path=path)
-        no_options = scala_object("scala.collection.immutable.Map").empty()
-        cache = scala_object("org.apache.spark.sql.execution.datasources.NoopCache")
-        index = jvm.org.apache.spark.sql.execution.datasources.InMemoryFileIndex(
-            session, roots, no_options.updated("recursiveFileLookup", "true"), jvm.scala.Option.empty(), cache,
-            jvm.scala.Option.empty(), jvm.scala.Option.empty(),
-        )  # fmt: skip
-        return _status_texts(scala_seq([]).appendedAll(index.allFiles()))
+        found = listed_below(spark, path)
     except Py4JJavaError as error:
         if "FileNotFoundException" in str(error.java_exception.toString()):
             raise SourceError("CLOUD_FILES_FOLDER_MISSING", path=path) from error
@@ -389,15 +371,6 @@ def _hadoop_listing(spark: SparkSession, path: str) -> str:
             advice = file_system_advice(path)
             raise UserError("FILE_SYSTEM_MISSING", path=path, problem=problem, advice=advice) from error
         raise OperationError("STORAGE_NOT_READABLE", path=path, problem=problem) from error
-
-
-def _status_texts(files: Any) -> str:
-    """Describe files in one text; those of a file system that wraps another one by their getters, a call for each."""
-    texts = str(files.mkString("\n"))
-    if "FileStatus{path=null;" not in texts:
-        return texts
-    return "\n".join(
-        f"FileStatus{{path={each.getPath().toString()}; isDirectory=false; length={each.getLen()}; "
-        f"modification_time={each.getModificationTime()};"
-        for each in java_class("scala.jdk.javaapi.CollectionConverters").asJava(files)
-    )
+    if found is None and not _GLOB.search(path):
+        raise SourceError("CLOUD_FILES_FOLDER_MISSING", path=path)
+    return found or ""

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.jvm_cache import scala_object
 from framework.sources.cloud_files.files.listing import FoundFile
-from framework.sources.plans import of_plan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.readwriter import DataFrameReader
 
 _BLOCK_BYTES = 32 * 2**20
@@ -39,11 +37,3 @@ def manifest_reader(spark: SparkSession) -> DataFrameReader:
     """A reader for the folder of a list, to be given format, schema and options."""
     # The files lie outside of the folder: without this option Spark would look for those within it only.
     return spark.read.option("recursiveFileLookup", "true")
-
-
-def as_stream(frame: DataFrame) -> DataFrame:
-    """The rows of a native read as the batch of a stream, which is the same relation with another mark."""
-    spark = frame.sparkSession
-    leaf: Any = frame._jdf.queryExecution().analyzed()
-    relation = scala_object("org.apache.spark.sql.execution.datasources.LogicalRelation")
-    return of_plan(spark, relation.apply(leaf.relation(), True))  # noqa: FBT003 - a Scala method: `isStreaming`

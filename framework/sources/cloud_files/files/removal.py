@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JJavaError
-
+from framework.engine.files.hadoop_files import hadoop_path, located_uri
+from framework.engine.jvm.java_errors import Py4JJavaError
 from framework.foundation.errors import OperationError
 from framework.foundation.wording import one_line
 from framework.sources.cloud_files.files.listing import FoundFile, decoded
@@ -69,10 +69,7 @@ class Remover:
 
     def _hadoop(self, file: FoundFile) -> bool:
         assert self.spark is not None, file.uri
-        jvm: Any = self.spark._jvm
-        session: Any = self.spark._jsparkSession
-        path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file.uri))
-        system = path.getFileSystem(session.sessionState().newHadoopConf())
+        system, path = located_uri(self.spark, file.uri)
         if not system.exists(path):
             return True
         status = system.getFileStatus(path)
@@ -81,9 +78,8 @@ class Remover:
         if self.options.cleaning is Cleaning.DELETE:
             return bool(system.delete(path, False))  # noqa: FBT003 - a Java call: `recursive`
         target = self._target(decoded(file.uri), self.options.move_destination or "")
-        place_of = jvm.org.apache.hadoop.fs.Path
-        system.mkdirs(place_of(target).getParent())
-        place = place_of(_free(target, file, lambda name: system.exists(place_of(name))))
+        system.mkdirs(hadoop_path(target).getParent())
+        place = hadoop_path(_free(target, file, lambda name: system.exists(hadoop_path(name))))
         if not system.rename(path, place):
             raise OSError(f"{place.toString()} is not on the same file system")  # noqa: TRY003, EM102 - becomes the problem
         return True

@@ -1,14 +1,11 @@
-"""PostgreSQL: its catalog, types, chunks and logical replication.
+"""PostgreSQL: its catalog, types, chunks and logical replication, and the texts of the errors that only it has.
 
-Its modules import the drivers, which are an extra. A missing driver is named when the first of them is imported.
+Most of its modules import the drivers, which are an extra; `dialect` and `facts` do not.
 """
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from framework.foundation.conditions import register_conditions
+from framework.sources.databases.postgres.conditions import CONDITIONS
 
-from framework.foundation.errors import UserError
-
-for _module in ("psycopg2", "adbc_driver_postgresql"):
-    if find_spec(_module) is None:
-        raise UserError("DRIVER_NOT_INSTALLED", source="a PostgreSQL database", module=_module)
+register_conditions(CONDITIONS)

@@ -9,10 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from framework.sources.databases.dialect import Abilities
+from framework.sources.databases.postgres.facts import FACTS
 
 if TYPE_CHECKING:
     from framework.sources.databases.connections import Connection
     from framework.sources.databases.dialect import Dialect
+    from framework.sources.databases.mendings import Mending
     from framework.sources.databases.options import Options
     from framework.sources.databases.postgres.chunks.snapshot_source import SnapshotRequest
     from framework.sources.databases.postgres.log.changes_source import ChangesRequest
@@ -23,10 +25,14 @@ if TYPE_CHECKING:
     from framework.sources.databases.tables import SourceTable, TableName
 
 
+_PUBLICATION = "DATABASE_POSITION_LOST.PUBLICATION"
+
+
 class PostgresDialect:
     """PostgreSQL 13 and newer, by ADBC and logical replication."""
 
     name = "PostgreSQL"
+    facts = FACTS
     abilities = Abilities(keeps_position=True, logs_truncates=True, compares_tables=True)
     snapshot_options: tuple[str, ...] = ()
     changes_options: tuple[str, ...] = ("partitions", "emptyPartitions", "partitionsSince")
@@ -46,17 +52,39 @@ class PostgresDialect:
         check_text_columns(table, text_columns)
         return column_types(table, text_columns)
 
+    def unstable_columns(self, table: SourceTable) -> tuple[str, ...]:
+        """Return the columns with names of objects."""
+        from framework.sources.databases.postgres.tables.mendings import unstable_columns
+
+        return unstable_columns(table)
+
+    def mending(self, mending: Mending, table: TableName, columns: Sequence[str] = ()) -> str:
+        """Return the statement of a change."""
+        from framework.sources.databases.postgres.tables.mendings import mending_sql
+
+        return mending_sql(mending, table, columns)
+
     def other_log(self, stored: str, log: LogName) -> Gap | None:
         """Return the gap of an offset of another slot or publication."""
         from framework.sources.databases.postgres.log.position_check import StoredPosition, other_slot_gap
 
-        return other_slot_gap(StoredPosition.from_json(stored), log.slot, log.publication)
+        return other_slot_gap(StoredPosition.from_json(stored), log.position, log.tables)
 
-    def partition_options(self, partitions: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
+    def remembered_gap(self, condition: str, log: LogName) -> Gap | None:
+        """Return the gap of a publication that lacked operations: it may send all of them again."""
+        from framework.sources.databases.source_session import Gap
+
+        if condition != _PUBLICATION:
+            return None
+        return Gap(condition=condition, fields={"slot": log.position, "publication": log.tables, "lsn": "unknown"})
+
+    def continuity_options(self, known: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
         """Return the options `partitions`, `emptyPartitions` and `partitionsSince`, with oids."""
+        from framework.sources.databases.postgres.tables.continuity import Continuity
         from framework.sources.databases.postgres.tables.partitions import Partitions
 
-        compared = {(name.schema, name.table): Partitions.from_json(text) for name, text in partitions.items()}
+        texts = {(name.schema, name.table): Continuity.of(text).partitions for name, text in known.items()}
+        compared = {name: Partitions.from_json(text) for name, text in texts.items() if text}
         return {
             "partitions": [(*name, oid) for name, found in compared.items() for oid in found.files],
             "emptyPartitions": [(*name, oid) for name, found in compared.items() for oid in found.empty],

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Self
 from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.findings import PreflightFinding
-from framework.sources.databases.lsn import format_lsn
 from framework.sources.databases.position import Position
 from framework.sources.databases.postgres import open_transactions, preflight, session
 from framework.sources.databases.postgres.chunks.boundaries import BoundaryWalker
@@ -17,6 +16,7 @@ from framework.sources.databases.postgres.log import position
 from framework.sources.databases.postgres.log.position_check import StoredPosition, check_position, other_slot_gap
 from framework.sources.databases.postgres.log.slot_status import read_log_end, read_slot_status
 from framework.sources.databases.postgres.logged_tables import PostgresTables
+from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.postgres.open_transactions import OpenTransaction, SlotReader, TableLock
 from framework.sources.databases.postgres.tables import catalog, membership
 from framework.sources.databases.postgres.tables.key_lookup import missing_keys
@@ -102,30 +102,30 @@ class PostgresSource:
 
     def check(self, names: Sequence[TableName], log: LogName) -> tuple[PreflightFinding, ...]:
         """Return what the server lacks."""
-        return preflight.check(self.session, names, slot=log.slot, publication=log.publication)
+        return preflight.check(self.session, names, slot=log.position, publication=log.tables)
 
     def logged_tables(self, log: LogName) -> PostgresTables:
         """Return the tables of a publication."""
-        published = membership.read_membership(self.session, log.slot, log.publication)
+        published = membership.read_membership(self.session, log.position, log.tables)
         return PostgresTables(session=self.session, log=log, published=published)
 
     def ensure_position(self, log: LogName, names: Sequence[TableName], *, reader: str = "") -> Position:
         """Make or find the slot, and publish tables."""
-        found = position.ensure_position(self.session, log.slot, log.publication, names, reader=reader)
+        found = position.ensure_position(self.session, log.position, log.tables, names, reader=reader)
         return _position(found.lsn)
 
     def settled_position(self, log: LogName) -> Position:
         """Return the end of the durable log, when each transaction that committed before it is visible."""
-        return _position(position.settled_position(self.session, log.slot))
+        return _position(position.settled_position(self.session, log.position))
 
     def drop_position(self, log: LogName, *, reader: str = "") -> None:
         """Drop the slot and the publication."""
-        position.drop_position(self.session, log.slot, log.publication, reader=reader)
+        position.drop_position(self.session, log.position, log.tables, reader=reader)
 
     def find_gap(self, stored: str, log: LogName) -> Gap | None:
         """Return why the log can't be read on from a stored offset."""
         read = StoredPosition.from_json(stored)
-        return other_slot_gap(read, log.slot, log.publication) or check_position(self.session, read)
+        return other_slot_gap(read, log.position, log.tables) or check_position(self.session, read)
 
     def log_end(self) -> Position:
         """Return the end of the log."""
@@ -133,7 +133,7 @@ class PostgresSource:
 
     def log_status(self, log: LogName) -> LogStatus | None:
         """Return what the server says of the slot."""
-        return read_slot_status(self.session, log.slot)
+        return read_slot_status(self.session, log.position)
 
     def is_waiting(self) -> bool:
         """Whether some process waits until older transactions have ended."""
@@ -141,9 +141,9 @@ class PostgresSource:
 
     def starting_waits(self, log: LogName, *, is_certain: bool) -> tuple[OpenTransaction, ...]:
         """Return the transactions for which the start of a snapshot waits."""
-        if not is_certain and not open_transactions.is_starting(self.session, log.slot, log.publication):
+        if not is_certain and not open_transactions.is_starting(self.session, log.position, log.tables):
             return ()
-        return open_transactions.open_transactions(self.session, log.slot)
+        return open_transactions.open_transactions(self.session, log.position)
 
     def table_locks(self, names: Sequence[TableName]) -> tuple[TableLock, ...]:
         """Return the locks under which tables can't be read."""
@@ -151,7 +151,7 @@ class PostgresSource:
 
     def log_holder(self, log: LogName) -> SlotReader | None:
         """Return the session that reads the slot."""
-        return open_transactions.slot_reader(self.session, log.slot)
+        return open_transactions.slot_reader(self.session, log.position)
 
 
 def _position(lsn: int) -> Position:

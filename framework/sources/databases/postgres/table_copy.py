@@ -15,12 +15,12 @@ from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.dialect import SourceRead
-from framework.sources.databases.lsn import format_lsn, parse_lsn
 from framework.sources.databases.position import Position
 from framework.sources.databases.postgres.chunks.chunk_sql import ALIAS, relation_sql, search_path_sql
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.log.position_check import StoredPosition, check_position
 from framework.sources.databases.postgres.log.slot_status import read_flushed_end
+from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.session import Session, arrow_connection
 from framework.sources.databases.postgres.tables.catalog import read_table
 from framework.sources.databases.postgres.values.types import ColumnType, column_types

@@ -39,6 +39,7 @@ from framework.sources.databases.postgres.chunks.histogram import SEEDED_ROWS, k
 from framework.sources.databases.postgres.chunks.snapshot_faults import filter_fault, refuse_changed_partitions
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.session import Session
+from framework.sources.databases.postgres.tables.continuity import Continuity
 from framework.sources.databases.postgres.tables.table_storage import TableStorage, parse_storage, storage_sql
 from framework.sources.databases.tables import KeyKind, SourceTable
 
@@ -167,7 +168,9 @@ class BoundaryWalker:
                 self._check_basis(offset.basis, basis)
                 self._check_partitions(cursor, offset.basis, storage)
                 # A plan by key goes on after a rewrite, as it began, and with partitions that are new.
-                basis = replace(offset.basis, partitions=basis.partitions)
+                known = Continuity.of(offset.basis.continuity)
+                now = replace(known, links=storage.partitions).to_text()
+                basis = replace(offset.basis, continuity=now)
             table_rows = self._rows(cursor, storage)
             after = offset.upper_bounds[-1] if offset else None
             chunk_bytes = self._chunk_bytes or default_chunk_bytes(storage.bytes)
@@ -250,13 +253,11 @@ class BoundaryWalker:
             storage_id=storage.storage_id,
             key=storage.key if by_key else (),
             generation=self._generation,
-            relation=storage.relation,
-            membership=self._membership,
+            continuity=Continuity(table=storage.relation, member=self._membership, links=storage.partitions).to_text(),
             position=self._position,
             columns=tuple((column.name, column.identity.number) for column in self._table.columns),
             stamps=tuple((column.name, column.identity.stamp) for column in self._table.columns),
             horizon=storage.horizon,
-            partitions=storage.partitions,
         )
 
     def _check_partitions(self, cursor: Cursor, planned: PlanBasis, storage: TableStorage) -> None:
@@ -272,7 +273,7 @@ class BoundaryWalker:
             raise SourceError(
                 "SNAPSHOT_SOURCE_CHANGED", table=table, planned=planned.source_identity, found=now.source_identity
             )
-        refuse_other_table(table, planned.relation, now.relation)
+        refuse_other_table(table, *(Continuity.of(each.continuity).table for each in (planned, now)))
         if planned.generation != now.generation:
             raise plan_fault(table, f"they are of generation {planned.generation}, not {now.generation}")
         if planned.kind != now.kind or planned.key != now.key:

@@ -35,6 +35,7 @@ from framework.sources.databases.postgres.chunks.snapshot_faults import (
 )
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.session import FLUSH_LOG, arrow_connection
+from framework.sources.databases.postgres.tables.continuity import Continuity
 from framework.sources.databases.postgres.tables.partitions import Query
 from framework.sources.databases.postgres.tables.table_storage import TableStorage, parse_storage, storage_sql
 from framework.sources.databases.postgres.values.types import ColumnType, column_type
@@ -234,7 +235,7 @@ class ChunkReader:
 
     def _check_storage(self, storage: TableStorage) -> None:
         basis = self._basis
-        refuse_other_table(self._table, basis.relation, storage.relation)
+        refuse_other_table(self._table, Continuity.of(basis.continuity).table, storage.relation)
         if basis.kind == ChunkKind.TID and storage.storage_id != basis.storage_id:
             raise plan_fault(self._table, "PostgreSQL has rewritten its rows to new addresses")
         if storage.key != basis.key:

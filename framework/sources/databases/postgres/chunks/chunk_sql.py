@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from framework.sources.databases.chunks import Bound, Chunk, ChunkKind, KeyColumn
 from framework.sources.databases.postgres.session import USER_PATH
-from framework.sources.databases.tables import NAMED_OBJECT_TYPES, TableName, quote_identifier
+from framework.sources.databases.postgres.values.object_names import NAMED_OBJECT_TYPES
+from framework.sources.databases.tables import TableName, quote_identifier
 
 BEGIN = "BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED READ ONLY"
 

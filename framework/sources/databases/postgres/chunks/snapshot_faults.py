@@ -8,6 +8,7 @@ from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
 from framework.sources.databases.chunks import ChunkKind, PlanBasis, plan_fault
 from framework.sources.databases.postgres.chunks.chunk_sql import relation_sql
+from framework.sources.databases.postgres.tables.continuity import Continuity
 from framework.sources.databases.postgres.tables.partitions import (
     Query,
     has_attached_rows,
@@ -76,10 +77,11 @@ def refuse_changed_partitions(table: TableName, basis: PlanBasis, storage: Table
     Raises:
         SourceError: SNAPSHOT_PLAN_INVALID.
     """
-    known, present = {*basis.partitions}, {*storage.partitions}
+    links = Continuity.of(basis.continuity).links
+    known, present = {*links}, {*storage.partitions}
     if not basis.horizon or known == present:
         return
-    gone = next((link.partition(":")[0] for link in basis.partitions if link not in present), None)
+    gone = next((link.partition(":")[0] for link in links if link not in present), None)
     if gone is not None:
         raise plan_fault(table, f"its partition with the oid {gone} was detached or dropped")
     for each in present_partitions(query, storage.relation):

@@ -62,7 +62,7 @@ class SnapshotRequest:
             generation=options.number("generation", 0, least=0),
             slot=options.optional("slot"),
             publication=options.optional("publication") or options.optional("slot"),
-            relation=options.number("relation", 0, least=0),
+            relation=options.number("identity", 0, least=0) if options.optional("identity") else 0,
             slot_reader=options.text("reader", ""),
         )
 

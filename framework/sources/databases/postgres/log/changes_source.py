@@ -62,7 +62,7 @@ class ChangesRequest:
         Raises:
             UserError: DATABASE_OPTION_MISSING, DATABASE_OPTION_INVALID, or an error of the connection.
         """
-        slot, relations = options.text("slot"), options.relations("relations")
+        slot, relations = options.text("slot"), _by_oid(options, "identities")
         return cls(
             connection=options.connection(),
             slot=slot,
@@ -78,9 +78,9 @@ class ChangesRequest:
             advance_to=options.number("advanceTo", 0, least=0),
             keeps_unreadable=options.choice("unreadableRows", ("fail", "keep")) == "keep",
             relations=relations,
-            partitions=options.relations("partitions"),
-            empty=options.relations("emptyPartitions"),
-            horizons=horizons_of(relations, options.relations("partitionsSince")),
+            partitions=_by_oid(options, "partitions"),
+            empty=_by_oid(options, "emptyPartitions"),
+            horizons=horizons_of(relations, _by_oid(options, "partitionsSince")),
             not_after=options.number("notAfter", 0, least=0),
             histories=options.tables("historyTables") if options.optional("historyTables") else (),
             keys=options.columns_of_tables("keys"),
@@ -196,6 +196,18 @@ class PostgresLog:
             )
         self._opened.expect(stored)
         return self._opened
+
+
+def _by_oid(options: Options, name: str) -> tuple[tuple[int, TableName], ...]:
+    """Return a list of tables, each as `schema.table.oid`.
+
+    Raises:
+        UserError: DATABASE_OPTION_INVALID.
+    """
+    found = options.identities(name)
+    if not all(oid.isdecimal() for oid, _ in found):
+        raise options.invalid(name, "tables with their oid as schema.table.oid, such as public.orders.16385")
+    return tuple((int(oid), table) for oid, table in found)
 
 
 def _keys_of(session: Session, request: ChangesRequest) -> dict[TableName, RowKey]:

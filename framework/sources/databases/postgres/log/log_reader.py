@@ -19,7 +19,6 @@ import psycopg2
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import InternalError, SourceError
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.faults import named_error
 from framework.sources.databases.postgres.log.changes import ChangeEncoder, FragmentFactory, RowKey
 from framework.sources.databases.postgres.log.pgoutput import Commit
@@ -33,6 +32,7 @@ from framework.sources.databases.postgres.log.reading import Goal, LogScan, Read
 from framework.sources.databases.postgres.log.reread import OmittedValues
 from framework.sources.databases.postgres.log.seen_partitions import PartitionWatch, SeenPartitions
 from framework.sources.databases.postgres.log.stream import ReplicationStream, open_stream, wait_for_slot
+from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.tables.partitions import is_partition
 from framework.sources.databases.postgres.values.log_types import LogTypes

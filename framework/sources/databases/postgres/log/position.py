@@ -26,10 +26,10 @@ from psycopg2 import errors, sql
 
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import SourceError, UserError
-from framework.sources.databases.lsn import parse_lsn
 from framework.sources.databases.postgres.chunks.chunk_sql import quote_literal
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.log.position_check import StoredPosition, none_from
+from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.tables.catalog import SourceIdentity, read_identity
 from framework.sources.databases.tables import TableName, quote_identifier

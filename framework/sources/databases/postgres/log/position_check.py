@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framework.foundation.errors import SourceError
-from framework.sources.databases.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.faults import named_errors
 from framework.sources.databases.postgres.log.pgoutput import Commit
 from framework.sources.databases.postgres.log.seen_partitions import SeenPartitions
+from framework.sources.databases.postgres.lsn import format_lsn, parse_lsn
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.tables.catalog import UNKNOWN_SYSTEM, SourceIdentity, read_identity
 from framework.sources.databases.source_session import Gap
@@ -67,7 +67,8 @@ class StoredPosition:
             "timeline": self.identity.timeline,
             "database": self.identity.database,
         }
-        fields = {"slot": self.slot, "publication": self.publication, "lsn": format_lsn(self.lsn), "source": identity}
+        position = {"order": self.lsn, "text": format_lsn(self.lsn)}
+        fields = {"slot": self.slot, "publication": self.publication, **position, "source": identity}
         seen = {"partitions": self.seen.to_value()} if self.seen else {}
         last = {} if self.last is None else {"last": _commit_value(self.last)}
         return json.dumps({"version": _VERSION, **fields, **last, **seen}, ensure_ascii=False)
@@ -89,7 +90,7 @@ class StoredPosition:
                 database=str(value["source"]["database"]),
             )
             seen = SeenPartitions.from_value(value["partitions"]) if "partitions" in value else SeenPartitions()
-            slot, publication, lsn = str(value["slot"]), str(value["publication"]), parse_lsn(value["lsn"])
+            slot, publication, lsn = str(value["slot"]), str(value["publication"]), int(value["order"])
             last = _commit_of(value["last"]) if "last" in value else None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _invalid(problem=f"it has a missing or malformed field: {error}") from error
@@ -154,7 +155,7 @@ def unconfirmed_from(session: Session, stored: StoredPosition) -> int | None:
 
 
 def history_gap(stored: StoredPosition, confirmed: int, found: Commit | None) -> Gap | None:
-    """Return the gap of a source whose log up to a stored position is another one than that which was read.
+    """Detect a replaced log: before the stored position it differs from the log that was read.
 
     Args:
         stored: the position.
@@ -218,5 +219,6 @@ def _publication_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
 
 
 def _gap(stored: StoredPosition, reason: str, **fields: object) -> Gap:
-    common = {"slot": stored.slot, "lsn": format_lsn(stored.lsn)}
+    lsn = format_lsn(stored.lsn)
+    common = {"slot": stored.slot, "lsn": lsn, "reader": f"slot {stored.slot}", "position": lsn}
     return Gap(condition=f"DATABASE_POSITION_LOST.{reason}", fields={**common, **fields})

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from framework.foundation.clock import Clock
 from framework.foundation.errors import InternalError
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.lsn import format_lsn
 from framework.sources.databases.postgres.log.changes import ChangeEncoder
 from framework.sources.databases.postgres.log.pgoutput import Begin, Commit, Relation, Truncate, decode
 from framework.sources.databases.postgres.log.stream import (
@@ -17,6 +16,7 @@ from framework.sources.databases.postgres.log.stream import (
     read_keepalive,
     unreachable,
 )
+from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.streams.change_log import ReadLimit
 from framework.sources.databases.streams.change_rows import ChangeBuffer
 from framework.sources.databases.streams.spool import SpoolWriter

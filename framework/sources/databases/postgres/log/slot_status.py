@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.sources.databases.lsn import parse_lsn
+from framework.sources.databases.postgres.lsn import parse_lsn
 from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.source_session import LogStatus
 

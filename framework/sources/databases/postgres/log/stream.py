@@ -23,9 +23,9 @@ from framework.foundation.clock import Clock
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.lsn import format_lsn
 from framework.sources.databases.postgres.libpq import function, quick, waiting
 from framework.sources.databases.postgres.log.position import slot_in_use
+from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.postgres.session import Session, open_replication
 
 DATA, KEEPALIVE = b"wk"

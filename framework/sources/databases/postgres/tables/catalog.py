@@ -276,7 +276,7 @@ def _table(name: TableName, row: tuple[Any, ...], columns: Sequence[tuple[Any, .
         is_unidentified=is_unidentified,
         is_partitioned=kind == "p",
         generated=tuple(column[0] for column in columns if column[4]),
-        relation=oid,
+        identity=str(oid),
         most_columns=most_columns,
         gone=tuple(gone),
         log_version=columns_version(types := [(column[0], column[5], column[6]) for column in logged]),

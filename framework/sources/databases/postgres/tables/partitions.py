@@ -102,9 +102,7 @@ class Partitions:
     def from_json(cls, text: str) -> Self:
         """Read partitions of `to_json`."""
         value = json.loads(text)
-        # An earlier release did not record those that were empty.
-        empty = tuple(value.get("empty", ()))
-        return cls(links=value["links"], files=value["files"], horizon=value["horizon"], empty=empty)
+        return cls(**{**value, "empty": tuple(value["empty"])})
 
 
 def read_partitions(session: Session, relation: int) -> Partitions:

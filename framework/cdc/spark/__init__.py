@@ -1,1 +1,0 @@
-"""Spark mechanics of a micro-batch: cached expressions and the execution of queries."""

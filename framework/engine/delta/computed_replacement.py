@@ -1,0 +1,69 @@
+"""Replaces all rows of a table with columns that Delta computes: generated columns, and identity columns.
+
+`createOrReplace` computes no columns. Here the columns are defined in the transaction of Delta's own write, which then
+computes them; the numbers of an identity column begin anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from framework.engine.delta.fed_replacement import has_feed
+from framework.engine.delta.table_overwrite import ALL_PARTITIONS, clustering
+from framework.engine.delta.table_replacement import TableDefinition
+from framework.engine.delta.table_version import DELTA, TableVersion, can_open
+from framework.engine.jvm.java import java_class, scala_map
+from framework.engine.sessions.execution import active_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from framework.foundation.table_address import TableAddress
+
+
+def replace_and_compute(
+    table: TableAddress, rows: DataFrame, columns: StructType, definition: TableDefinition, *, user_metadata: str
+) -> None:
+    """Replace rows, columns and definition of a table in one commit, and let Delta compute columns.
+
+    The table gets a new id, as from `createOrReplace`, unless it has a change data feed: its readers go on.
+
+    Args:
+        table: the table, which exists.
+        rows: the new rows, without columns that Delta computes, but for those that it checks.
+        columns: all columns, with the definitions of those that Delta computes in their metadata.
+        definition: the new definition.
+        user_metadata: recorded in the commit.
+
+    Raises:
+        pyspark.errors.PySparkException: an error of the query, or one of Delta's conflicts.
+    """
+    if not can_open(table):  # the columns are those that the table was created with
+        writer = rows.write.format("delta").mode("overwrite").option("userMetadata", user_metadata)
+        writer.options(**ALL_PARTITIONS).save(str(table.path))
+        return
+    with active_session(rows.sparkSession):  # Delta reads settings from the thread's session
+        _commit(TableVersion(rows.sparkSession, table), rows, columns, definition, user_metadata)
+
+
+def _commit(
+    version: TableVersion, rows: DataFrame, columns: StructType, definition: TableDefinition, user_metadata: str
+) -> None:
+    transaction, stored = version.transaction, version.snapshot.metadata()
+    some, none = java_class("scala.Option").apply, java_class("scala.Option").empty()
+    partitions = version.sequence(*definition.partition_columns)
+    table_id = stored.id() if has_feed(definition.properties) else str(uuid4())
+    metadata: Any = java_class(f"{DELTA}.actions.Metadata")(
+        table_id, None, definition.comment or None, stored.format(), columns.json(),
+        partitions, scala_map(definition.properties), stored.createdTime(),
+    )  # fmt: skip
+    transaction.updateMetadataForNewTableInReplace(metadata)
+    kept = version.sequence(*clustering(version))
+    written = version.write(rows, mode="Overwrite", options=ALL_PARTITIONS, partitions=partitions)
+    managed, or_create, as_select = False, True, True
+    operation = java_class(f"{DELTA}.DeltaOperations$ReplaceTable")(
+        transaction.metadata(), managed, or_create, as_select, some(user_metadata), none, none, none, none, none, none
+    )
+    version.commit(written.prependedAll(kept), operation)

@@ -1,0 +1,76 @@
+"""Replaces all rows of a table that has a change data feed, so that the readers of the feed can go on.
+
+`createOrReplace` gives the table a new id, and a stream that has read the table with another id fails.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from framework.engine.delta.table_overwrite import ALL_PARTITIONS, clustering
+from framework.engine.delta.table_replacement import TableDefinition
+from framework.engine.delta.table_version import DELTA, TableVersion, can_open, each
+from framework.engine.jvm.java import java_class, scala_map
+from framework.engine.sessions.execution import active_session
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from framework.foundation.table_address import TableAddress
+
+_FEED = "delta.enablechangedatafeed"
+
+
+def has_feed(properties: Mapping[str, str]) -> bool:
+    """Return whether a table with these properties has a change data feed."""
+    return any(name.lower() == _FEED and value.lower() == "true" for name, value in properties.items())
+
+
+def replace_fed_rows(table: TableAddress, rows: DataFrame, definition: TableDefinition, *, user_metadata: str) -> bool:
+    """Replace rows, columns and definition of a table in one commit, as `createOrReplace`, but keep the table's id.
+
+    Clustering columns that the new rows have are kept.
+
+    Args:
+        table: the table, which exists.
+        rows: the new rows.
+        definition: the new definition.
+        user_metadata: recorded in the commit.
+
+    Returns:
+        Whether the rows are replaced. If not, nothing was written: the table has no change data feed so far, or an
+        untested version of Delta.
+
+    Raises:
+        pyspark.errors.PySparkException: an error of the query, or one of Delta's conflicts.
+    """
+    if not can_open(table):
+        return False
+    with active_session(rows.sparkSession):  # Delta reads settings from the thread's session
+        version = TableVersion(rows.sparkSession, table)
+        stored = version.snapshot.metadata()
+        properties = stored.configuration()
+        if not has_feed({str(key): str(properties.apply(key)) for key in each(properties.keys())}):
+            return False
+        _commit(version, rows, definition, user_metadata)
+    return True
+
+
+def _commit(version: TableVersion, rows: DataFrame, definition: TableDefinition, user_metadata: str) -> None:
+    transaction, stored = version.transaction, version.snapshot.metadata()
+    some, none = java_class("scala.Option").apply, java_class("scala.Option").empty()
+    partitions = version.sequence(*definition.partition_columns)
+    metadata: Any = java_class(f"{DELTA}.actions.Metadata")(
+        stored.id(), None, definition.comment or None, stored.format(), rows._jdf.schema().asNullable().json(),
+        partitions, scala_map(definition.properties), stored.createdTime(),
+    )  # fmt: skip
+    transaction.updateMetadataForNewTableInReplace(metadata)
+    kept = version.sequence(*clustering(version))
+    written = version.write(rows, mode="Overwrite", options=ALL_PARTITIONS, partitions=partitions)
+    managed, or_create, as_select = False, True, True
+    operation = java_class(f"{DELTA}.DeltaOperations$ReplaceTable")(
+        transaction.metadata(), managed, or_create, as_select, some(user_metadata), none, none, none, none, none, none
+    )
+    version.commit(written.prependedAll(kept), operation)

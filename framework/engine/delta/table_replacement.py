@@ -1,0 +1,127 @@
+"""Replaces all rows of a table whose definition stays the same, in one commit.
+
+`createOrReplace` lists the files that it removes by queries over the log. Here the list is read from the checksum of
+the last commit, and the commit is the same. Tables for which that may not hold are left to `createOrReplace`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from framework.engine.delta.table_version import DELTA, TableVersion, can_open, each, has_plain_fields
+from framework.engine.jvm.java import java_class, scala_map
+from framework.engine.sessions.execution import active_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from framework.foundation.table_address import TableAddress
+
+_DELTA_PROPERTY = "delta."
+# Properties that change neither which files are removed nor the schema. With another one, Delta's command decides.
+_INDEPENDENT = frozenset({
+    "delta.autoOptimize.autoCompact",
+    "delta.autoOptimize.optimizeWrite",
+    "delta.checkpointInterval",
+    "delta.dataSkippingNumIndexedCols",
+    "delta.dataSkippingStatsColumns",
+    "delta.deletedFileRetentionDuration",
+    "delta.enableDeletionVectors",
+    "delta.logRetentionDuration",
+    "delta.parquet.compression.codec",
+    "delta.targetFileSize",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDefinition:
+    """What `createOrReplace` would give a table, besides the columns of its rows.
+
+    Args:
+        properties: the table's properties.
+        comment: its comment; empty or None for none.
+        partition_columns: its partition columns.
+    """
+
+    properties: Mapping[str, str]
+    comment: str | None
+    partition_columns: tuple[str, ...]
+
+
+def replace_rows(table: TableAddress, rows: DataFrame, definition: TableDefinition, *, user_metadata: str) -> bool:
+    """Replace all rows of a table, as `createOrReplace` does: the table gets a new id, and its history the same entry.
+
+    Args:
+        table: the table, which exists.
+        rows: the new rows.
+        definition: the definition that the table must have already.
+        user_metadata: recorded in the commit.
+
+    Returns:
+        Whether the rows are replaced. If not, nothing was written: the table has other columns, properties or features
+        than `createOrReplace` would give it, more files than its checksum lists, or an untested version of Delta.
+
+    Raises:
+        pyspark.errors.PySparkException: an error of the query, or one of Delta's conflicts.
+    """
+    if not can_open(table):
+        return False
+    with active_session(rows.sparkSession):  # Delta reads settings from the thread's session
+        version = TableVersion(rows.sparkSession, table)
+        files = version.listed_files()
+        if files is None or not is_plain(version.snapshot) or not keeps_definition(version, rows, definition):
+            return False
+        _commit(version, rows, files, user_metadata)
+    return True
+
+
+def is_plain(snapshot: Any) -> bool:
+    """Return whether no feature of a table takes part if its files are replaced: computed columns, clustering, others.
+
+    Args:
+        snapshot: a version of the table whose checksum lists its files.
+    """
+    domains = snapshot.checksumOpt().get().domainMetadata()
+    if not domains.isDefined() or not domains.get().isEmpty():
+        return False
+    metadata = snapshot.metadata()
+    keys = {str(key) for key in each(metadata.configuration().keys()) if str(key).startswith(_DELTA_PROPERTY)}
+    return keys <= _INDEPENDENT and has_plain_fields(json.loads(metadata.schemaString()))
+
+
+def keeps_definition(version: TableVersion, rows: DataFrame, definition: TableDefinition) -> bool:
+    """Define the table again in the transaction, and return whether only its id and its time of creation change."""
+    transaction, stored = version.transaction, version.snapshot.metadata()
+    columns = rows._jdf.schema().asNullable().json()
+    if columns != stored.schemaString():
+        return False
+    transaction.updateMetadataForNewTableInReplace(
+        java_class(f"{DELTA}.actions.Metadata")(
+            str(uuid4()), None, definition.comment or None, stored.format(), columns,
+            version.sequence(*definition.partition_columns), scala_map(definition.properties),
+            java_class("scala.Option").apply(version.now()),
+        )
+    )  # fmt: skip
+    defined = transaction.metadata()
+    unchanged = defined.copy(
+        stored.id(), defined.name(), defined.description(), defined.format(), defined.schemaString(),
+        defined.partitionColumns(), defined.configuration(), stored.createdTime(),
+    )  # fmt: skip
+    return bool(unchanged.equals(stored)) and bool(transaction.protocol().equals(version.snapshot.protocol()))
+
+
+def _commit(version: TableVersion, rows: DataFrame, files: Any, user_metadata: str) -> None:
+    transaction, some, none = version.transaction, java_class("scala.Option").apply, java_class("scala.Option").empty()
+    transaction.readWholeTable()  # a concurrent commit of another writer is a conflict
+    added, now = version.write_files(rows), version.now()
+    removed = [file.removeWithTimestamp(now, True) for file in each(files)]  # noqa: FBT003 - a JVM call
+    version.set_metrics({"numRemovedFiles": len(removed), "numRemovedBytes": version.listed_bytes()})
+    managed, or_create, as_select = False, True, True
+    operation = java_class(f"{DELTA}.DeltaOperations$ReplaceTable")(
+        transaction.metadata(), managed, or_create, as_select, some(user_metadata), none, none, none, none, none, none
+    )
+    version.commit(version.sequence(*each(added), *removed), operation)

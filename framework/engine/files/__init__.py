@@ -1,0 +1,1 @@
+"""Files of the file systems that Hadoop has."""

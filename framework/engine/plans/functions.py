@@ -1,0 +1,65 @@
+"""Functions of SQL as Spark has them: the built-in ones, and those in Python that a session registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framework.engine.jvm.java import java_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+
+
+def is_built_in_function(name: str) -> bool:
+    """Whether Spark has a function of this name: SQL finds it before those of the session."""
+    identifier = java_class(f"{_CATALYST}.FunctionIdentifier")(name)
+    registries = (java_class(f"{_CATALYST}.analysis.{kind}") for kind in ("FunctionRegistry", "TableFunctionRegistry"))
+    return any(registry.builtin().functionExists(identifier) for registry in registries)
+
+
+def signature_of(function: Any) -> str:
+    """Return the type, the kind and whether a Python function of the JVM is deterministic, as a text."""
+    return f"{_returned(function)} {function.pythonEvalType()} {function.udfDeterministic()}"
+
+
+def _returned(function: Any) -> str:
+    """The type that a function of the JVM returns; "" for a table function that computes it from its arguments."""
+    if function.getClass().getSimpleName() == "UserDefinedPythonFunction":
+        return str(function.dataType().json())
+    declared = function.returnType()
+    return str(declared.get().json()) if declared.isDefined() else ""
+
+
+class CheckedRegistrations:
+    """Stands for the session in a call of `register`, up to the registry of the JVM's session, and checks the call.
+
+    Args:
+        spark: the session.
+        check: gets the name and the function of the JVM, before Spark has it.
+    """
+
+    def __init__(self, spark: SparkSession, check: Callable[[str, Any], None]) -> None:
+        self._spark, self._check = spark, check
+        self._registry: Any = None
+
+    @property
+    def _jsparkSession(self) -> CheckedRegistrations:
+        return self
+
+    def udf(self) -> CheckedRegistrations:
+        """The registry of functions."""
+        self._registry = self._spark._jsparkSession.udf()
+        return self
+
+    def udtf(self) -> CheckedRegistrations:
+        """The registry of table functions."""
+        self._registry = self._spark._jsparkSession.udtf()
+        return self
+
+    def registerPython(self, name: str, function: Any) -> None:
+        """Register a function of the JVM if it passes the check."""
+        self._check(name, function)
+        self._registry.registerPython(name, function)

@@ -1,0 +1,149 @@
+"""The session of the JVM: settings, SQL and the catalog, past the methods that PySpark offers to query functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+from framework.engine.jvm.java import java_class, keep_classes_of_pyspark, scala_map, scala_object, scala_seq
+from framework.engine.sessions.execution import active_session
+
+
+def cloned(spark: SparkSession) -> SparkSession:
+    """A session with the same settings and functions; changes to it do not affect the original."""
+    keep_classes_of_pyspark()
+    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+
+
+def set_setting(spark: SparkSession, key: str, value: str) -> None:
+    """Set a setting of a session, also where user code may not do so."""
+    spark._jsparkSession.conf().set(key, value)
+
+
+def unset_setting(spark: SparkSession, key: str) -> None:
+    """Remove a setting of a session, also where user code may not do so."""
+    spark._jsparkSession.conf().unset(key)
+
+
+def setting(spark: SparkSession, key: str) -> str | None:
+    """Return a setting of a session, or its default; None if it has neither."""
+    found = spark._jsparkSession.conf().getOption(key)
+    return str(found.get()) if found.isDefined() else None
+
+
+def settings_text(spark: SparkSession) -> str:
+    """Return all settings of a session as the text of a Java map, by one call."""
+    return str(spark._jsparkSession.conf().getAllAsJava().toString())
+
+
+def setting_lines(spark: SparkSession) -> list[str]:
+    """Return all settings of a session as `key=value`, a line for each, whatever its value contains."""
+    properties, text = java_class("java.util.Properties")(), java_class("java.io.StringWriter")()
+    properties.putAll(spark._jsparkSession.conf().getAllAsJava())
+    properties.store(text, None)
+    return str(text.toString()).splitlines()
+
+
+def run_statement(spark: SparkSession, statement: str) -> None:
+    """Run a statement of SQL, also where user code may not do so."""
+    spark._jsparkSession.sql(statement)
+
+
+def statement_rows(spark: SparkSession, statement: str) -> list[Any]:
+    """Return the rows of a statement of SQL as rows of the JVM."""
+    return list(spark._jsparkSession.sql(statement).collectAsList())
+
+
+def statement_frame(spark: SparkSession, statement: str) -> DataFrame:
+    """Return the rows of a statement of SQL, also where user code may not run it."""
+    return DataFrame(spark._jsparkSession.sql(statement), spark)
+
+
+def no_rows(spark: SparkSession) -> DataFrame:
+    """A DataFrame without columns and rows."""
+    return DataFrame(spark._jsparkSession.emptyDataFrame(), spark)
+
+
+def table_exists(spark: SparkSession, name: str) -> bool:
+    """Whether a catalog of the session has a table or view of a name, also where user code may not ask."""
+    return bool(spark._jsparkSession.catalog().tableExists(name))
+
+
+def has_temporary_view(spark: SparkSession, name: str) -> bool:
+    """Whether a session has a temporary view of a name."""
+    return bool(spark._jsparkSession.sessionState().catalog().getTempView(name).isDefined())
+
+
+def session_catalog_entry(spark: SparkSession, schema: str, table: str) -> tuple[str, str] | None:
+    """Return kind and location of an entry of the session's catalog, without a look at the table; None without one.
+
+    Args:
+        spark: the session.
+        schema: the schema of the table.
+        table: its name.
+
+    Returns:
+        The name of Spark's type of table, such as EXTERNAL, and the location; empty for none.
+    """
+    state: Any = spark._jsparkSession.sessionState()
+    identifier = state.sqlParser().parseTableIdentifier(f"`{schema}`.`{table}`")
+    if not state.catalog().tableExists(identifier):
+        return None
+    found = state.catalog().getTableMetadata(identifier)
+    location = found.storage().locationUri()
+    kind = str(found.tableType().name())
+    if not location.isDefined():
+        return kind, ""
+    return kind, str(java_class("org.apache.hadoop.fs.Path")(location.get()).toString())
+
+
+def with_variables(spark: SparkSession, text: str) -> str:
+    """Return a text of SQL with `${key}` substituted from the session's configuration, as Spark does before it parses.
+
+    Spark's substitution uses the thread's active session, which may be another one.
+    """
+    with active_session(spark):
+        return str(java_class("org.apache.spark.sql.internal.VariableSubstitution")().substitute(text))
+
+
+def with_parameters(spark: SparkSession, text: str, columns: Mapping[str, Any] | list[Any]) -> str:
+    """Return a text with literals in the place of its parameters: `:name` for a mapping, `?` for a list of columns.
+
+    Spark's own `sql` leaves them to the parser, and Delta's parser ignores them.
+    """
+    session = spark._jsparkSession
+    names = list(columns) if isinstance(columns, Mapping) else [str(index) for index in range(len(columns))]
+    values = columns.values() if isinstance(columns, Mapping) else columns
+    expressions = {name: session.expression(value._jc) for name, value in zip(names, values, strict=True)}
+    literals = session.resolveAndValidateParameters(scala_map(expressions))
+    handler = scala_object("org.apache.spark.sql.catalyst.parser.ParameterHandler")
+    if isinstance(columns, Mapping):
+        return str(handler.substituteNamedParameters(text, literals)._1())
+    return str(handler.substitutePositionalParameters(text, scala_seq(literals.apply(name) for name in names))._1())
+
+
+def hadoop_configuration(spark: SparkSession) -> Any:
+    """Return the Hadoop configuration of a session, a copy with its settings."""
+    return spark._jsparkSession.sessionState().newHadoopConf()
+
+
+def is_zone_set_back(zone: str) -> bool:
+    """Return whether clocks of a time zone, as Spark reads its name, were set back since 1970 or will be."""
+    rules = java_class("org.apache.spark.sql.catalyst.util.DateTimeUtils").getZoneId(zone).getRules()
+    if not rules.getTransitionRules().isEmpty():  # of each year
+        return True
+    return any(change.isOverlap() and change.toEpochSecond() > 0 for change in rules.getTransitions())
+
+
+def has_session() -> bool:
+    """Whether Spark of this process has been started."""
+    return SparkContext._active_spark_context is not None
+
+
+def has_stopped() -> bool:
+    """Whether Spark of this process has been shut down: whatever failed since, such as a commit, has that cause."""
+    java: Any = getattr(SparkContext._active_spark_context, "_jsc", None)
+    return java is not None and bool(java.sc().isStopped())

@@ -1,0 +1,1 @@
+"""Readers, sources and queries of streams."""

@@ -1,0 +1,70 @@
+"""The format and the options of PySpark's readers, which has them in the JVM only and can't remove one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from framework.engine.jvm.java import java_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameReader, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+    from pyspark.sql.types import StructType
+
+
+def format_of_reader(reader: DataFrameReader | DataStreamReader) -> str:
+    """Return the name of the format that a reader reads, in lower case."""
+    java: Any = reader._jreader
+    return str(java.source()).lower()
+
+
+def options_of_reader(reader: DataFrameReader | DataStreamReader) -> dict[str, str]:
+    """Return the options set on a reader so far, as the user spells them."""
+    entries = own_options(reader).originalMap().iterator()
+    found = {}
+    while entries.hasNext():
+        entry = entries.next()
+        found[entry._1()] = entry._2()
+    return found
+
+
+def own_options(reader: DataFrameReader | DataStreamReader) -> Any:
+    """Return the options set on a reader so far, for `set_options`."""
+    java: Any = reader._jreader
+    return java.extraOptions()
+
+
+def set_options(reader: DataFrameReader | DataStreamReader, options: Any) -> None:
+    """Replace all options of a reader by those that `own_options` returned."""
+    getattr(reader._jreader, "extraOptions_$eq")(options)
+
+
+def remove_options(reader: DataFrameReader | DataStreamReader, names: Iterable[str]) -> None:
+    """Remove options of a reader, in any case of their names."""
+    options = own_options(reader)
+    for name in names:
+        options = options.removed(name)
+    set_options(reader, options)
+
+
+def table_of_reader(reader: DataFrameReader | DataStreamReader, name: str) -> DataFrame:
+    """Return the rows of a table, also where the reader's method `table` is taken over."""
+    return DataFrame(reader._jreader.table(name), reader._spark)
+
+
+def csv_of_lines(reader: DataFrameReader, lines: DataFrame) -> DataFrame:
+    """Return the rows of CSV lines in the one column of a frame."""
+    encoder = java_class("org.apache.spark.sql.Encoders").STRING()
+    return DataFrame(reader._jreader.csv(getattr(lines._jdf, "as")(encoder)), reader._spark)
+
+
+def stream_without_rows(spark: SparkSession, kind: str, schema: StructType, path: str, **options: str) -> DataFrame:
+    """Return the stream of a reader, also where user code may not make one."""
+    reader = spark._jsparkSession.readStream().format(kind)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    struct = java_class("org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    return DataFrame(reader.schema(struct).load(path), spark)

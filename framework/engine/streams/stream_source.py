@@ -1,0 +1,179 @@
+"""A streaming source in Python whose batches are native plans: Spark's `Source` by a proxy.
+
+Spark's own Python sources bring rows from Python workers. Here Python only decides which data a batch has; the rows
+come from any plan of the JVM. Spark calls the source in the thread of its query, and its offset log names each batch
+before the batch runs, as for its own sources.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Protocol
+
+from framework.engine.jvm.callbacks import accept_callbacks, note_caller
+from framework.engine.jvm.java import java_class, scala_object
+from framework.engine.plans.plans import of_plan
+from framework.foundation.errors import SluiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_numbers = itertools.count(1)
+
+
+class BatchSource(Protocol):
+    """What a source decides. Offsets are JSON texts; equal texts are equal offsets."""
+
+    schema: StructType
+
+    def prepare(self) -> None:
+        """Fix the end of a triggered update: what is there now. Not called in a continuous one."""
+        ...
+
+    def next_offset(self, start: str | None) -> str | None:
+        """The end of the batch after `start` (None: the beginning); `start` itself if there is nothing new.
+
+        What the offset refers to must be durable when the call returns: Spark writes the offset to its log next.
+        """
+        ...
+
+    def batch(self, start: str | None, end: str) -> DataFrame:
+        """The rows after `start` up to `end`, as a streaming DataFrame; again the same rows if it is called again."""
+        ...
+
+    def commit(self, end: str) -> None:
+        """Free what batches up to `end` needed: their rows are committed."""
+        ...
+
+
+class SparkSource:
+    """The proxy for one source of one query.
+
+    Args:
+        spark: the session of the query.
+        source: decides.
+        name: for progress reports.
+        faults: gets the exception that a call raised; Spark keeps only its text.
+    """
+
+    class Java:
+        """The interfaces that the JVM sees."""
+
+        implements = (
+            "org.apache.spark.sql.execution.streaming.Source",
+            "org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow",
+        )
+
+    def __init__(self, source: BatchSource, name: str, faults: list[BaseException]) -> None:
+        accept_callbacks()
+        self._source = source
+        self._name = name
+        self._faults = faults
+        self._number = next(_numbers)
+
+    # The names and arguments of the methods below are those of the Java interfaces.
+
+    def schema(self) -> Any:
+        """Spark's schema of the rows."""
+        return java_class("org.apache.spark.sql.types.DataType").fromJson(self._source.schema.json())
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the end of the update."""
+        try:
+            self._source.prepare()
+        except SluiceError as error:
+            self._faults.append(error)
+
+    def getDefaultReadLimit(self) -> Any:
+        """No limit: the source has its own."""
+        return java_class("org.apache.spark.sql.connector.read.streaming.ReadLimit").allAvailable()
+
+    def latestOffset(self, start: Any, limit: Any) -> Any:
+        """The end of the next batch; the start, if the source can't go on.
+
+        Then the fault is raised where the query is awaited (`run_stream`), without a stack of Java's.
+        """
+        del limit
+        if self._faults:
+            return start
+        try:
+            found = self._source.next_offset(None if start is None else str(start.json()))
+        except SluiceError as error:
+            self._faults.append(error)
+            return start
+        return None if found is None else self._offset(found)
+
+    def reportLatestOffset(self) -> Any:
+        """Unknown."""
+        return None
+
+    def getOffset(self) -> Any:
+        """Unused: Spark calls `latestOffset` of a source that has it."""
+        return java_class("scala.Option").empty()
+
+    def getBatch(self, start: Any, end: Any) -> Any:
+        """The plan of a batch."""
+        first = str(start.get().json()) if start.isDefined() else None
+        return self._guarded(lambda: self._source.batch(first, str(end.json()))._jdf)
+
+    def commit(self, end: Any) -> None:
+        """Free what earlier batches needed."""
+        self._guarded(lambda: self._source.commit(str(end.json())))
+
+    def initialOffset(self) -> Any:
+        """Unused: a source of this interface has no initial offset."""
+        return None
+
+    def deserializeOffset(self, json: str) -> Any:
+        """An offset from its text."""
+        return self._offset(json)
+
+    def stop(self) -> None:
+        """The query has ended: its thread calls this source for the last time."""
+        note_caller()
+
+    def equals(self, other: Any) -> bool:
+        """Each source equals itself only."""
+        return other is self
+
+    def hashCode(self) -> int:
+        """The number of the source."""
+        return self._number
+
+    def toString(self) -> str:
+        """The name, as progress reports show it."""
+        return self._name
+
+    def _offset(self, json: str) -> Any:
+        return java_class("org.apache.spark.sql.execution.streaming.runtime.SerializedOffset")(json)
+
+    def _guarded(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except BaseException as error:
+            self._faults.append(error)
+            raise
+
+
+def stream_of(spark: SparkSession, source: BatchSource, name: str, faults: list[BaseException]) -> DataFrame:
+    """The stream of a source, for a query that has no other sources.
+
+    Args:
+        spark: the session of the query.
+        source: decides.
+        name: for progress reports.
+        faults: gets the exception that a call raised.
+    """
+    struct = java_class("org.apache.spark.sql.types.DataType").fromJson(source.schema.json())
+    output = scala_object("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(struct)
+    return of_plan(spark, relation_of(spark, SparkSource(source, name, faults), output))
+
+
+def relation_of(spark: SparkSession, source: SparkSource, output: Any) -> Any:
+    """The leaf of a streaming plan that reads a source, with the attributes of the leaf that it replaces."""
+    relation = scala_object("org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation")
+    none = java_class("scala.Option").empty()
+    return relation.apply(source, output, none, getattr(relation, "apply$default$4")(), spark._jsparkSession)

@@ -1,0 +1,121 @@
+"""The status of gateways and their tables, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from framework.foundation.names import QualifiedName
+from framework.sources.databases.position import Position
+from framework.sources.databases.source_session import LogStatus
+
+NEW_SLOT = "sluice ingest resync --all --new-slot"
+"""The command that ends a gap of a whole gateway."""
+
+
+class IngestedState(StrEnum):
+    """The state of a table."""
+
+    WAITING = "WAITING"
+    """Nothing of its snapshot is committed."""
+    SNAPSHOT = "SNAPSHOT"
+    CONFIRMING = "CONFIRMING"
+    """A snapshot that replaces an earlier one is read; rows that are gone are deleted when its changes are applied."""
+    FOLLOWING = "FOLLOWING"
+    """Its snapshot is complete, or was skipped: changes are applied."""
+    RESYNC = "RESYNC"
+    """A new snapshot was asked for; the next update begins it."""
+    PAUSED = "PAUSED"
+    CANCELLED = "CANCELLED"
+    """Its snapshot was cancelled; changes are applied."""
+    GAP = "GAP"
+    """Its log does not have all changes from the stored position on, or has those of another table."""
+    FAILED = "FAILED"
+    """One of its flows failed in its last run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotProgress:
+    """How far the current snapshot of a table is committed.
+
+    Args:
+        checkpoint: number of its checkpoint generation; None before the first.
+        completed: whether it is complete.
+        chunks: committed chunks.
+        rows: estimate of their rows.
+        percent: of the table's rows; None if the size of the table is unknown.
+        remaining_seconds: estimate; None if unknown.
+        is_read: whether the last chunk is committed.
+    """
+
+    checkpoint: int | None = None
+    completed: bool = False
+    chunks: int = 0
+    rows: int = 0
+    percent: float | None = None
+    remaining_seconds: float | None = None
+    is_read: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStatus:
+    """The status of a table.
+
+    Args:
+        source: its name at the source.
+        target: its copy.
+        state: its state.
+        generation: number of its snapshot.
+        snapshot: the progress of its snapshot.
+        lag_bytes: log of the source that is not staged; None if unknown. It includes the log of other tables.
+        lag_seconds: the longest time that a change may be unstaged; None if unknown.
+        error: the condition of the last failure of one of its flows, or of its gap; None without one.
+        way_out: the command, or the statement at the source, that ends its gap; None without one.
+        children: the tables that inherit from it, whose rows its copy does not have.
+    """
+
+    source: str
+    target: QualifiedName
+    state: IngestedState
+    generation: int
+    snapshot: SnapshotProgress
+    lag_bytes: int | None
+    lag_seconds: float | None
+    error: str | None
+    way_out: str | None = None
+    children: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayStatus:
+    """The status of a gateway.
+
+    Args:
+        name: name of the gateway.
+        is_paused: whether it is paused.
+        position_noun: what the database calls the position that it keeps for the gateway; empty if it keeps none.
+        position_name: its name there.
+        log_status: what the database says of it; None if there is none, or no answer.
+        position: the position up to which changes are staged; None before the first.
+        gap: the condition of a gap; None without one.
+        is_lost: whether changes are missing because of the gap.
+        way_out: the command, or the statement at the source, that ends the gap; None without one.
+        refused: the condition with which the last update did not get the new position that is asked for; else None.
+        error: why the source gave no answer; None if it did.
+        waits: what it waits for at the source, each with the statement that ends it.
+        tables: the tables.
+    """
+
+    name: str
+    is_paused: bool
+    position_noun: str
+    position_name: str
+    log_status: LogStatus | None
+    position: Position | None
+    gap: str | None
+    is_lost: bool = True
+    way_out: str | None
+    refused: str | None
+    error: str | None
+    waits: tuple[str, ...]
+    tables: tuple[TableStatus, ...]

@@ -1,0 +1,250 @@
+"""Columns and wider types that a stored table gets, and the types that need a feature of Delta."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from delta import DeltaTable
+from pyspark.errors import PySparkException
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from framework.cdc.model.columns import quote
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
+from framework.engine.sessions.session import run_statement
+from framework.foundation.errors import OperationError
+from framework.foundation.failpoints import failpoint
+from framework.schema.change import ColumnChange, SchemaChange, schema_change
+from framework.schema.lattice import WIDENING_PROPERTY
+from framework.sources.delta.log import LogTip, read_tip
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from framework.foundation.files.storage import Storage
+    from framework.foundation.table_address import TableAddress
+    from framework.graph.graph import GraphDataset
+
+
+_CONSTRAINT = "delta.constraints."
+"""The prefix of the properties that have the expressions of a table's CHECK constraints."""
+
+_Metadata = Callable[["TableAddress"], LogTip]
+
+_FEATURES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
+"""The features of Delta without which a table has no column of a type."""
+
+
+def support_types(spark: SparkSession, address: TableAddress, wanted: StructType) -> None:
+    """Let a table have the types of columns that it is about to get: Delta asks for that by a property. Idempotent.
+
+    Args:
+        spark: changes the table.
+        address: the table, which exists.
+        wanted: the columns.
+    """
+    needed = {_FEATURES[kind] for kind in _kinds(wanted) if kind in _FEATURES}
+    if not needed:
+        return
+    detail = DeltaTable.forPath(spark, str(address.path)).detail().first()
+    assert detail is not None
+    missing = sorted(needed - set(detail["tableFeatures"] or ()))
+    if missing:
+        pairs = ", ".join(f"'delta.feature.{feature}' = 'supported'" for feature in missing)
+        run_statement(spark, f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({pairs})")
+
+
+def _kinds(data_type: DataType) -> Iterator[str]:
+    """Yield the names of the types at any depth; names of columns are none, even if they read `variant`."""
+    if isinstance(data_type, StructType):
+        for field in data_type.fields:
+            yield from _kinds(field.dataType)
+    elif isinstance(data_type, ArrayType):
+        yield from _kinds(data_type.elementType)
+    elif isinstance(data_type, MapType):
+        yield from _kinds(data_type.keyType)
+        yield from _kinds(data_type.valueType)
+    else:
+        yield data_type.typeName()
+
+
+def change_of(dataset: GraphDataset, stored: str | None) -> SchemaChange | None:
+    """Return the change from the stored columns of a table to those of its dataset; None if either is unknown.
+
+    The hidden column of AUTO CDC is among them: see `shown`.
+
+    Args:
+        dataset: the dataset.
+        stored: the columns of its table, as JSON.
+    """
+    if not stored or not dataset.table_schema:
+        return None
+    return schema_change(json.loads(stored), json.loads(dataset.table_schema))
+
+
+def shown(change: SchemaChange) -> SchemaChange:
+    """Return a change without the hidden column of AUTO CDC, as a plan has it."""
+    return change.without(HIDDEN_COLUMN)
+
+
+def check_stored(storage: Storage, path: str, dataset: GraphDataset, planned: SchemaChange | None) -> None:
+    """Check that a table gets the columns that a plan says, before its rows are replaced; unknown columns pass.
+
+    Args:
+        storage: reads the log of the table.
+        path: the table.
+        dataset: the dataset of the table.
+        planned: the change of the plan; None if the columns were unknown.
+
+    Raises:
+        OperationError: TABLE_CHANGED_SINCE_PLAN.
+    """
+    if planned is None:
+        return
+    tip = read_tip(storage, path)
+    change = change_of(dataset, None if tip is None else tip.schema)
+    if change is not None:
+        _check_planned(dataset, change, planned)
+
+
+def _check_planned(dataset: GraphDataset, change: SchemaChange, planned: SchemaChange) -> None:
+    """Check that a plan has all that would change; a part of it may be done already, by an update that died.
+
+    Raises:
+        OperationError: TABLE_CHANGED_SINCE_PLAN.
+    """
+    if not shown(change).is_part_of(planned):
+        raise OperationError(
+            "TABLE_CHANGED_SINCE_PLAN", location=dataset.spec.location, dataset=dataset.name,
+            change=shown(change).words(), planned=planned.words() or "changes no column",
+        )  # fmt: skip
+
+
+def change_columns(
+    spark: SparkSession, dataset: GraphDataset, address: TableAddress, planned: SchemaChange | None, metadata: _Metadata
+) -> None:
+    """Widen and add the columns of a table, nested ones included; without a difference, nothing is written.
+
+    Args:
+        spark: changes the table.
+        dataset: the dataset of the table.
+        address: the table, which exists.
+        planned: the only changes that may be made; None if no plan has them.
+        metadata: reads the metadata of the table, if it has to be changed.
+
+    Raises:
+        OperationError: TABLE_CHANGED_SINCE_PLAN, CONSTRAINT_KEEPS_TYPE, GENERATED_COLUMN_KEEPS_TYPE.
+    """
+    change = change_of(dataset, _columns(spark, address).json())
+    if change is None:
+        return
+    gained = change.gained(widens=dataset.widens)
+    if planned is not None:
+        _check_planned(dataset, gained, planned)
+    wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
+    # First: Delta adds no columns beside others of different types.
+    _widen(spark, dataset, address, gained, wanted, metadata=metadata)
+    if gained.added:
+        support_types(spark, address, wanted)
+        empty = spark.createDataFrame([], wanted)
+        empty.write.format("delta").mode("append").option("mergeSchema", "true").save(str(address.path))
+
+
+def widen_columns(
+    spark: SparkSession, dataset: GraphDataset, address: TableAddress, wanted: StructType, metadata: _Metadata
+) -> None:
+    """Widen the columns of a table that exists whose wanted types are wider; others stay, and none is added.
+
+    Raises:
+        OperationError: CONSTRAINT_KEEPS_TYPE, GENERATED_COLUMN_KEEPS_TYPE.
+    """
+    change = schema_change(_columns(spark, address).jsonValue(), wanted.jsonValue())
+    _widen(spark, dataset, address, change, wanted, metadata=metadata)
+
+
+def _columns(spark: SparkSession, address: TableAddress) -> StructType:
+    return spark.read.format("delta").load(str(address.path)).schema
+
+
+def _widen(
+    spark: SparkSession, dataset: GraphDataset, address: TableAddress, change: SchemaChange, wanted: StructType, *,
+    metadata: _Metadata,
+) -> None:  # fmt: skip
+    """Give the widened columns of a change their types.
+
+    The property that allows it comes first, so that a table which never needs it keeps its protocol. A crash in between
+    is safe: the next plan has the same change.
+
+    Raises:
+        OperationError: CONSTRAINT_KEEPS_TYPE if a CHECK constraint refers to such a column,
+            GENERATED_COLUMN_KEEPS_TYPE if a generated column depends on one.
+    """
+    if not change.widened:
+        return
+    support_types(spark, address, wanted)
+    properties = metadata(address).properties
+    if properties.get(WIDENING_PROPERTY, "").lower() != "true":
+        run_statement(spark, f"ALTER TABLE {address.sql} SET TBLPROPERTIES ('{WIDENING_PROPERTY}' = 'true')")
+        failpoint("tables.before_wider_types")
+    columns = ", ".join(f"{_sql_path(each)} TYPE {each.after}" for each in change.widened)
+    try:
+        run_statement(spark, f"ALTER TABLE {address.sql} ALTER COLUMN {columns}")
+    except PySparkException as error:
+        condition = error.getCondition() or ""
+        if condition.startswith("DELTA_CONSTRAINT_"):
+            raise _constrained(dataset, address, properties, change.widened, error) from error
+        if condition.startswith("DELTA_GENERATED_COLUMNS_"):
+            raise _generating(dataset, change.widened, error) from error
+        raise
+    failpoint("tables.after_wider_types")
+
+
+def _sql_path(column: ColumnChange) -> str:
+    return ".".join(map(quote, column.path))
+
+
+def _constrained(
+    dataset: GraphDataset, address: TableAddress, properties: Mapping[str, str], changes: Sequence[ColumnChange],
+    error: PySparkException,
+) -> OperationError:  # fmt: skip
+    """Return the error for a column with a CHECK constraint, with the statements that make it wider."""
+    named, listed = _named(changes, error), (error.getMessageParameters() or {}).get("constraints", "")
+    checks = {key.removeprefix(_CONSTRAINT): text for key, text in properties.items() if key.startswith(_CONSTRAINT)}
+    meant = {line.partition(" ->")[0].strip() for line in listed.splitlines()}
+    blocking = {name: text for name, text in checks.items() if name in meant} or checks
+    statements = [
+        *(f"ALTER TABLE {address.sql} DROP CONSTRAINT {quote(name)}" for name in blocking),
+        *(f"ALTER TABLE {address.sql} ALTER COLUMN {_sql_path(each)} TYPE {each.after}" for each in named),
+        *(f"ALTER TABLE {address.sql} ADD CONSTRAINT {quote(name)} CHECK ({text})" for name, text in blocking.items()),
+    ]
+    return OperationError(
+        "CONSTRAINT_KEEPS_TYPE",
+        location=dataset.spec.location,
+        dataset=dataset.name,
+        columns=_listed(named),
+        constraints=", ".join(f"{name} ({text})" for name, text in blocking.items()),
+        statements="; ".join(statements),
+    )
+
+
+def _generating(dataset: GraphDataset, changes: Sequence[ColumnChange], error: PySparkException) -> OperationError:
+    """Return the error for a column that generated columns depend on."""
+    generated = (error.getMessageParameters() or {}).get("generatedColumns", "")
+    return OperationError(
+        "GENERATED_COLUMN_KEEPS_TYPE",
+        location=dataset.spec.location,
+        dataset=dataset.name,
+        columns=_listed(_named(changes, error)),
+        generated=", ".join(line.strip() for line in generated.splitlines() if line.strip()),
+    )
+
+
+def _named(changes: Sequence[ColumnChange], error: PySparkException) -> Sequence[ColumnChange]:
+    """Return the changes of the column that an error of Delta names; all of them if it names none."""
+    column = (error.getMessageParameters() or {}).get("columnName", "").replace("`", "").lower()
+    return [each for each in changes if each.name.replace("`", "").lower() == column] or changes
+
+
+def _listed(changes: Sequence[ColumnChange]) -> str:
+    return ", ".join(f"{_sql_path(each)} from {each.before} to {each.after}" for each in changes)

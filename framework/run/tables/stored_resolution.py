@@ -1,0 +1,24 @@
+"""What an update keeps of the resolution of its graph: analyses for the next update, and the graph for readers."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from framework.foundation.errors import OperationError
+from framework.graph.graph import DataflowGraph
+from framework.graph.stored_graph import GraphStore
+from framework.run.tables.analysis_store import AnalysisStore
+from framework.run.tables.table_store import TableStore
+
+
+def store_resolution(graph: DataflowGraph, store: TableStore) -> None:
+    """Keep the analyses and the graph of an update. Both are derived, so a crash between them loses nothing."""
+    AnalysisStore(store.storage, graph.pipeline).write(graph.analyses)
+    store_graph(graph, store)
+
+
+def store_graph(graph: DataflowGraph, store: TableStore) -> None:
+    """Keep a graph for readers; nothing is written where the storage can't be: only readers would miss it."""
+    folders = {each.name: store.path(each.spec) for each in graph.datasets if each.is_table}
+    with suppress(OperationError):
+        GraphStore(store.storage, graph.pipeline).write(graph, folders)

@@ -1,0 +1,84 @@
+"""The identity of an update: its id, the request that it is an attempt of, and the cause."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from framework.foundation.errors import UserError
+from framework.foundation.nearest import nearest_hint
+
+_MOST_CHARACTERS = 200
+
+
+class UpdateCause(StrEnum):
+    """The causes of an update, with Databricks' names."""
+
+    API_CALL = "API_CALL"
+    INFRASTRUCTURE_MAINTENANCE = "INFRASTRUCTURE_MAINTENANCE"
+    JOB_TASK = "JOB_TASK"
+    RETRY_ON_FAILURE = "RETRY_ON_FAILURE"
+    SCHEMA_CHANGE = "SCHEMA_CHANGE"
+    SERVICE_UPGRADE = "SERVICE_UPGRADE"
+    USER_ACTION = "USER_ACTION"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateIdentity:
+    """The identity of one update; `of` checks what comes from outside.
+
+    Args:
+        update_id: the id of one update of a storage, a UUID. A retry is another update, with an id of its own.
+        request_id: what all attempts of one request have in common; the id of the first attempt, if nothing else.
+        attempt: the number of the attempt, from 1.
+        cause: why the update was started.
+        is_chosen: whether somebody else chose the id, so that another update may have it.
+    """
+
+    update_id: str
+    request_id: str
+    attempt: int = 1
+    cause: UpdateCause = UpdateCause.USER_ACTION
+    is_chosen: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        update_id: str | None = None,
+        request_id: str | None = None,
+        attempt: int = 1,
+        cause: str = UpdateCause.USER_ACTION,
+    ) -> Self:
+        """Return an identity; by default that of a new request.
+
+        Raises:
+            UserError: UPDATE_IDENTITY_INVALID.
+        """
+        made = str(uuid.uuid4()) if update_id is None else update_id
+        request = made if request_id is None else request_id
+        one_line = request.isprintable() and request.strip() and len(request) <= _MOST_CHARACTERS
+        _check(_is_uuid(made), "id", made, "It is a UUID in lower case, such as 7b1c0f3e-5a1f-4c5e-9d43-0d6f2a1b8c9e.")
+        _check(one_line, "request id", request, f"It is one line of 1 to {_MOST_CHARACTERS} characters.")
+        _check(attempt >= 1, "attempt", attempt, "Attempts are counted from 1.")
+        known = f"It is one of {', '.join(UpdateCause)}.{nearest_hint(cause, tuple(UpdateCause))}"
+        _check(cause in tuple(UpdateCause), "cause", cause, known)
+        return cls(
+            update_id=made, request_id=request, attempt=attempt, cause=UpdateCause(cause),
+            is_chosen=update_id is not None,
+        )  # fmt: skip
+
+
+def _is_uuid(text: str) -> bool:
+    """Whether a text is a UUID as Python writes it: the id is the name of a file, and has one spelling."""
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _check(is_valid: object, what: str, value: object, expected: str) -> None:
+    if not is_valid:
+        raise UserError("UPDATE_IDENTITY_INVALID", what=what, value=value, expected=expected)

@@ -1,0 +1,1 @@
+"""Types and columns: the lattice of types, and the change from one schema to another."""

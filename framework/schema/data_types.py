@@ -1,0 +1,153 @@
+"""The lattice of types for Spark's types, at any depth, and the types that a table stores."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from framework.schema.lattice import Fields, Widening
+
+_Path = tuple[str, ...]
+_MADE: dict[str, DataType] = {"double": DoubleType(), "string": StringType()}
+"""The types that two other ones may have in common, besides decimals."""
+
+
+def common_type(first: DataType, second: DataType, allowed: Widening) -> DataType | None:
+    """Return the narrowest type that has all values of two types; None if there is none.
+
+    Args:
+        first: a type, whose names of fields and their metadata the common one has.
+        second: another one.
+        allowed: the part of the lattice.
+    """
+    return _common(first, second, allowed, (), ())
+
+
+def merge_schemas(first: StructType, second: StructType, allowed: Widening) -> StructType | None:
+    """Return the `common_type` of two schemas; None if a column has none."""
+    merged = common_type(first, second, allowed)
+    assert merged is None or isinstance(merged, StructType)
+    return merged
+
+
+def widen_known(known: StructType, found: StructType, allowed: Widening, given: Collection[_Path]) -> StructType:
+    """Return known columns with wider types where values of others need them; `given` are paths of types that stay."""
+    wider = _common(known, found, allowed, (), given)
+    assert isinstance(wider, StructType)
+    return wider
+
+
+def _common(
+    first: DataType, second: DataType, allowed: Widening, path: _Path, given: Collection[_Path]
+) -> DataType | None:
+    if path in given:
+        return first
+    if isinstance(first, StructType) and isinstance(second, StructType):
+        return _common_struct(first, second, allowed, path, given)
+    if isinstance(first, ArrayType) and isinstance(second, ArrayType):
+        element = _common(first.elementType, second.elementType, allowed, (*path, "element"), given)
+        return None if element is None else ArrayType(element)
+    if isinstance(first, MapType) and isinstance(second, MapType):
+        is_kept = allowed.fields is Fields.KNOWN
+        key = first.keyType if is_kept else _common(first.keyType, second.keyType, allowed, (*path, "key"), given)
+        value = _common(first.valueType, second.valueType, allowed, (*path, "value"), given)
+        return None if key is None or value is None else MapType(key, value)
+    return _common_leaf(first, second, allowed)
+
+
+def _common_leaf(first: DataType, second: DataType, allowed: Widening) -> DataType | None:
+    known, found = first.simpleString(), second.simpleString()
+    name = allowed.wider(known, found)
+    if name is None:
+        return first if allowed.fields is Fields.KNOWN else None
+    if name in (known, found):
+        return first if name == known else second
+    return _MADE.get(name) or _decimal(name)
+
+
+def _decimal(name: str) -> DecimalType:
+    precision, scale = map(int, re.findall(r"\d+", name))
+    return DecimalType(precision, scale)
+
+
+def _common_struct(
+    first: StructType, second: StructType, allowed: Widening, path: _Path, given: Collection[_Path]
+) -> StructType | None:
+    fold: Callable[[str], str] = str if allowed.fields is Fields.CASED else str.lower
+    theirs = {fold(field.name): field for field in second.fields}
+    if allowed.fields is Fields.SAME and [fold(field.name) for field in first.fields] != [*theirs]:
+        return None
+    fields = []
+    for field in first.fields:
+        other = theirs.pop(fold(field.name), None)
+        if other is None:
+            fields.append(field)
+            continue
+        kind = _common(field.dataType, other.dataType, allowed, (*path, field.name.lower()), given)
+        if kind is None:
+            return None
+        fields.append(StructField(field.name, kind, nullable=True, metadata=field.metadata))
+    if allowed.fields is Fields.KNOWN:
+        return StructType(fields)
+    return StructType([*fields, *(StructField(f.name, f.dataType, metadata=f.metadata) for f in theirs.values())])
+
+
+def first_conflict(
+    first: StructType, second: StructType, allowed: Widening
+) -> tuple[str, DataType, DataType] | None:  # fmt: skip
+    """Return the path and both types of a part of two schemas that has no common type; None if each has one."""
+    for path, one, other in _pairs(first, second, ()):
+        if common_type(one, other, allowed) is None:
+            return ".".join(path), one, other
+    return None
+
+
+def _pairs(first: DataType, second: DataType, path: _Path) -> Iterator[tuple[_Path, DataType, DataType]]:
+    """Yield what two types have in the same place, other than structs, arrays and maps, with its path in the second."""
+    if isinstance(first, StructType) and isinstance(second, StructType):
+        known = {field.name.lower(): field.dataType for field in first.fields}
+        for field in second.fields:
+            if field.name.lower() in known:
+                yield from _pairs(known[field.name.lower()], field.dataType, (*path, field.name))
+    elif isinstance(first, ArrayType) and isinstance(second, ArrayType):
+        yield from _pairs(first.elementType, second.elementType, (*path, "element"))
+    elif isinstance(first, MapType) and isinstance(second, MapType):
+        yield from _pairs(first.keyType, second.keyType, (*path, "key"))
+        yield from _pairs(first.valueType, second.valueType, (*path, "value"))
+    else:
+        yield path, first, second
+
+
+def plain_type(data_type: DataType) -> DataType:
+    """Return the type as a Delta table stores it: everything nullable."""
+    if isinstance(data_type, StructType):
+        return StructType([_plain_field(field) for field in data_type.fields])
+    if isinstance(data_type, ArrayType):
+        return ArrayType(plain_type(data_type.elementType), containsNull=True)
+    if isinstance(data_type, MapType):
+        return MapType(plain_type(data_type.keyType), plain_type(data_type.valueType), valueContainsNull=True)
+    return data_type
+
+
+def plain_schema(schema: StructType) -> StructType:
+    """Return the schema as a Delta table stores it."""
+    plain = plain_type(schema)
+    assert isinstance(plain, StructType)
+    return plain
+
+
+def _plain_field(field: StructField) -> StructField:
+    """Return the field without Spark's internal metadata for a query, with which Spark hides a file's `_metadata`."""
+    kept = {key: value for key, value in (field.metadata or {}).items() if not key.startswith("__")}
+    return StructField(field.name, plain_type(field.dataType), nullable=True, metadata=kept)
