@@ -23,10 +23,10 @@ from framework.declare.specs import (
 )
 from framework.foundation.errors import RemoteError, SluiceError, UserError, UserErrors
 from framework.foundation.files.storage_port import Storage, present_path
+from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.locations import SourceLocation
 from framework.foundation.names import QualifiedName
 from framework.foundation.secrets.known_secrets import hide_known_values
-from framework.foundation.stored_format import StoredFormat
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.queries.analysis_content import read_of, source_of
 

@@ -1,14 +1,15 @@
 """Files that several processes change at the same moment: each version is a file of its own, which one of them creates.
 
-The version with the highest number counts. A change of version `n` creates `n + 1`, then deletes versions that are
-older by `_KEPT`: a crash in between leaves files that have no effect. So no lock is held, and none remains when a
-process is killed. This is the only compare-and-swap of the storage: requests and the lease of an update use it.
+The version with the highest number counts. A change of version `n` creates `n + 1`, then deletes versions that were
+replaced ten minutes ago: a crash in between leaves files that have no effect. So no lock is held, and none remains when
+a process is killed. This is the only compare-and-swap of the storage: requests and the lease of an update use it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from math import inf
 
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
@@ -16,9 +17,12 @@ from framework.foundation.files.storage_port import Storage
 NONE = -1
 """The version of a file that does not exist."""
 
-_KEPT = 8
-"""So many versions stay. A writer can take the name of a version that was replaced only after that is deleted: then the
-newest one is higher by this number. If it is not, a newer version is the change of a writer that has read this one."""
+_KEPT_SECONDS = 600.0
+"""How long a replaced version stays, by the clock of the file system.
+
+A writer can take the name of a version that was replaced only after that is deleted. Then the version that follows is
+gone or older than the one that it has created; otherwise it is the change of a writer that has read this one.
+"""
 
 _VERSION = re.compile(r"(.+?)(?:~~(\d+))?\.json")
 
@@ -67,16 +71,26 @@ def replace_version(storage: Storage, folder: str, name: str, version: int, text
     # S3 lets several processes create a file: that of the last one stays.
     if not storage.create_text(created, text) or storage.read_text(created) != text:
         return False
-    if newest_versions(storage.list_names(folder)).get(name, NONE) >= version + 1 + _KEPT:
+    times = _times(storage, folder, name)
+    newest, written = max(times, default=NONE), times.get(version + 1, inf)
+    if newest > version + 1 and times.get(version + 2, -inf) < written:
         storage.delete_tree(created)
         return False
     failpoint("versions.before_cleaning")
-    for older in range(version + 1 - _KEPT, NONE, -1):
-        path = version_path(folder, name, older)
-        if not storage.exists(path):
-            break
-        storage.delete_tree(path)
+    for each in sorted(times.keys() - {newest}):
+        if times[newest] - times.get(each + 1, -inf) > _KEPT_SECONDS:
+            storage.delete_tree(version_path(folder, name, each))
     return True
+
+
+def _times(storage: Storage, folder: str, name: str) -> dict[int, float]:
+    """Return when each version of a file was written."""
+    matches = ((file, _VERSION.fullmatch(file.name)) for file in storage.list_files(folder))
+    return {
+        int(match[2] or 0): file.modified_at
+        for file, match in matches
+        if match is not None and f"{match[1]}.json" == name
+    }
 
 
 def version_path(folder: str, name: str, version: int) -> str:

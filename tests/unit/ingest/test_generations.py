@@ -281,7 +281,7 @@ def test_no_request_is_lost_to_one_of_the_same_moment(storage: LocalStorage, swa
         operations.resync(BANK, ORDERS, None)
 
     assert meanwhile(twice, resync("b = 2")) == Request(generation=1, mode=Mode.PAUSED)
-    assert len(storage.list_names(storage.path("ingest", "bank", "requests"))) == 8
+    assert len(storage.list_names(storage.path("ingest", "bank", "requests"))) == 13
 
 
 def test_a_request_for_more_rows_outlives_the_end_of_the_update_that_misses_it(

@@ -48,19 +48,17 @@ def _cached(source: Source) -> Iterator[str]:
 
 
 def test_every_cache_is_in_the_table() -> None:
-    """A new one gets a row: what it holds, its key, and what ends it; a row goes with its cache."""
+    """A new one gets a row: what it holds, its key, and what ends it."""
     named = {each for cell in _table() for each in re.findall(r"`(\w+)`", cell)}
     found = {(PurePath(source.path).stem, name) for source in sources("framework") for name in _cached(source)}
     assert {f"{module}.{name}" for module, name in found} >= _REGISTRIES
     caches = {module for module, name in found if f"{module}.{name}" not in _REGISTRIES}
     assert sorted(caches - named) == []
-    modules = {PurePath(source.path).stem for source in sources("framework")}
-    rooms = set(re.findall(r"of `(\w+)`", " ".join(_table())))
-    assert sorted((named & modules) - caches - rooms - {"read_once"}) == []
 
 
 def test_every_folder_of_the_users_cache_is_in_the_table() -> None:
     """Whoever deletes it knows what the next command costs."""
     found = {name for source in sources("framework") for name in _OF_USER.findall(source.text)}
     listed = {re.sub(r"\W*`.*", "", cell.strip("`")) for cell in _table() if "user's cache" in cell}
-    assert found == listed == {"jars", "classes", "java", "events", "session-mentioned"}
+    assert found
+    assert found == listed
