@@ -82,9 +82,12 @@ def _exercise(spark: SparkSession, folder: Path) -> None:
     pipeline = Pipeline(name="training", modules=[_datasets(feed)], storage=folder / "storage", spark=spark)
     for batch in range(2):
         rows = spark.range(batch * 50, batch * 50 + 100).selectExpr(
-            "id", "concat('n', id) AS name", "id * 0.5 AS amount", f"timestamp_seconds(id + {batch}) AS at",
+            "id",
+            "concat('n', id) AS name",
+            "id * 0.5 AS amount",
+            f"timestamp_seconds(id + {batch}) AS at",
             "if(id % 7 = 0, 'DELETE', 'UPSERT') AS op",
-        )  # fmt: skip
+        )
         rows.write.mode("append").json(str(feed))
         pipeline.run()
     for table in ("current", "history", "totals"):
@@ -112,9 +115,14 @@ def _datasets(feed: Path) -> Callable[[], None]:
         for target, scd_type in (("current", 1), ("history", 2)):
             dp.create_streaming_table(target)
             dp.create_auto_cdc_flow(
-                target=target, source="changes", keys=["id"], sequence_by="at", stored_as_scd_type=scd_type,
-                apply_as_deletes="op = 'DELETE'", except_column_list=["op"],
-            )  # fmt: skip
+                target=target,
+                source="changes",
+                keys=["id"],
+                sequence_by="at",
+                stored_as_scd_type=scd_type,
+                apply_as_deletes="op = 'DELETE'",
+                except_column_list=["op"],
+            )
 
     return declare
 

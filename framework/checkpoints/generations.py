@@ -125,9 +125,15 @@ class GenerationStore:
         self._change(dataset, flow, lambda manifest: manifest.update(number, completed=True))
 
     def started(
-        self, dataset: QualifiedName, flow: QualifiedName, number: int, query: str, *, sources: tuple[str, ...] = (),
+        self,
+        dataset: QualifiedName,
+        flow: QualifiedName,
+        number: int,
+        query: str,
+        *,
+        sources: tuple[str, ...] = (),
         owner: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Store the id of the stream of a generation, its sources, and the owner of its sink. Idempotent.
 
         Sources that can't be compared with those of an earlier start are not stored: they may be in another order. See
@@ -160,9 +166,17 @@ class GenerationStore:
         )
 
     def adopt(
-        self, dataset: QualifiedName, flow: QualifiedName, number: int, *, reason: str, start: str | None,
-        after_batch: int | None, rewound_to: int = 0, completed: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        dataset: QualifiedName,
+        flow: QualifiedName,
+        number: int,
+        *,
+        reason: str,
+        start: str | None,
+        after_batch: int | None,
+        rewound_to: int = 0,
+        completed: bool = False,
+    ) -> None:
         """Begin the generation of a rewind, whose checkpoint is complete already, as the current one. Idempotent.
 
         Args:
@@ -181,10 +195,16 @@ class GenerationStore:
                 return manifest
             continued = manifest.find(rewound_to)
             generation = Generation(
-                number=number, begun_at=self._now, reason=reason, start=start, current_since=self._since(manifest),
-                after_batch=after_batch, rewound_to=rewound_to, completed=completed,
+                number=number,
+                begun_at=self._now,
+                reason=reason,
+                start=start,
+                current_since=self._since(manifest),
+                after_batch=after_batch,
+                rewound_to=rewound_to,
+                completed=completed,
                 sources=() if continued is None else continued.sources,
-            )  # fmt: skip
+            )
             return manifest.begin(generation, after=manifest.last_number, undoes=True)
 
         self._change(dataset, flow, adopted)

@@ -176,9 +176,10 @@ class Manifest:
             return self
         generations = tuple(
             dataclasses.replace(each, restored_after=restored_after, wrote_before=wrote_before)
-            if each.number == number else each
+            if each.number == number
+            else each
             for each in changed.generations
-        )  # fmt: skip
+        )
         return dataclasses.replace(changed, generations=generations)
 
     def retire(self, why: str) -> Manifest:
@@ -189,13 +190,17 @@ class Manifest:
         undone = (
             each if each.state is GenerationState.BUILDING else dataclasses.replace(_kept(each), undone_by=why)
             for each in self.generations
-        )  # fmt: skip
+        )
         return dataclasses.replace(self, generations=tuple(undone))
 
     def update(
-        self, number: int, *, completed: bool | None = None, query: str | None = None,
+        self,
+        number: int,
+        *,
+        completed: bool | None = None,
+        query: str | None = None,
         sources: tuple[str, ...] | None = None,
-    ) -> Manifest:  # fmt: skip
+    ) -> Manifest:
         """Return the manifest with values of this generation changed; None keeps a value."""
         chosen = self._require(number, "update", set(GenerationState))
         changed = dataclasses.replace(
@@ -291,9 +296,10 @@ def _misplaced(
     pairs = zip(present, known, places, strict=True)
     found = ((now, names[-1]) for now, names, place in pairs if view(now) in moved and view(now) not in place)
     other = (
-        (now, names[-1]) for now, names in zip(present, known, strict=True)
+        (now, names[-1])
+        for now, names in zip(present, known, strict=True)
         if _parts(now)[0] == _parts(names[-1])[0] and _parts(now)[1] != _parts(names[-1])[1]
-    )  # fmt: skip
+    )
     return next(found, None) or next(other, None)
 
 

@@ -103,6 +103,8 @@ class ResetRequests:
 
 def _parse(found: dict[str, Any]) -> ResetRequest:
     return ResetRequest(
-        dataset=QualifiedName(**found["dataset"]), flow=QualifiedName(**found["flow"]), start=found["start"],
+        dataset=QualifiedName(**found["dataset"]),
+        flow=QualifiedName(**found["flow"]),
+        start=found["start"],
         ends=found["ends"],
-    )  # fmt: skip
+    )

@@ -162,7 +162,10 @@ def _rewind(storage: Storage, found: dict[str, Any]) -> StoredRewind:
     refreshed = tuple(QualifiedName(**each) for each in found["refreshed"])
     return StoredRewind(
         **{
-            **found, "tables": tuple(tables), "flows": tuple(flows), "replays": tuple(found["replays"]),
+            **found,
+            "tables": tuple(tables),
+            "flows": tuple(flows),
+            "replays": tuple(found["replays"]),
             "refreshed": refreshed,
         }
-    )  # fmt: skip
+    )

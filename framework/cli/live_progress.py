@@ -43,9 +43,13 @@ class LiveProgress:
         self._spinner = Spinner("dots", style="cyan")
         self._console = Console(file=stream, highlight=False)
         self._live = Live(
-            get_renderable=self._draw, console=self._console, transient=True, refresh_per_second=_REDRAWS_PER_SECOND,
-            redirect_stdout=False, redirect_stderr=False,
-        )  # fmt: skip
+            get_renderable=self._draw,
+            console=self._console,
+            transient=True,
+            refresh_per_second=_REDRAWS_PER_SECOND,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
 
     def __enter__(self) -> Self:
         """Start drawing."""

@@ -79,8 +79,11 @@ def print_summary(output: Output, summary: UpdateSummary) -> None:
         output.json(summary.to_json())
         return
     result, flows, quality, notes = (
-        summary.result, summary.flows_table(), summary.quality_table(), summary.idle_notes()
-    )  # fmt: skip
+        summary.result,
+        summary.flows_table(),
+        summary.quality_table(),
+        summary.idle_notes(),
+    )
     tone = UPDATE_TONES.get(result.state)
     state = click.style(result.state.value, fg=_COLOURS[tone] if tone else None, bold=True)
     head = f"{click.style(summary.pipeline, bold=True)}  {state} in {seconds_text(result.duration_seconds)}"

@@ -97,4 +97,4 @@ class CopyDefinition:
         *_, text_columns = ast.literal_eval(self.selection)
         return StagedForm(
             keys=tuple(sorted(self.keys)), text_columns=tuple(text_columns), is_history=self.scd_type != 1
-        )  # fmt: skip
+        )

@@ -32,9 +32,21 @@ _MAPS = ("configuration", "spark_conf")
 _FLAGS = ("continuous", "development")
 # Fields of Databricks' pipeline resource without an effect on a run outside Databricks.
 _TOLERATED = (
-    "allow_duplicate_names", "budget_policy_id", "channel", "clusters", "edition", "environment", "event_log", "id",
-    "notifications", "photon", "restart_window", "run_as", "serverless", "tags",
-)  # fmt: skip
+    "allow_duplicate_names",
+    "budget_policy_id",
+    "channel",
+    "clusters",
+    "edition",
+    "environment",
+    "event_log",
+    "id",
+    "notifications",
+    "photon",
+    "restart_window",
+    "run_as",
+    "serverless",
+    "tags",
+)
 _YAML = YamlFormat(
     node=YamlNode,
     unreadable="PIPELINE_SPEC_FILE_DOES_NOT_EXIST",
@@ -112,9 +124,11 @@ def find_spec(folder: Path) -> Path:
                 return parent / name
     is_bundle = any((parent / "databricks.yml").is_file() for parent in folders)
     raise UserError(
-        "PIPELINE_SPEC_FILE_NOT_FOUND", folder=start, names=" or ".join(SPEC_NAMES[::2]),
+        "PIPELINE_SPEC_FILE_NOT_FOUND",
+        folder=start,
+        names=" or ".join(SPEC_NAMES[::2]),
         hint=_OF_BUNDLE if is_bundle else "",
-    )  # fmt: skip
+    )
 
 
 def load_spec(path: Path, local: Path | None = None) -> PipelineSpec:

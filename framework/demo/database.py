@@ -183,8 +183,10 @@ def _run_until_killed(spec: Path, master: str | None, say: Callable[[str], None]
     with log.open("w") as output:
         update = subprocess.Popen(  # noqa: S603 - our own program
             [*command, *(["--master", master] if master else [])],
-            stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             return _await_chunks(update, spec.parent, log, say, clock)
         finally:

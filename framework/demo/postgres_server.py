@@ -103,9 +103,12 @@ class PostgresServer:
         with tempfile.TemporaryFile("w+") as output:
             done = subprocess.run(  # noqa: S603 - programs of PostgreSQL, and our own arguments
                 [self._binary(tool), *arguments],
-                stdout=output, stderr=subprocess.STDOUT, check=False, cwd="/",
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+                cwd="/",
                 user="nobody" if os.getuid() == 0 else None,
-            )  # fmt: skip
+            )
             output.seek(0)
             text = output.read()
         if check and done.returncode:

@@ -14,8 +14,15 @@ from framework.foundation.clock import timestamp_text
 from framework.foundation.errors import UserError
 
 COLUMNS = (
-    "deployment_id", "deployed_at", "deployed_by", "git_commit", "bundle", "target", "change_class", "resources",
-)  # fmt: skip
+    "deployment_id",
+    "deployed_at",
+    "deployed_by",
+    "git_commit",
+    "bundle",
+    "target",
+    "change_class",
+    "resources",
+)
 _PARTS = 3
 
 

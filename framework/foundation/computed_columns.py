@@ -68,10 +68,14 @@ def as_read(schema: StructType) -> StructType:
 
     if not any(key.startswith(_PREFIXES) for field in schema.fields for key in field.metadata):
         return schema
-    return StructType([
-        StructField(
-            field.name, field.dataType, field.nullable,
-            {key: value for key, value in field.metadata.items() if not key.startswith(_PREFIXES)},
-        )
-        for field in schema.fields
-    ])  # fmt: skip
+    return StructType(
+        [
+            StructField(
+                field.name,
+                field.dataType,
+                field.nullable,
+                {key: value for key, value in field.metadata.items() if not key.startswith(_PREFIXES)},
+            )
+            for field in schema.fields
+        ]
+    )

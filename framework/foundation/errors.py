@@ -153,9 +153,11 @@ def remote_error(text: str) -> RemoteError | None:
         return None
     match = found[-1]
     return RemoteError(
-        match["condition"], what=match["what"].strip(), remedy=(match["remedy"] or "").strip(),
+        match["condition"],
+        what=match["what"].strip(),
+        remedy=(match["remedy"] or "").strip(),
         is_users=match["kind"] == UserError.__name__,
-    )  # fmt: skip
+    )
 
 
 class InternalError(SluiceError):

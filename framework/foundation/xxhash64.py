@@ -20,9 +20,13 @@ LONGEST = 1 << 18
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(prime)
     for prime in (
-        0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5,
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
     )
-)  # fmt: skip
+)
 _WORD, _HALF, _STRIPE = 8, 4, 32
 _LONGEST_INTEGER = 18
 """The most digits of a decimal that is hashed as a whole number."""

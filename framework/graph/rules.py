@@ -95,9 +95,12 @@ def unmixed_targets(registry: Registry) -> Iterator[UserError]:
             )
         if with_cdc and dataset.kind not in {DatasetKind.STREAMING_TABLE, DatasetKind.TABLE}:
             yield UserError(
-                "AUTOCDC_TARGET_NOT_A_STREAMING_TABLE", location=with_cdc[0].location, dataset=dataset.name,
-                flow=with_cdc[0].name, kind=dataset.kind.value,
-            )  # fmt: skip
+                "AUTOCDC_TARGET_NOT_A_STREAMING_TABLE",
+                location=with_cdc[0].location,
+                dataset=dataset.name,
+                flow=with_cdc[0].name,
+                kind=dataset.kind.value,
+            )
 
 
 def reserved_names(registry: Registry) -> Iterator[UserError]:

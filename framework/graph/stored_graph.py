@@ -102,11 +102,19 @@ def _shown_dataset(dataset: GraphDataset) -> GraphDataset:
     spec = dataset.spec
     return GraphDataset(
         spec=DatasetSpec(
-            name=spec.name, kind=spec.kind, location=spec.location, comment=spec.comment, private=spec.private,
-            keys=spec.keys, expectations=spec.expectations,
+            name=spec.name,
+            kind=spec.kind,
+            location=spec.location,
+            comment=spec.comment,
+            private=spec.private,
+            keys=spec.keys,
+            expectations=spec.expectations,
         ),
-        kind=dataset.kind, schema=dataset.schema, fault=dataset.fault, waits_for=dataset.waits_for,
-    )  # fmt: skip
+        kind=dataset.kind,
+        schema=dataset.schema,
+        fault=dataset.fault,
+        waits_for=dataset.waits_for,
+    )
 
 
 def _shown_flow(flow: GraphFlow) -> GraphFlow:

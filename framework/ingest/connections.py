@@ -47,7 +47,7 @@ def gateway_log(gateway: IngestedGateway) -> LogName:
 
 def open_gateway(
     gateway: IngestedGateway, *, read_only: bool = True, lock_seconds: float | None = None
-) -> SourceSession:  # fmt: skip
+) -> SourceSession:
     """Open a session at the database of a gateway, see `open_source`.
 
     Raises:

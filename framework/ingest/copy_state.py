@@ -54,9 +54,7 @@ class CopyState:
 
 def new_copy(target: QualifiedName, definition: CopyDefinition, *, rebuild: int = 0) -> CopyState:
     """Return the state of a copy in which every row has this definition."""
-    return CopyState(
-        target=target, definition=definition, log_versions=(definition.log_version,), rebuild=rebuild
-    )  # fmt: skip
+    return CopyState(target=target, definition=definition, log_versions=(definition.log_version,), rebuild=rebuild)
 
 
 def copy_of_json(value: Mapping[str, Any]) -> CopyState:
@@ -88,4 +86,4 @@ def staged_of_json(value: Mapping[str, Any] | None) -> StagedForm | None:
         return None
     return StagedForm(
         keys=tuple(value["keys"]), text_columns=tuple(value["text_columns"]), is_history=bool(value["is_history"])
-    )  # fmt: skip
+    )

@@ -116,11 +116,8 @@ def forget_moved(gateways: Sequence[IngestedGateway], store: GatewayStore) -> No
     declared = {gateway.name: {each.target for each in gateway.tables} for gateway in gateways}
     states = store.read_all()
     taken = {
-        each.target
-        for state in states
-        for each in state.copies
-        if each.target in declared.get(state.gateway.name, ())
-    }  # fmt: skip
+        each.target for state in states for each in state.copies if each.target in declared.get(state.gateway.name, ())
+    }
     for state in states:
         moved = taken - declared.get(state.gateway.name, set())
         kept = tuple(each for each in state.copies if each.target not in moved)

@@ -108,9 +108,15 @@ class _Beginning:
     """The new generations of one gateway."""
 
     def __init__(
-        self, gateway: IngestedGateway, store: GatewayStore, storage: Storage, clock: Clock, *,
-        is_refreshed: Callable[[QualifiedName], bool], waiting: Waiting,
-    ) -> None:  # fmt: skip
+        self,
+        gateway: IngestedGateway,
+        store: GatewayStore,
+        storage: Storage,
+        clock: Clock,
+        *,
+        is_refreshed: Callable[[QualifiedName], bool],
+        waiting: Waiting,
+    ) -> None:
         self._is_refreshed = is_refreshed
         self._log = LogPositions(gateway=gateway, waiting=waiting)
         self._gateway = gateway
@@ -356,9 +362,11 @@ class _Beginning:
         tables = [
             each
             for each in state.tables
-            if each.is_declared and each.table.identity and not each.table.is_logged
+            if each.is_declared
+            and each.table.identity
+            and not each.table.is_logged
             and requests.get(each.table.key, Request()).mode in (Mode.SKIPPED, Mode.CANCELLED)
-        ]  # fmt: skip
+        ]
         for each in tables:
             try:
                 published = replace(each, table=self._log.publish(each.table, self._reader))

@@ -18,9 +18,15 @@ from framework.ingest.state import GatewayState, GatewayStore, Mode, Request
 
 
 def note_of_refresh(
-    policy: AutoFullRefreshPolicy, storage: Storage, before: CopyDefinition, now: CopyDefinition, target: QualifiedName,
-    *, key: str = "", clock: Clock | None = None,
-) -> SluiceError | None:  # fmt: skip
+    policy: AutoFullRefreshPolicy,
+    storage: Storage,
+    before: CopyDefinition,
+    now: CopyDefinition,
+    target: QualifiedName,
+    *,
+    key: str = "",
+    clock: Clock | None = None,
+) -> SluiceError | None:
     """Return what to tell of a table that this update reads again by its policy; None if it does not.
 
     It does not if the code changed, if an operator holds the table, or if its history would begin again: these are for

@@ -313,9 +313,11 @@ def _table_request(text: str, path: str) -> tuple[str | None, Request]:
     """Return a source table, None for the whole gateway, and what is asked for it."""
     value = _FORMAT.content(text, path)
     request = Request(
-        mode=Mode(value["mode"]), generation=int(value["generation"]), where=value["where"],
+        mode=Mode(value["mode"]),
+        generation=int(value["generation"]),
+        where=value["where"],
         accepted=value["accepted"],
-    )  # fmt: skip
+    )
     return value["source"], request
 
 
@@ -343,7 +345,8 @@ def _table_json(state: TableState) -> dict[str, Any]:
     table = state.table
     return {
         "source": [table.source_schema, table.source_table],
-        "target": name_json(table.target), "copy_name": table.copy_name,
+        "target": name_json(table.target),
+        "copy_name": table.copy_name,
         "flows": [name_json(table.snapshot_flow), name_json(table.cdc_flow)],
         "keys": list(table.keys),
         "declared": state.is_declared,
@@ -354,13 +357,17 @@ def _table_json(state: TableState) -> dict[str, Any]:
         "named_continuity": state.named_continuity,
         "generations": [
             {
-                "number": each.number, "log_generation": each.log_generation, "position": each.position,
-                "checkpoint": each.checkpoint, "where": each.where,
-                "rebuild": each.is_rebuild, "skips_earlier": each.skips_earlier,
+                "number": each.number,
+                "log_generation": each.log_generation,
+                "position": each.position,
+                "checkpoint": each.checkpoint,
+                "where": each.where,
+                "rebuild": each.is_rebuild,
+                "skips_earlier": each.skips_earlier,
             }
             for each in state.generations
         ],
-    }  # fmt: skip
+    }
 
 
 @lru_cache(maxsize=8)  # each flow of an update reads the file, which names all tables
@@ -368,10 +375,15 @@ def _gateway_state(text: str, path: str) -> GatewayState:
     value = _FORMAT.content(text, path)
     tables = tuple(_table_state(each) for each in value["tables"])
     gateway = IngestedGateway(
-        name=value["name"], connection=value["connection"], folder=value["folder"], scheme=value["scheme"],
-        position_name=value["position_name"], table_list=value["table_list"], changes=name_of_json(value["changes"]),
+        name=value["name"],
+        connection=value["connection"],
+        folder=value["folder"],
+        scheme=value["scheme"],
+        position_name=value["position_name"],
+        table_list=value["table_list"],
+        changes=name_of_json(value["changes"]),
         tables=tuple(each.table for each in tables if each.is_declared),
-    )  # fmt: skip
+    )
     return GatewayState(
         gateway=gateway,
         log_generation=int(value["log_generation"]),

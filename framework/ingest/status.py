@@ -205,11 +205,20 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
             )
         )
     return GatewayStatus(
-        name=gateway.name, is_paused=is_paused, position_noun=gateway_facts(gateway).position_noun,
-        position_name=gateway.position_name, log_status=answer.log,
-        position=position, gap=gap, is_lost=is_lost(gap), way_out=way_out, refused=refused, error=answer.error,
-        waits=answer.waits, tables=tuple(tables),
-    )  # fmt: skip
+        name=gateway.name,
+        is_paused=is_paused,
+        position_noun=gateway_facts(gateway).position_noun,
+        position_name=gateway.position_name,
+        log_status=answer.log,
+        position=position,
+        gap=gap,
+        is_lost=is_lost(gap),
+        way_out=way_out,
+        refused=refused,
+        error=answer.error,
+        waits=answer.waits,
+        tables=tuple(tables),
+    )
 
 
 def _state_of(

@@ -87,8 +87,10 @@ def _expectation(call: NativeCall) -> Callable[[Decorated], Decorated]:
         if mark.handle is None:
             raise UserError(
                 "NATIVE_DECORATOR_ORDER",
-                location=call.location, expectation=call.function, decorator=mark.dataset.function,
-            )  # fmt: skip
+                location=call.location,
+                expectation=call.function,
+                decorator=mark.dataset.function,
+            )
         return _marked(function, replace(mark, handle=call.decorate(mark.handle)))
 
     return decorate
@@ -179,8 +181,10 @@ def _check_callable(call: NativeCall, function: object) -> None:
     if not callable(function):
         raise UserError(
             "DECORATOR_ARGUMENT_NOT_CALLABLE",
-            location=call.location, function=call.function, actual=type(function).__name__,
-        )  # fmt: skip
+            location=call.location,
+            function=call.function,
+            actual=type(function).__name__,
+        )
 
 
 def _name_of(call: NativeCall, function: Decorated) -> str:

@@ -35,9 +35,17 @@ class NativeFunction:
 
 
 _TABLE = (
-    "name", "comment", "spark_conf", "table_properties", "path", "partition_cols", "cluster_by_auto", "cluster_by",
-    "schema", "row_filter",
-)  # fmt: skip
+    "name",
+    "comment",
+    "spark_conf",
+    "table_properties",
+    "path",
+    "partition_cols",
+    "cluster_by_auto",
+    "cluster_by",
+    "schema",
+    "row_filter",
+)
 _HISTORY = ("track_history_column_list", "track_history_except_column_list")
 _EXPECTATION = NativeFunction(required=("name", "inv"), decorator=True)
 _UNIQUE = re.compile(r"[\s(]*UNIQUE\s*\(.*\)[\s)]*", re.IGNORECASE | re.DOTALL)
@@ -62,9 +70,19 @@ INTERFACE: Mapping[str, NativeFunction] = MappingProxyType(
         "create_auto_cdc_flow": NativeFunction(
             required=("target", "source", "keys", "sequence_by"),
             optional=(
-                "where", "ignore_null_updates", "ignore_null_updates_column_list",
-                "ignore_null_updates_except_column_list", "apply_as_deletes", "apply_as_truncates", "column_list",
-                "except_column_list", "columns_to_update", "stored_as_scd_type", *_HISTORY, "name", "once",
+                "where",
+                "ignore_null_updates",
+                "ignore_null_updates_column_list",
+                "ignore_null_updates_except_column_list",
+                "apply_as_deletes",
+                "apply_as_truncates",
+                "column_list",
+                "except_column_list",
+                "columns_to_update",
+                "stored_as_scd_type",
+                *_HISTORY,
+                "name",
+                "once",
             ),
         ),
         "create_auto_cdc_from_snapshot_flow": NativeFunction(
@@ -82,7 +100,7 @@ INTERFACE: Mapping[str, NativeFunction] = MappingProxyType(
             optional=("max_allowable_consecutive_failures",), decorator=True, decorates="user_event_hook_fn"
         ),
     }
-)  # fmt: skip
+)
 
 # Only `dlt` has these; without it they are reads of the session.
 READS: Mapping[str, NativeFunction] = MappingProxyType(

@@ -77,9 +77,14 @@ class LoadedTarget:
         from framework.deploy.deployer import Deployer
 
         return Deployer(
-            self.workspace, self.bundle, user=self.user, policy=policy, table=table, commit=commit,
+            self.workspace,
+            self.bundle,
+            user=self.user,
+            policy=policy,
+            table=table,
+            commit=commit,
             force_lock=force_lock,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

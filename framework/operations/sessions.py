@@ -44,6 +44,10 @@ def keep_spark(
             raise
         spark_conf, formats = {}, ()
     return start_server(
-        master=master or DEFAULT_MASTER, spark_conf=spark_conf, formats=formats, idle_seconds=idle_seconds,
-        login=login, clock=clock,
-    )  # fmt: skip
+        master=master or DEFAULT_MASTER,
+        spark_conf=spark_conf,
+        formats=formats,
+        idle_seconds=idle_seconds,
+        login=login,
+        clock=clock,
+    )

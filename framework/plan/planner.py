@@ -175,9 +175,13 @@ class _Planning:
     ) -> RefuseTable:
         self.moving.add(name)  # its readers wait for it, and are skipped if it fails
         return RefuseTable(
-            dataset=name, flows=tuple(flow.spec.name for flow in self.graph.flows_into(name)), path=table.path,
-            owner=owner, reason=reason, elsewhere=elsewhere,
-        )  # fmt: skip
+            dataset=name,
+            flows=tuple(flow.spec.name for flow in self.graph.flows_into(name)),
+            path=table.path,
+            owner=owner,
+            reason=reason,
+            elsewhere=elsewhere,
+        )
 
     def _has_left(self, dataset: GraphDataset, table: TableState) -> bool:
         """Whether the flows of a table would go on in it behind rows that they have written to another one.
@@ -269,23 +273,33 @@ class _Planning:
         left = "" if change is None else ", ".join(map(str, change.dropped))
         without = f"; the new ones lack columns that the code does not have: {left}" if left else ""
         yield CreateTable(
-            dataset=name, rebuild=rebuild, history=history if keeps and not goes_on else None,
+            dataset=name,
+            rebuild=rebuild,
+            history=history if keeps and not goes_on else None,
             reason=f"{reason}; {_COPIED if keeps else ''}the current rows stay readable{without}",
-        )  # fmt: skip
+        )
         self.moving.add(name)
         for flow in flows:
             state = self.state.flow(flow.spec.name)
             generation = state.building if goes_on and state.building else state.latest + 1
             if generation != state.building:
                 yield BeginGeneration(
-                    flow=flow.spec.name, dataset=name, generation=generation, reason=anew(reason, state),
+                    flow=flow.spec.name,
+                    dataset=name,
+                    generation=generation,
+                    reason=anew(reason, state),
                     rebuild=rebuild,
-                )  # fmt: skip
+                )
             yield RunFlow(
-                flow=flow.spec.name, dataset=name, generation=generation, after=self._after(flow), reason=reason,
-                rebuild=rebuild, check=False, broken=foretell_rebuild(dataset, state) if generation == state.building
-                else None,
-            )  # fmt: skip
+                flow=flow.spec.name,
+                dataset=name,
+                generation=generation,
+                after=self._after(flow),
+                reason=reason,
+                rebuild=rebuild,
+                check=False,
+                broken=foretell_rebuild(dataset, state) if generation == state.building else None,
+            )
         yield PublishRebuild(
             dataset=name, rebuild=rebuild, reason=f"{_REBUILT}{_PUT_BACK if keeps else ''}", change=change
         )
@@ -385,10 +399,15 @@ class _Planning:
 
     def _run(self, dataset: GraphDataset, flow: GraphFlow, generation: int, *, reason: str, check: bool) -> RunFlow:
         return RunFlow(
-            flow=flow.spec.name, dataset=dataset.name, generation=generation, after=self._after(flow),
-            reason=f"{reason}{compared(dataset, self.state.table(dataset.name))}", check=check,
-            trigger=self._trigger(flow), finds_columns=self.state.flow(flow.spec.name).finds_columns,
-        )  # fmt: skip
+            flow=flow.spec.name,
+            dataset=dataset.name,
+            generation=generation,
+            after=self._after(flow),
+            reason=f"{reason}{compared(dataset, self.state.table(dataset.name))}",
+            check=check,
+            trigger=self._trigger(flow),
+            finds_columns=self.state.flow(flow.spec.name).finds_columns,
+        )
 
     def _trigger(self, flow: GraphFlow) -> Trigger:
         if self.request.continuous and flow.streaming and not flow.spec.once:

@@ -69,9 +69,11 @@ class UpdateRequest:
     trigger_interval_seconds: float = 0.0
 
     def part(
-        self, datasets: Collection[QualifiedName], resettable: Container[QualifiedName],
+        self,
+        datasets: Collection[QualifiedName],
+        resettable: Container[QualifiedName],
         flows: Container[QualifiedName],
-    ) -> UpdateRequest:  # fmt: skip
+    ) -> UpdateRequest:
         """Return what is asked for some datasets: their full refreshes, and the resets of their flows.
 
         Args:
@@ -84,7 +86,7 @@ class UpdateRequest:
             name
             for name in datasets
             if name in self.full_refresh or (everything and name in resettable and name not in self.kept)
-        )  # fmt: skip
+        )
         return UpdateRequest(
             full_refresh=full,
             reset_checkpoints=tuple(name for name in self.reset_checkpoints if name in flows),

@@ -249,21 +249,33 @@ def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
         return step.fault.error(location)
     if step.other_storage:
         return OperationError(
-            "TABLE_OF_OTHER_STORAGE", location=location, dataset=step.dataset, path=step.path, other=step.other_storage,
-            root=step.storage, statement=TableAddress(path=step.path).given_to(step.storage),
-        )  # fmt: skip
+            "TABLE_OF_OTHER_STORAGE",
+            location=location,
+            dataset=step.dataset,
+            path=step.path,
+            other=step.other_storage,
+            root=step.storage,
+            statement=TableAddress(path=step.path).given_to(step.storage),
+        )
     if dataset is not None and dataset.fault is not None and step.owner is None:
         return dataset.fault
     if step.elsewhere:
         return OperationError(
-            "TABLE_WITHOUT_LATEST_ROWS", location=location, dataset=step.dataset, path=step.path,
+            "TABLE_WITHOUT_LATEST_ROWS",
+            location=location,
+            dataset=step.dataset,
+            path=step.path,
             elsewhere=step.elsewhere,
-        )  # fmt: skip
+        )
     if step.stored is not None and step.declared is not None:
         return OperationError(
-            "DATASET_TYPE_CHANGED", location=location, dataset=step.dataset, stored=step.stored, declared=step.declared,
+            "DATASET_TYPE_CHANGED",
+            location=location,
+            dataset=step.dataset,
+            stored=step.stored,
+            declared=step.declared,
             would=_WOULD[step.stored, step.declared],
-        )  # fmt: skip
+        )
     return _refused_refresh(step, location) or OperationError(
         "TABLE_NOT_OWNED", location=location, dataset=step.dataset, path=step.path, owner=step.owner, advice=step.advice
     )
@@ -273,13 +285,13 @@ def _refused_refresh(step: RefuseTable, location: SourceLocation | None) -> Slui
     """Return the error of a full refresh that can't be done; None if the table is refused for something else."""
     if step.append_only:
         return OperationError(
-            "FULL_REFRESH_OF_APPEND_ONLY_TABLE", location=location, dataset=step.dataset,
+            "FULL_REFRESH_OF_APPEND_ONLY_TABLE",
+            location=location,
+            dataset=step.dataset,
             table=TableAddress(path=step.path).sql,
-        )  # fmt: skip
+        )
     if step.held:
-        return OperationError(
-            "FULL_REFRESH_OF_PAUSED_TABLE", location=location, dataset=step.dataset, reason=step.held
-        )  # fmt: skip
+        return OperationError("FULL_REFRESH_OF_PAUSED_TABLE", location=location, dataset=step.dataset, reason=step.held)
     return None
 
 

@@ -209,9 +209,13 @@ def waiting_operation(*, operation: str, dataset: str, flow: str, text: str) -> 
     """Draft the event that a long operation waits; an empty text says that it goes on."""
     details = {"type": operation, "status": "WAITING" if text else "IN_PROGRESS", "waits_for": text}
     return _draft(
-        EventType.OPERATION_PROGRESS, text or f"{operation} waits no longer.", details,
-        level=EventLevel.WARN if text else EventLevel.INFO, dataset=dataset, flow=flow,
-    )  # fmt: skip
+        EventType.OPERATION_PROGRESS,
+        text or f"{operation} waits no longer.",
+        details,
+        level=EventLevel.WARN if text else EventLevel.INFO,
+        dataset=dataset,
+        flow=flow,
+    )
 
 
 def operation_progress(

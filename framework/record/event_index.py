@@ -216,11 +216,21 @@ class EventIndex:
         for line in complete.split(b"\n"):
             event = parse_event(line.decode(errors="replace"))
             if event is not None:
-                rows.append((
-                    *place_of(event.timestamp, file.modified_at), event.timestamp, event.origin.update_id,
-                    event.sequence, event.id, event.event_type.value, _RANKS[event.level], event.origin.dataset_name,
-                    found.number, start, len(line),
-                ))  # fmt: skip
+                rows.append(
+                    (
+                        *place_of(event.timestamp, file.modified_at),
+                        event.timestamp,
+                        event.origin.update_id,
+                        event.sequence,
+                        event.id,
+                        event.event_type.value,
+                        _RANKS[event.level],
+                        event.origin.dataset_name,
+                        found.number,
+                        start,
+                        len(line),
+                    )
+                )
                 last_start, last_id, newest = start, event.id, max(newest, event.timestamp)
             start += len(line) + 1
         names = {event_dataset for row in rows if (event_dataset := row[8]) is not None}

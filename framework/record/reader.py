@@ -154,9 +154,7 @@ def _events_after(storage: Storage, file: FileStatus, position: int) -> tuple[li
 
 
 def _age(event: Event, file: FileStatus) -> _Age:
-    return (
-        *place_of(event.timestamp, file.modified_at), event.timestamp, event.origin.update_id, event.sequence
-    )  # fmt: skip
+    return (*place_of(event.timestamp, file.modified_at), event.timestamp, event.origin.update_id, event.sequence)
 
 
 def place_of(timestamp: str, modified_at: float) -> tuple[str, float]:

@@ -127,10 +127,14 @@ class _Tables:
         hashes, because a key may have several rows.
         """
         rows = self._both(buckets)
-        counted = rows.repartition(*self.keys).groupBy(*self.keys, *self.values).agg(
-            F.sum(F.when(F.col(_SIDE) > 0, 1).otherwise(0)).alias(_FIRST),
-            F.sum(F.when(F.col(_SIDE) < 0, 1).otherwise(0)).alias(_SECOND),
-        )  # fmt: skip
+        counted = (
+            rows.repartition(*self.keys)
+            .groupBy(*self.keys, *self.values)
+            .agg(
+                F.sum(F.when(F.col(_SIDE) > 0, 1).otherwise(0)).alias(_FIRST),
+                F.sum(F.when(F.col(_SIDE) < 0, 1).otherwise(0)).alias(_SECOND),
+            )
+        )
         fields = {field.name: field for field in counted.schema.fields}
         hashes = [row_hash([fields[name]], _VALUE_SEED).alias(f"h{place}") for place, name in enumerate(self.values)]
         surplus = F.col(_FIRST) - F.col(_SECOND)
@@ -138,9 +142,13 @@ class _Tables:
             _any([F.sum(surplus * half) != 0 for half in halves(F.col(f"h{place}"))]).alias(f"d{place}")
             for place in range(len(self.values))
         ]
-        found = counted.select(*self.keys, _FIRST, _SECOND, *hashes).groupBy(*self.keys).agg(
-            F.max(surplus != 0).alias(_DIFFERS), *flags, F.sum(_FIRST).alias(_FIRST), F.sum(_SECOND).alias(_SECOND)
-        )  # fmt: skip
+        found = (
+            counted.select(*self.keys, _FIRST, _SECOND, *hashes)
+            .groupBy(*self.keys)
+            .agg(
+                F.max(surplus != 0).alias(_DIFFERS), *flags, F.sum(_FIRST).alias(_FIRST), F.sum(_SECOND).alias(_SECOND)
+            )
+        )
         return found.where(_DIFFERS).drop(_DIFFERS).withColumn(_KIND, _kind())
 
     def _both(self, buckets: Sequence[int] | None) -> DataFrame:

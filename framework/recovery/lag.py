@@ -172,9 +172,13 @@ def _read_flow(flow: GraphFlow, states: StateReader, record: _Record, update: _L
         return _flow_lag(flow, states, record, update, clock)
     except OperationError as error:
         return FlowLag(
-            flow=flow.spec.name, dataset=flow.spec.target, health=FlowHealth.UNKNOWN, lag=UNKNOWN_LAG,
-            last_event=None if record.last is None else record.last.timestamp, reason=error.what,
-        )  # fmt: skip
+            flow=flow.spec.name,
+            dataset=flow.spec.target,
+            health=FlowHealth.UNKNOWN,
+            lag=UNKNOWN_LAG,
+            last_event=None if record.last is None else record.last.timestamp,
+            reason=error.what,
+        )
 
 
 def _flow_lag(flow: GraphFlow, states: StateReader, record: _Record, update: _LastUpdate, clock: Clock) -> FlowLag:

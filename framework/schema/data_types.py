@@ -103,9 +103,7 @@ def _common_struct(
     return StructType([*fields, *(StructField(f.name, f.dataType, metadata=f.metadata) for f in theirs.values())])
 
 
-def first_conflict(
-    first: StructType, second: StructType, allowed: Widening
-) -> tuple[str, DataType, DataType] | None:  # fmt: skip
+def first_conflict(first: StructType, second: StructType, allowed: Widening) -> tuple[str, DataType, DataType] | None:
     """Return the path and both types of a part of two schemas that has no common type; None if each has one."""
     for path, one, other in _pairs(first, second, ()):
         if common_type(one, other, allowed) is None:

@@ -44,7 +44,7 @@ _TABLE = (
     ("date", "timestamp", Place.FILES | Place.AUTO_CDC),
     ("date", "timestamp_ntz", Place.TABLE | Place.AUTO_CDC),
     ("string collate", "string", Place.AUTO_CDC),
-)  # fmt: skip
+)
 """Each type, the next wider one, and where it counts as wider. Decimals follow from their digits."""
 
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}

@@ -93,9 +93,12 @@ def build_in_background(archive: Path, clock: Clock) -> None:
             return
         subprocess.Popen(  # noqa: S603 - this Python, our own module
             [sys.executable, "-m", _TRAINING, str(archive)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True, umask=PRIVATE_UMASK,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            umask=PRIVATE_UMASK,
+        )
 
 
 def publish(built: Path, archive: Path) -> None:

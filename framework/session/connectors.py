@@ -23,9 +23,15 @@ _FORMATS = {
 """The package of each format, and how modules name the format."""
 
 _SHIPPED = (
-    "at.yawk.lz4", "com.google.*", "org.apache.avro", "org.apache.hadoop", "org.scala-lang.*", "org.slf4j",
-    "org.tukaani", "org.xerial.*",
-)  # fmt: skip
+    "at.yawk.lz4",
+    "com.google.*",
+    "org.apache.avro",
+    "org.apache.hadoop",
+    "org.scala-lang.*",
+    "org.slf4j",
+    "org.tukaani",
+    "org.xerial.*",
+)
 """Groups of the packages' dependencies that PySpark ships."""
 
 _SETTINGS = ("spark.jars.packages", "spark.jars", "spark.driver.extraClassPath")

@@ -28,9 +28,21 @@ _TIMEOUT_SECONDS = 900
 _LAST_LINES = 3
 # The groups that PySpark ships; the resolver accepts a star as a wildcard.
 _SHIPPED_WITH_SPARK = (
-    "org.apache.*", "com.fasterxml.*", "com.github.luben", "com.google.*", "commons-*", "io.airlift", "jakarta.*",
-    "javax.*", "org.antlr", "org.locationtech.*", "org.openapitools", "org.roaringbitmap", "org.slf4j", "org.xerial.*",
-)  # fmt: skip
+    "org.apache.*",
+    "com.fasterxml.*",
+    "com.github.luben",
+    "com.google.*",
+    "commons-*",
+    "io.airlift",
+    "jakarta.*",
+    "javax.*",
+    "org.antlr",
+    "org.locationtech.*",
+    "org.openapitools",
+    "org.roaringbitmap",
+    "org.slf4j",
+    "org.xerial.*",
+)
 # User settings that configure access to repositories.
 _RESOLVER_SETTINGS = ("spark.jars.repositories", "spark.jars.ivySettings")
 
@@ -162,9 +174,17 @@ def _run_resolver(scratch: Path, java: Java, spark_home: str, properties: Mappin
     }
     try:
         done = subprocess.run(  # noqa: S603 - Spark's own resolver
-            [*command, "pyspark-shell"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", env=environment, timeout=_TIMEOUT_SECONDS, check=False, umask=PRIVATE_UMASK,
-        )  # fmt: skip
+            [*command, "pyspark-shell"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environment,
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+            umask=PRIVATE_UMASK,
+        )
     except subprocess.TimeoutExpired:
         return f"no response within {_TIMEOUT_SECONDS} seconds"
     return _cause(done.stdout)

@@ -18,12 +18,22 @@ QUIET_LOG = Path(__file__).with_name("log4j2-quiet.properties")
 TEMPORARY = "java.io.tmpdir"
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 _OPENED_PACKAGES = (
-    "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
-    "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
-    "java.base/java.util.concurrent.atomic", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
-    "java.base/sun.nio.cs", "java.base/sun.security.action", "java.base/sun.util.calendar",
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.io",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
-)  # fmt: skip
+)
 _FIXED_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     # Java collects the whole heap when the classes reach 21 MB, and again as they grow. An update has 30 to 45 MB.

@@ -34,8 +34,11 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]|$)")
 _AT_END = re.compile(r"^latest$|=latest$|:\s*-1\b|^cloudFiles\.includeExistingFiles=false$", re.IGNORECASE)
 _KAFKA_STARTS = ("earliest", "latest", "timestamp=TIME", 'offsets={"TOPIC":{"PARTITION":OFFSET}}')
 _KAFKA_OPTIONS = (
-    "startingOffsets", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "startingTimestamp"
-)  # fmt: skip
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "startingTimestamp",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

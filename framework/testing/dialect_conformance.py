@@ -254,9 +254,11 @@ class DialectConformance:
         reader = copy.changes()
         start = reader.initialOffset()
         copy.engine.execute(
-            "INSERT INTO items VALUES (9998, 1)", "UPDATE items SET n = 2 WHERE id = 9998",
-            "UPDATE items SET id = 9999 WHERE id = 9998", "DELETE FROM items WHERE id = 1",
-        )  # fmt: skip
+            "INSERT INTO items VALUES (9998, 1)",
+            "UPDATE items SET n = 2 WHERE id = 9998",
+            "UPDATE items SET id = 9999 WHERE id = 9998",
+            "DELETE FROM items WHERE id = 1",
+        )
         end, changes = read_all(reader, start)
         reader.stop()
         order = [(change["position"], change["ordinal"]) for change in changes]
@@ -352,9 +354,10 @@ class DialectConformance:
             self._assert_refused(source, copy, KnownTable(is_begun=True, planned=before), "INGESTION_TABLE_UNPUBLISHED")
             number = copy.engine.number
             copy.engine.execute(
-                "CREATE TABLE other (id " + number + " NOT NULL PRIMARY KEY, n " + number + ")", "DROP TABLE items",
+                "CREATE TABLE other (id " + number + " NOT NULL PRIMARY KEY, n " + number + ")",
+                "DROP TABLE items",
                 "ALTER TABLE other RENAME TO items",
-            )  # fmt: skip
+            )
             self._assert_refused(source, copy, known, "INGESTION_TABLE_REPLACED")
 
     @staticmethod

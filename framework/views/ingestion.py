@@ -93,8 +93,12 @@ def status_json(gateways: Sequence[GatewayStatus]) -> list[dict[str, Any]]:
 def preflight_table(findings: Sequence[PreflightFinding]) -> Table:
     """Return one row for each finding."""
     return Table.of(
-        (Column(name="severity", wraps=False), Column(name="table", wraps=False), Column(name="finding"),
-         Column(name="mended by")),
+        (
+            Column(name="severity", wraps=False),
+            Column(name="table", wraps=False),
+            Column(name="finding"),
+            Column(name="mended by"),
+        ),
         [
             (
                 Cell(text=each.severity.value, tone=_SEVERITIES[each.severity]),
@@ -104,7 +108,7 @@ def preflight_table(findings: Sequence[PreflightFinding]) -> Table:
             )
             for each in findings
         ],
-    )  # fmt: skip
+    )
 
 
 def preflight_json(results: Sequence[Preflight]) -> list[dict[str, Any]]:

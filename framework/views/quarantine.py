@@ -74,9 +74,12 @@ def replay_json(replay: Replay) -> dict[str, Any]:
     """Return the result of a replay as a JSON value."""
     failed = [{"reasons": list(reasons), "rows": count} for reasons, count in replay.failed_by_reasons]
     return {
-        "flow": replay.flow, "dataset": replay.dataset, "dry_run": replay.dry_run, "passed": replay.passed,
+        "flow": replay.flow,
+        "dataset": replay.dataset,
+        "dry_run": replay.dry_run,
+        "passed": replay.passed,
         "failed": failed,
-    }  # fmt: skip
+    }
 
 
 def waiting_json(waiting: WaitingRows) -> dict[str, Any]:

@@ -94,12 +94,12 @@ def abandonment_json(pipeline: str, found: Abandonment | None, *, done: bool) ->
         "pipeline": pipeline,
         "to": None if found is None else found.rewind.to,
         "done": done,
-        "problems": [] if found is None else [
-            {"table": str(each.dataset), "problem": each.problem} for each in found.obstacles
-        ],
+        "problems": []
+        if found is None
+        else [{"table": str(each.dataset), "problem": each.problem} for each in found.obstacles],
         "rewound": [] if found is None else [str(name) for name in found.rewound],
         "full_refresh": [] if rest is None else [str(name) for name in rest.refreshed],
-    }  # fmt: skip
+    }
 
 
 def _listed(names: tuple[QualifiedName, ...], short: ShortNames) -> str:

@@ -66,10 +66,9 @@ def decide_rows(
         deletes_first=target.deletes_first,
     )
     was = is_flagged(target, of=TARGET)
-    change = (
-        F.when(is_newer, F.when(old.isNull(), F.lit(INSERTED)).otherwise(F.lit(UPDATED)))
-        .when(old.isNotNull() & undone & ~was, F.lit(FLAGGED))
-    )  # fmt: skip
+    change = F.when(is_newer, F.when(old.isNull(), F.lit(INSERTED)).otherwise(F.lit(UPDATED))).when(
+        old.isNotNull() & undone & ~was, F.lit(FLAGGED)
+    )
     keys = {key: F.coalesce(column(key, of=SOURCE), column(key, of=TARGET)) for key in target.keys}
     # A row that a user inserted has no hidden column, and keeps none.
     new = _values(target) | flag_of(target, column(IS_DELETED, of=SOURCE))

@@ -115,7 +115,7 @@ def _treat(call: Call, pipeline: PipelinePort, finding: Finding, number: int, re
             pipeline.stop,
             progress.say,
             has_started=started.is_set,
-        )  # fmt: skip
+        )
 
 
 def _report(call: Call, treatment: Repair) -> None:

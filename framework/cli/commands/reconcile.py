@@ -29,7 +29,7 @@ def command(call: Call, /, *, first: str, second: str, keys: str, columns: str, 
 
     found = call.pipeline().reconcile(
         first, second, keys=_names(keys), columns=_names(columns), where=where, limit=limit
-    )  # fmt: skip
+    )
     call.output.result(compared_tables(found), comparison_json(found))
     if not call.output.as_json:
         call.output.text(f"\n{comparison_text(found)}")

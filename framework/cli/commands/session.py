@@ -41,9 +41,13 @@ def start(context: click.Context, /, *, spec: str | None, idle_minutes: float, m
     from framework.views.session import session_sentence
 
     kept = keep_spark(
-        Path(spec) if spec else None, folder=Path.cwd(), master=master, idle_seconds=idle_minutes * 60,
-        login=Login.of(os.getppid()), clock=SystemClock(),
-    )  # fmt: skip
+        Path(spec) if spec else None,
+        folder=Path.cwd(),
+        master=master,
+        idle_seconds=idle_minutes * 60,
+        login=Login.of(os.getppid()),
+        clock=SystemClock(),
+    )
     Output(stream=context.meta[RESULTS]).text(session_sentence(kept))
 
 

@@ -133,9 +133,14 @@ def _query_flow(
             call,
             function,
             FlowSpec(
-                name=full_name, target=into, location=call.location, once=is_once, spark_conf=settings,
-                comment=description, cdc=cdc,
+                name=full_name,
+                target=into,
+                location=call.location,
+                once=is_once,
+                spark_conf=settings,
+                comment=description,
+                cdc=cdc,
             ),
-        )  # fmt: skip
+        )
 
     return decorate

@@ -75,7 +75,9 @@ def read_cdc(call: Call, keys: object, sequence_by: str | Column, given: Mapping
         sequence_by=read_sequence(call, sequence_by),
         where=optional_row_expression(call, "where", given.get("where")),
         ignore_null_updates=_nulls_ignored(
-            call, given.get("ignore_null_updates"), given.get("ignore_null_updates_column_list"),
+            call,
+            given.get("ignore_null_updates"),
+            given.get("ignore_null_updates_column_list"),
             given.get("ignore_null_updates_except_column_list"),
         ),
         apply_as_deletes=optional_row_expression(call, "apply_as_deletes", given.get("apply_as_deletes")),
@@ -87,7 +89,7 @@ def read_cdc(call: Call, keys: object, sequence_by: str | Column, given: Mapping
             call, scd_type, given.get("track_history_column_list"), given.get("track_history_except_column_list")
         ),
         soft_deletes=read_soft_deletes(call, scd_type, given.get("soft_deletes")),
-    )  # fmt: skip
+    )
     if spec.apply_as_truncates is not None and scd_type == 2:
         raise call.fault("AUTOCDC_NEEDS_SCD_TYPE", argument="apply_as_truncates", needed=1, actual=2)
     return spec

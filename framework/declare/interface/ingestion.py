@@ -23,9 +23,13 @@ LOCAL_CONFIGURATION = ("text_columns", "soft_deletes")
 """Words of a table_configuration that only this call has."""
 _SCHEMA = ("source_schema", "destination_catalog", "destination_schema", "include", "exclude", "table_configuration")
 _TABLE = (
-    "source_schema", "source_table", "destination_catalog", "destination_schema", "destination_table",
+    "source_schema",
+    "source_table",
+    "destination_catalog",
+    "destination_schema",
+    "destination_table",
     "table_configuration",
-)  # fmt: skip
+)
 # It is a part of names at the source, which have at most 63 characters of this kind.
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,55}")
 

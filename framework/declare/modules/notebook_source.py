@@ -150,9 +150,12 @@ class _NotebookCode:
     def _unsupported(self, cell: Cell) -> UserError:
         word = cell.shown.split(maxsplit=1)[0].replace("%%", "%")
         return UserError(
-            "NOTEBOOK_CELL_UNSUPPORTED", location=self._place(cell), path=self._path, cell=cell.shown,
+            "NOTEBOOK_CELL_UNSUPPORTED",
+            location=self._place(cell),
+            path=self._path,
+            cell=cell.shown,
             advice=cell_advice(word),
-        )  # fmt: skip
+        )
 
 
 def _text(path: Path, content: bytes) -> str:

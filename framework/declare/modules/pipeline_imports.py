@@ -73,10 +73,14 @@ class PipelineImports:
         self.namespaces = tuple(namespaces)
         self.functions = RegisteredFunctions(spark)
         self.surroundings = Surroundings(
-            spark=spark, root=spec.root, root_path=spec.root_path, paths=spec.workspace.paths,
-            secrets=secrets_of(spec), parameters=settings_of(spec)[1],
+            spark=spark,
+            root=spec.root,
+            root_path=spec.root_path,
+            paths=spec.workspace.paths,
+            secrets=secrets_of(spec),
+            parameters=settings_of(spec)[1],
             run_notebook=self._run_notebook,
-        )  # fmt: skip
+        )
         self.made: dict[str, ModuleType] = {}
         self.failed: dict[str, BaseException] = {}
         self.included: set[str] = set()
@@ -106,9 +110,14 @@ class PipelineImports:
 
         seen = seeing(self.spark, self.namespaces)
         with (
-            seen, accepting(self.functions), call_sites_of_files(), self.importable(), surrounded_by(self.surroundings),
-            spark_paths(), python_files(self.surroundings),
-        ):  # fmt: skip
+            seen,
+            accepting(self.functions),
+            call_sites_of_files(),
+            self.importable(),
+            surrounded_by(self.surroundings),
+            spark_paths(),
+            python_files(self.surroundings),
+        ):
             yield
 
     def surround(self, function: Callable[P, R]) -> Callable[P, R]:

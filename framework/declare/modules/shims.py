@@ -21,8 +21,17 @@ from framework.declare.workspace.dbutils import DBUtils, module_globals
 from framework.declare.workspace.surroundings import surroundings
 
 _NAMES = (
-    "dbutils", "display", "displayHTML", "getArgument", "sc", "spark", "sql", "sqlContext", "table", "udf",
-)  # fmt: skip
+    "dbutils",
+    "display",
+    "displayHTML",
+    "getArgument",
+    "sc",
+    "spark",
+    "sql",
+    "sqlContext",
+    "table",
+    "udf",
+)
 
 
 class _Runtime(ModuleType):
@@ -66,9 +75,16 @@ def shimmed() -> Iterator[None]:
 
 
 _OLD_FUNCTIONS = (
-    "approxCountDistinct", "bitwiseNOT", "countDistinct", "shiftLeft", "shiftRight", "shiftRightUnsigned",
-    "sumDistinct", "toDegrees", "toRadians",
-)  # fmt: skip
+    "approxCountDistinct",
+    "bitwiseNOT",
+    "countDistinct",
+    "shiftLeft",
+    "shiftRight",
+    "shiftRightUnsigned",
+    "sumDistinct",
+    "toDegrees",
+    "toRadians",
+)
 """Functions that older runtimes have by `from pyspark.sql.functions import *`, and this PySpark does not."""
 _named: list[str] = []
 

@@ -16,9 +16,17 @@ from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 
 _CLAUSES = (
-    ("USING",), ("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("LOCATION",), ("COMMENT",), ("TBLPROPERTIES",),
-    ("REFRESH", "POLICY"), ("WITH",), ("FLOW",), ("AS",),
-)  # fmt: skip
+    ("USING",),
+    ("PARTITIONED", "BY"),
+    ("CLUSTER", "BY"),
+    ("LOCATION",),
+    ("COMMENT",),
+    ("TBLPROPERTIES",),
+    ("REFRESH", "POLICY"),
+    ("WITH",),
+    ("FLOW",),
+    ("AS",),
+)
 _QUERIES = ("SELECT", "FROM", "WITH", "VALUES")
 _GROUPS = {
     ViolationAction.WARN: "expect_all",
@@ -99,9 +107,12 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
     if function == "temporary_view":
         arguments.pop("table_properties", None)  # a view has no table
     yield SqlCall(
-        function=function, line=line, arguments=tuple(arguments.items()),
-        expectations=tuple(columns.expectations), query=query,
-    )  # fmt: skip
+        function=function,
+        line=line,
+        arguments=tuple(arguments.items()),
+        expectations=tuple(columns.expectations),
+        query=query,
+    )
 
 
 def _view(cursor: Cursor, line: int, location: SourceLocation, scope: SqlScope) -> SqlCall:
@@ -120,9 +131,12 @@ def _view(cursor: Cursor, line: int, location: SourceLocation, scope: SqlScope) 
     add_note(UserError("VIEW_STORED_AS_TABLE", location=location, view=name))
     arguments: dict[str, Argument] = {"name": name, **clauses, **scope.spark_conf()}
     return SqlCall(
-        function="materialized_view", line=line, arguments=tuple(arguments.items()),
-        expectations=tuple(columns.expectations), query=_query(cursor, columns, scope),
-    )  # fmt: skip
+        function="materialized_view",
+        line=line,
+        arguments=tuple(arguments.items()),
+        expectations=tuple(columns.expectations),
+        query=_query(cursor, columns, scope),
+    )
 
 
 def _kind(cursor: Cursor) -> tuple[str, bool]:
@@ -172,7 +186,7 @@ def _streaming_table(
         cursor.accept("AS")
     yield SqlCall(
         function="append_flow", line=flow_line, arguments=tuple(flow.items()), query=_query(cursor, columns, scope)
-    )  # fmt: skip
+    )
 
 
 def _is_at_query(cursor: Cursor) -> bool:

@@ -9,9 +9,17 @@ from framework.declare.sql.cursor import Cursor, Keywords
 from framework.declare.sql.statements import Argument, SqlCall, SqlQuery, SqlScope
 
 _CLAUSES = (
-    ("KEYS", "("), ("WHERE",), ("IGNORE", "NULL"), ("APPLY", "AS"), ("SEQUENCE", "BY"), ("SYSTEM", "SEQUENCE"),
-    ("COLUMNS",), ("STORED", "AS"), ("TRACK", "HISTORY"), ("SOFT", "DELETES"),
-)  # fmt: skip
+    ("KEYS", "("),
+    ("WHERE",),
+    ("IGNORE", "NULL"),
+    ("APPLY", "AS"),
+    ("SEQUENCE", "BY"),
+    ("SYSTEM", "SEQUENCE"),
+    ("COLUMNS",),
+    ("STORED", "AS"),
+    ("TRACK", "HISTORY"),
+    ("SOFT", "DELETES"),
+)
 
 _NOT_HERE: dict[Keywords, str] = {("SYSTEM", "SEQUENCE", "BY"): "Delete the clause, and write SEQUENCE BY only."}
 

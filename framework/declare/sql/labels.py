@@ -29,9 +29,11 @@ def labelled(frame: DataFrame, labels: tuple[tuple[str, str | None], ...]) -> Da
     """
     if len(frame.columns) != len(labels):
         raise UserError(
-            "CREATE_VIEW_COLUMN_ARITY_MISMATCH", location=caller_location(), named=len(labels),
+            "CREATE_VIEW_COLUMN_ARITY_MISMATCH",
+            location=caller_location(),
+            named=len(labels),
             returned=len(frame.columns),
-        )  # fmt: skip
+        )
     renamed = frame.toDF(*(name for name, _ in labels))
     if not any(comment for _, comment in labels):
         return renamed

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _WITHOUT_EFFECT: tuple[Keywords, ...] = (
-    ("LANGUAGE", "PYTHON"), ("DETERMINISTIC",), ("NOT", "DETERMINISTIC"), ("CONTAINS", "SQL"), ("READS", "SQL", "DATA"),
-)  # fmt: skip
+    ("LANGUAGE", "PYTHON"),
+    ("DETERMINISTIC",),
+    ("NOT", "DETERMINISTIC"),
+    ("CONTAINS", "SQL"),
+    ("READS", "SQL", "DATA"),
+)
 _CLAUSES = (*_WITHOUT_EFFECT, ("RETURNS",), ("COMMENT",), ("ENVIRONMENT",), ("PARAMETER",), ("HANDLER",), ("AS",))
 _NOT_HERE = ("PARAMETER", "HANDLER", "TABLE")
 _PYTHON = "Write the function in a Python module, and register it with `spark.udf.register` or `spark.udtf.register`."

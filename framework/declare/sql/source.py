@@ -27,9 +27,11 @@ _IMPORTS = (
 """Names that no code of a user has: a notebook may have Python beside its SQL."""
 
 _FUNCTIONS = {
-    "create_function": "__create_function", "create_python_function": "__create_python_function",
-    "declare_variable": "__declare_variable", "set_configuration": "spark.conf.set",
-}  # fmt: skip
+    "create_function": "__create_function",
+    "create_python_function": "__create_python_function",
+    "declare_variable": "__declare_variable",
+    "set_configuration": "spark.conf.set",
+}
 """What a call is written as, if it is none of `framework.pipelines`."""
 
 _DECORATORS = {

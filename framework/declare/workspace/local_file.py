@@ -24,9 +24,12 @@ KEYS = ("paths", "tables", "functions", "secrets", "parameters", "runtime")
 """The keys of the file, which a spec may have too."""
 
 YAML = YamlFormat(
-    node=YamlNode, unreadable="LOCAL_FILE_UNREADABLE", invalid="LOCAL_FILE_INVALID_YAML", may_be_empty=True,
+    node=YamlNode,
+    unreadable="LOCAL_FILE_UNREADABLE",
+    invalid="LOCAL_FILE_INVALID_YAML",
+    may_be_empty=True,
     at_keys=True,
-)  # fmt: skip
+)
 """How the files of this machine are read."""
 _SOURCES = ("env", "file")
 
@@ -184,9 +187,12 @@ class _Part:
 
     def _wrong_type(self, keys: tuple[str, ...], value: object, expected: str) -> UserError:
         return UserError(
-            "PIPELINE_SPEC_FIELD_TYPE", location=self.document.location_of(*keys), field=".".join(keys),
-            expected=expected, actual=type(value).__name__,
-        )  # fmt: skip
+            "PIPELINE_SPEC_FIELD_TYPE",
+            location=self.document.location_of(*keys),
+            field=".".join(keys),
+            expected=expected,
+            actual=type(value).__name__,
+        )
 
     def _plain(self, key: str) -> Any:
         node = self.document.get(key)

@@ -14,8 +14,14 @@ from framework.declare.specs import Pairs
 from framework.foundation.files.storage import is_local
 
 ROOTS = (
-    "/Volumes", "/dbfs", "/mnt", "/FileStore", "/databricks-datasets", "/databricks-results", "/user/hive/warehouse",
-)  # fmt: skip
+    "/Volumes",
+    "/dbfs",
+    "/mnt",
+    "/FileStore",
+    "/databricks-datasets",
+    "/databricks-results",
+    "/user/hive/warehouse",
+)
 """Folders that each workspace has, and no other machine."""
 
 MAPPED = "sluice.MappedFiles"

@@ -20,9 +20,27 @@ from framework.declare.session.patches import Patch, Patches
 from framework.declare.workspace.surroundings import Surroundings, found_surroundings, loaded_from
 
 _ONE_PATH = (
-    "access", "chmod", "chown", "getxattr", "listdir", "listxattr", "lstat", "mkdir", "open", "readlink", "remove",
-    "removexattr", "rmdir", "scandir", "setxattr", "stat", "statvfs", "truncate", "unlink", "utime",
-)  # fmt: skip
+    "access",
+    "chmod",
+    "chown",
+    "getxattr",
+    "listdir",
+    "listxattr",
+    "lstat",
+    "mkdir",
+    "open",
+    "readlink",
+    "remove",
+    "removexattr",
+    "rmdir",
+    "scandir",
+    "setxattr",
+    "stat",
+    "statvfs",
+    "truncate",
+    "unlink",
+    "utime",
+)
 _TWO_PATHS = ("link", "rename", "replace", "symlink")
 
 

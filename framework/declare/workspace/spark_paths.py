@@ -52,9 +52,12 @@ def spelled_path(path: Any) -> Any:
     problem = _problem(around, path)
     if problem is not None:
         raise UserError(
-            "FILE_SYSTEM_MISSING", location=caller_location(), path=path, problem=problem,
+            "FILE_SYSTEM_MISSING",
+            location=caller_location(),
+            path=path,
+            problem=problem,
             advice=file_system_advice(path),
-        )  # fmt: skip
+        )
     return path
 
 

@@ -97,8 +97,11 @@ LOOKUP_KINDS: Mapping[str, LookupKind] = {
     ),
     "query": LookupKind(path="/api/2.0/sql/queries", items="results", name="display_name"),
     "service_principal": LookupKind(
-        path="/api/2.0/preview/scim/v2/ServicePrincipals", items="Resources", name="displayName", id="applicationId",
+        path="/api/2.0/preview/scim/v2/ServicePrincipals",
+        items="Resources",
+        name="displayName",
+        id="applicationId",
         narrowing=("filter", 'displayName eq "{name}"'),
     ),
     "warehouse": LookupKind(path="/api/2.0/sql/warehouses", items="warehouses"),
-}  # fmt: skip
+}

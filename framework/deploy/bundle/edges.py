@@ -71,9 +71,13 @@ def _unknown(
     text = reference.text
     if others:
         return UserError(
-            "BUNDLE_RESOURCE_ELSEWHERE", location=location, key=key, reference=text, target=target,
+            "BUNDLE_RESOURCE_ELSEWHERE",
+            location=location,
+            key=key,
+            reference=text,
+            target=target,
             others=", ".join(others),
-        )  # fmt: skip
+        )
     hint = nearest_hint(reference.key, known)
     return UserError("BUNDLE_RESOURCE_UNKNOWN", location=location, key=key, reference=text, hint=hint)
 
@@ -86,9 +90,15 @@ def _check_field(key: str, reference: Reference, spec: Mapping[str, Any], locati
     if found is MISSING:
         known = sorted({"id", *(field for field, value in spec.items() if value is not None)})
         raise UserError(
-            "BUNDLE_RESOURCE_FIELD_UNKNOWN", location=location, key=key, reference=reference.text, other=reference.key,
-            field=reference.field, hint=nearest_hint(reference.field, known), known=", ".join(known),
-        )  # fmt: skip
+            "BUNDLE_RESOURCE_FIELD_UNKNOWN",
+            location=location,
+            key=key,
+            reference=reference.text,
+            other=reference.key,
+            field=reference.field,
+            hint=nearest_hint(reference.field, known),
+            known=", ".join(known),
+        )
     if isinstance(found, dict | list) and not reference.is_whole:
         actual = kind_of(tuple(found) if isinstance(found, list) else found)
         raise UserError("BUNDLE_REFERENCE_NOT_TEXT", location=location, reference=reference.text, actual=actual)

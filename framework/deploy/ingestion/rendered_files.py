@@ -131,9 +131,13 @@ def _check(text: str, spec: IngestionSpec, name: str, output: Path) -> None:
         parse_yaml(text, BUNDLE_YAML, name=output.as_posix())
     except UserError as error:
         raise UserError(
-            "BUNDLE_RENDERED_INVALID", location=error.location, template=spec.template, spec=name, cause=error.what,
+            "BUNDLE_RENDERED_INVALID",
+            location=error.location,
+            template=spec.template,
+            spec=name,
+            cause=error.what,
             path=output.as_posix(),
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _refuse_links(root: Path) -> None:

@@ -30,9 +30,17 @@ class TimeLimitExceeded(Exception):  # noqa: N818 - a limit, which the process t
 # Exceptions that the code of a template may raise. Jinja writes `1e400` as the name `inf`, and Python's compiler
 # refuses more than twenty blocks in each other.
 _TEMPLATE_ERRORS = (
-    TemplateError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, NameError, RuntimeError,
-    SyntaxError, TimeLimitExceeded,
-)  # fmt: skip
+    TemplateError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    SyntaxError,
+    TimeLimitExceeded,
+)
 
 
 class Templates:

@@ -84,8 +84,11 @@ def _responses(request: str) -> Iterator[dict[str, Any]]:
     """Return the responses of the process in the order of the calls; fewer than calls if it was killed."""
     process = subprocess.Popen(  # noqa: S603 - this Python, our own module
         [sys.executable, "-P", "-c", _START, str(_PACKAGES)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8",
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        encoding="utf-8",
+    )
     try:
         output, _ = process.communicate(request, timeout=_WALL_SECONDS)
     except subprocess.TimeoutExpired:

@@ -36,9 +36,19 @@ _NONDETERMINISTIC_FILTERS = ("random", "pprint")
 # They mark any text as safe, by the rules of HTML or by none.
 _FILTERS_OF_HTML = ("safe", "e", "escape", "forceescape", "urlize", "xmlattr")
 _FILTERS_OF_TEXT = (
-    "capitalize", "center", "format", "lower", "replace", "reverse", "sum", "title", "trim", "truncate", "upper",
+    "capitalize",
+    "center",
+    "format",
+    "lower",
+    "replace",
+    "reverse",
+    "sum",
+    "title",
+    "trim",
+    "truncate",
+    "upper",
     "wordwrap",
-)  # fmt: skip
+)
 
 
 class _Code(CodeGenerator):

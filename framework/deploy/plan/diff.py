@@ -29,10 +29,22 @@ _RECREATES: Mapping[str, frozenset[FieldPath]] = {
     "volumes": frozenset({("name",), ("catalog_name",), ("schema_name",), ("volume_type",), ("storage_location",)}),
 }
 # Settings that only users write.
-_USER_ONLY_FIELDS = frozenset({
-    "clusters", "configuration", "libraries", "notifications", "tags",
-    "email_notifications", "webhook_notifications", "tasks", "parameters", "schedule", "continuous", "trigger",
-})  # fmt: skip
+_USER_ONLY_FIELDS = frozenset(
+    {
+        "clusters",
+        "configuration",
+        "libraries",
+        "notifications",
+        "tags",
+        "email_notifications",
+        "webhook_notifications",
+        "tasks",
+        "parameters",
+        "schedule",
+        "continuous",
+        "trigger",
+    }
+)
 
 
 class ChangeClass(StrEnum):

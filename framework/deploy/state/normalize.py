@@ -13,30 +13,52 @@ Leaves = Mapping[FieldPath, str]
 _FILLED_IN: Mapping[str, frozenset[str]] = {
     "pipelines": frozenset(
         {
-            "id", "pipeline_type", "data_sampling", "deployment", "expected_last_modified", "allow_duplicate_names",
-            "dry_run", "creator_user_name", "run_as_user_name", "last_modified",
+            "id",
+            "pipeline_type",
+            "data_sampling",
+            "deployment",
+            "expected_last_modified",
+            "allow_duplicate_names",
+            "dry_run",
+            "creator_user_name",
+            "run_as_user_name",
+            "last_modified",
         }
     ),
     "jobs": frozenset({"deployment", "edit_mode"}),
     "schemas": frozenset(
         {
-            "full_name", "owner", "created_at", "created_by", "updated_at", "updated_by", "catalog_type",
-            "metastore_id", "schema_id", "effective_predictive_optimization_flag", "browse_only", "storage_location",
+            "full_name",
+            "owner",
+            "created_at",
+            "created_by",
+            "updated_at",
+            "updated_by",
+            "catalog_type",
+            "metastore_id",
+            "schema_id",
+            "effective_predictive_optimization_flag",
+            "browse_only",
+            "storage_location",
         }
     ),
     "volumes": frozenset(
         {"full_name", "owner", "created_at", "created_by", "updated_at", "updated_by", "metastore_id", "volume_id"}
     ),
-}  # fmt: skip
+}
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "pipelines": {
-        "continuous": False, "development": False, "serverless": False, "photon": False, "channel": "CURRENT",
+        "continuous": False,
+        "development": False,
+        "serverless": False,
+        "photon": False,
+        "channel": "CURRENT",
         "edition": "ADVANCED",
     },
     "jobs": {"format": "MULTI_TASK", "max_concurrent_runs": 1, "timeout_seconds": 0, "queue": {"enabled": True}},
     "schemas": {},
     "volumes": {"volume_type": "MANAGED"},
-}  # fmt: skip
+}
 _TASK_DEFAULTS = {"run_if": "ALL_SUCCESS", "timeout_seconds": 0}
 _NOT_COMPARED = frozenset({"permissions", "grants", "lifecycle"})
 _UPPER: Mapping[str, frozenset[str]] = {"pipelines": frozenset({"channel", "edition"})}
@@ -46,22 +68,43 @@ _LOWER: Mapping[str, frozenset[str]] = {
     "volumes": frozenset({"name", "catalog_name", "schema_name"}),
 }
 _LIST_KEYS: Mapping[str, str] = {
-    "tasks": "task_key", "job_clusters": "job_cluster_key", "parameters": "name", "clusters": "label",
-    "depends_on": "task_key", "environments": "environment_key",
-}  # fmt: skip
+    "tasks": "task_key",
+    "job_clusters": "job_cluster_key",
+    "parameters": "name",
+    "clusters": "label",
+    "depends_on": "task_key",
+    "environments": "environment_key",
+}
 _SETS = frozenset(
     {
         # pipelines
-        "libraries", "objects", "notifications", "alerts", "email_recipients", "primary_keys", "include_columns",
-        "exclude_columns", "days_of_week", "ssh_public_keys",
+        "libraries",
+        "objects",
+        "notifications",
+        "alerts",
+        "email_recipients",
+        "primary_keys",
+        "include_columns",
+        "exclude_columns",
+        "days_of_week",
+        "ssh_public_keys",
         # jobs
-        "on_start", "on_success", "on_failure", "on_duration_warning_threshold_exceeded",
-        "on_streaming_backlog_exceeded", "rules", "table_names", "subscriptions", "refresh_selection",
+        "on_start",
+        "on_success",
+        "on_failure",
+        "on_duration_warning_threshold_exceeded",
+        "on_streaming_backlog_exceeded",
+        "rules",
+        "table_names",
+        "subscriptions",
+        "refresh_selection",
         "full_refresh_selection",
         # access
-        "permissions", "grants", "privileges",
+        "permissions",
+        "grants",
+        "privileges",
     }
-)  # fmt: skip
+)
 """Lists whose order is irrelevant, at any depth. All other lists are compared in order."""
 
 

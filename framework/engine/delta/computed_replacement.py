@@ -56,9 +56,15 @@ def _commit(
     partitions = version.sequence(*definition.partition_columns)
     table_id = stored.id() if has_feed(definition.properties) else str(uuid4())
     metadata: Any = java_class(f"{DELTA}.actions.Metadata")(
-        table_id, None, definition.comment or None, stored.format(), columns.json(),
-        partitions, scala_map(definition.properties), stored.createdTime(),
-    )  # fmt: skip
+        table_id,
+        None,
+        definition.comment or None,
+        stored.format(),
+        columns.json(),
+        partitions,
+        scala_map(definition.properties),
+        stored.createdTime(),
+    )
     transaction.updateMetadataForNewTableInReplace(metadata)
     kept = version.sequence(*clustering(version))
     written = version.write(rows, mode="Overwrite", options=ALL_PARTITIONS, partitions=partitions)

@@ -53,9 +53,15 @@ def write_vectors(version: TableVersion, files: Any, locations: DataFrame) -> An
     # A left join: Delta raises an error for a row without a path.
     located = locations.select(f"{LOCATION}.*").join(F.broadcast(_paths(version, files)[0]), _FILE, "left")
     return java_class(f"{_COMMANDS}.DeletionVectorBitmapGenerator").buildRowIndexSetsForFilesMatchingCondition(
-        version.session._jsparkSession, version.transaction, _TABLE_HAS_VECTORS, located._jdf,
-        files, always, some(F.col(_PATH)._jc), some(F.col(_INDEX)._jc),
-    )  # fmt: skip
+        version.session._jsparkSession,
+        version.transaction,
+        _TABLE_HAS_VECTORS,
+        located._jdf,
+        files,
+        always,
+        some(F.col(_PATH)._jc),
+        some(F.col(_INDEX)._jc),
+    )
 
 
 def write_few_vectors(version: TableVersion, files: Any, locations: Iterable[Row]) -> Any:

@@ -63,9 +63,15 @@ def _commit(version: TableVersion, rows: DataFrame, definition: TableDefinition,
     some, none = java_class("scala.Option").apply, java_class("scala.Option").empty()
     partitions = version.sequence(*definition.partition_columns)
     metadata: Any = java_class(f"{DELTA}.actions.Metadata")(
-        stored.id(), None, definition.comment or None, stored.format(), rows._jdf.schema().asNullable().json(),
-        partitions, scala_map(definition.properties), stored.createdTime(),
-    )  # fmt: skip
+        stored.id(),
+        None,
+        definition.comment or None,
+        stored.format(),
+        rows._jdf.schema().asNullable().json(),
+        partitions,
+        scala_map(definition.properties),
+        stored.createdTime(),
+    )
     transaction.updateMetadataForNewTableInReplace(metadata)
     kept = version.sequence(*clustering(version))
     written = version.write(rows, mode="Overwrite", options=ALL_PARTITIONS, partitions=partitions)

@@ -16,10 +16,17 @@ if TYPE_CHECKING:
 
 # Properties without an effect on the content of a file. Any other, such as a constraint or a column mapping, may have.
 _HARMLESS = (
-    "sluice.", "pipelines.", "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.appendOnly",
-    "delta.checkpointInterval", "delta.logRetentionDuration", "delta.deletedFileRetentionDuration",
-    "delta.autoOptimize.", "delta.enableInCommitTimestamps",
-)  # fmt: skip
+    "sluice.",
+    "pipelines.",
+    "delta.enableDeletionVectors",
+    "delta.enableChangeDataFeed",
+    "delta.appendOnly",
+    "delta.checkpointInterval",
+    "delta.logRetentionDuration",
+    "delta.deletedFileRetentionDuration",
+    "delta.autoOptimize.",
+    "delta.enableInCommitTimestamps",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +53,13 @@ class NewFile:
 def added_file(version: TableVersion, file: NewFile) -> Any:
     """Return the action that adds a file to the table."""
     add = {
-        "path": file.name, "partitionValues": {}, "size": file.bytes, "modificationTime": version.now(),
-        "dataChange": True, "stats": file.statistics,
-    }  # fmt: skip
+        "path": file.name,
+        "partitionValues": {},
+        "size": file.bytes,
+        "modificationTime": version.now(),
+        "dataChange": True,
+        "stats": file.statistics,
+    }
     return java_class(f"{DELTA}.actions.Action").fromJson(json.dumps({"add": add}))
 
 

@@ -120,14 +120,16 @@ def _commit(present: TableVersion, earlier: Any, added: list[dict[str, Any]], re
     parse, now, checksum = java_class(f"{DELTA}.actions.Action").fromJson, present.now(), earlier.checksumOpt().get()
     actions = [parse(json.dumps({"add": {**entry, "dataChange": True}})) for entry in added]
     actions += [file.removeWithTimestamp(now, True) for file in removed]  # noqa: FBT003 - a JVM call
-    present.set_metrics({
-        "numRestoredFiles": len(added),
-        "restoredFilesSize": sum(int(entry["size"]) for entry in added),
-        "numRemovedFiles": len(removed),
-        "removedFilesSize": sum(int(file.size()) for file in removed),
-        "numOfFilesAfterRestore": int(checksum.numFiles()),
-        "tableSizeAfterRestore": int(checksum.tableSizeBytes()),
-    })  # fmt: skip
+    present.set_metrics(
+        {
+            "numRestoredFiles": len(added),
+            "restoredFilesSize": sum(int(entry["size"]) for entry in added),
+            "numRemovedFiles": len(removed),
+            "removedFilesSize": sum(int(file.size()) for file in removed),
+            "numOfFilesAfterRestore": int(checksum.numFiles()),
+            "tableSizeAfterRestore": int(checksum.tableSizeBytes()),
+        }
+    )
     operation = java_class(f"{DELTA}.DeltaOperations$Restore")(some(earlier.version()), none)
     present.commit(present.sequence(*actions), operation)
 

@@ -127,9 +127,15 @@ def _replacing(version: TableVersion, added: Any) -> Any:
 def _metadata(stored: Any, columns: dict[str, Any], partitions: Any) -> Any:
     """Return the metadata of a table with other columns."""
     return stored.copy(
-        stored.id(), stored.name(), stored.description(), stored.format(), json.dumps(columns), partitions,
-        stored.configuration(), stored.createdTime(),
-    )  # fmt: skip
+        stored.id(),
+        stored.name(),
+        stored.description(),
+        stored.format(),
+        json.dumps(columns),
+        partitions,
+        stored.configuration(),
+        stored.createdTime(),
+    )
 
 
 def _define_columns(version: TableVersion, definition: Any) -> None:

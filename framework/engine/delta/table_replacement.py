@@ -23,18 +23,20 @@ if TYPE_CHECKING:
 
 _DELTA_PROPERTY = "delta."
 # Properties that change neither which files are removed nor the schema. With another one, Delta's command decides.
-_INDEPENDENT = frozenset({
-    "delta.autoOptimize.autoCompact",
-    "delta.autoOptimize.optimizeWrite",
-    "delta.checkpointInterval",
-    "delta.dataSkippingNumIndexedCols",
-    "delta.dataSkippingStatsColumns",
-    "delta.deletedFileRetentionDuration",
-    "delta.enableDeletionVectors",
-    "delta.logRetentionDuration",
-    "delta.parquet.compression.codec",
-    "delta.targetFileSize",
-})  # fmt: skip
+_INDEPENDENT = frozenset(
+    {
+        "delta.autoOptimize.autoCompact",
+        "delta.autoOptimize.optimizeWrite",
+        "delta.checkpointInterval",
+        "delta.dataSkippingNumIndexedCols",
+        "delta.dataSkippingStatsColumns",
+        "delta.deletedFileRetentionDuration",
+        "delta.enableDeletionVectors",
+        "delta.logRetentionDuration",
+        "delta.parquet.compression.codec",
+        "delta.targetFileSize",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,16 +103,27 @@ def keeps_definition(version: TableVersion, rows: DataFrame, definition: TableDe
         return False
     transaction.updateMetadataForNewTableInReplace(
         java_class(f"{DELTA}.actions.Metadata")(
-            str(uuid4()), None, definition.comment or None, stored.format(), columns,
-            version.sequence(*definition.partition_columns), scala_map(definition.properties),
+            str(uuid4()),
+            None,
+            definition.comment or None,
+            stored.format(),
+            columns,
+            version.sequence(*definition.partition_columns),
+            scala_map(definition.properties),
             java_class("scala.Option").apply(version.now()),
         )
-    )  # fmt: skip
+    )
     defined = transaction.metadata()
     unchanged = defined.copy(
-        stored.id(), defined.name(), defined.description(), defined.format(), defined.schemaString(),
-        defined.partitionColumns(), defined.configuration(), stored.createdTime(),
-    )  # fmt: skip
+        stored.id(),
+        defined.name(),
+        defined.description(),
+        defined.format(),
+        defined.schemaString(),
+        defined.partitionColumns(),
+        defined.configuration(),
+        stored.createdTime(),
+    )
     return bool(unchanged.equals(stored)) and bool(transaction.protocol().equals(version.snapshot.protocol()))
 
 

@@ -16,10 +16,19 @@ if TYPE_CHECKING:
     import subprocess
 
 __all__ = [
-    "JavaGateway", "adopt_gateway", "connect_gateway", "current_jvm", "forget_gateway", "forget_session",
-    "is_active_context", "launched_gateway", "session_of_jvm", "shut_down_connections", "started_session",
+    "JavaGateway",
+    "adopt_gateway",
+    "connect_gateway",
+    "current_jvm",
+    "forget_gateway",
+    "forget_session",
+    "is_active_context",
+    "launched_gateway",
+    "session_of_jvm",
+    "shut_down_connections",
+    "started_session",
     "uses_gateway",
-]  # fmt: skip
+]
 
 
 def launched_gateway(output: int | IO[bytes]) -> JavaGateway:

@@ -27,22 +27,39 @@ _HEAD = re.compile(
 )
 _FIRST_FRAMES = 8
 
-_LIBRARY = frozenset({
-    "ClassNotFoundException", "NoClassDefFoundError", "NoSuchMethodError", "NoSuchFieldError",
-    "UnsupportedClassVersionError", "IncompatibleClassChangeError", "AbstractMethodError", "ServiceConfigurationError",
-    "UnsatisfiedLinkError",
-})  # fmt: skip
+_LIBRARY = frozenset(
+    {
+        "ClassNotFoundException",
+        "NoClassDefFoundError",
+        "NoSuchMethodError",
+        "NoSuchFieldError",
+        "UnsupportedClassVersionError",
+        "IncompatibleClassChangeError",
+        "AbstractMethodError",
+        "ServiceConfigurationError",
+        "UnsatisfiedLinkError",
+    }
+)
 _CLASS = re.compile(r"(?:Class )?(?P<name>[A-Za-z_$][\w$]*(?:[./][\w$]+)+)")
 _DRIVER = "No suitable driver"
 _READERS_OF_SETTINGS = (
-    "org.apache.hadoop.conf.Configuration.", "org.apache.spark.SparkConf.", "org.apache.spark.internal.config.",
+    "org.apache.hadoop.conf.Configuration.",
+    "org.apache.spark.SparkConf.",
+    "org.apache.spark.internal.config.",
     "org.apache.spark.sql.internal.SQLConf",
-)  # fmt: skip
+)
 _INVALID_SETTING = re.compile(r"\[INVALID_CONF_VALUE|\[CONFIG_NOT_AVAILABLE|\[CANNOT_MODIFY_CONFIG")
 _CONNECTORS = (
-    "org.apache.hadoop.fs.s3a.", "org.apache.hadoop.fs.azure", "org.apache.hadoop.fs.gs.", "com.google.cloud.hadoop.",
-    "software.amazon.awssdk.", "com.amazonaws.", "com.azure.", "com.microsoft.azure.", "org.apache.hadoop.fs.aliyun.",
-)  # fmt: skip
+    "org.apache.hadoop.fs.s3a.",
+    "org.apache.hadoop.fs.azure",
+    "org.apache.hadoop.fs.gs.",
+    "com.google.cloud.hadoop.",
+    "software.amazon.awssdk.",
+    "com.amazonaws.",
+    "com.azure.",
+    "com.microsoft.azure.",
+    "org.apache.hadoop.fs.aliyun.",
+)
 _NO_FILE = re.compile(r"FileNotFoundException|PATH_NOT_FOUND|NoSuchFileException")
 _NO_PYTHON = re.compile(r"Cannot run program \"(?P<python>[^\"]+)\"")
 _NO_MEMORY = "java.lang.OutOfMemoryError"

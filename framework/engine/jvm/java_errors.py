@@ -15,10 +15,19 @@ if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
 __all__ = [
-    "Py4JError", "Py4JJavaError", "Py4JNetworkError",
-    "class_name", "condition_of", "is_of_class", "is_raised_by_py4j", "printed_text", "set_printed_text", "stack_text",
-    "throwable_of", "throwables",
-]  # fmt: skip
+    "Py4JError",
+    "Py4JJavaError",
+    "Py4JNetworkError",
+    "class_name",
+    "condition_of",
+    "is_of_class",
+    "is_raised_by_py4j",
+    "printed_text",
+    "set_printed_text",
+    "stack_text",
+    "throwable_of",
+    "throwables",
+]
 
 _MOST_CAUSES = 20
 

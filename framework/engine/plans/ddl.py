@@ -47,7 +47,8 @@ def _column(found: Any) -> StructField:
     if found.identityColumnSpec().isDefined():
         identity = found.identityColumnSpec().get()
         metadata |= {
-            START: int(identity.getStart()), STEP: int(identity.getStep()),
+            START: int(identity.getStart()),
+            STEP: int(identity.getStep()),
             EXPLICIT: bool(identity.isAllowExplicitInsert()),
-        }  # fmt: skip
+        }
     return StructField(str(found.name()), kind, bool(found.nullable()), metadata)

@@ -68,9 +68,19 @@ def _execution(spark: SparkSession, plan: Any) -> Any:
     constructor = java_class(f"{_RUNTIME}.IncrementalExecution")
     first_batch = False  # of the first batch, Spark would write the operators' metadata
     return constructor(
-        spark._jsparkSession, plan, mode, "<unknown>", new_id(), new_id(), 0, java_class("scala.Option").empty(),
-        offsets, watermarks, first_batch, *(default(number) for number in range(12, 16)),
-    )  # fmt: skip
+        spark._jsparkSession,
+        plan,
+        mode,
+        "<unknown>",
+        new_id(),
+        new_id(),
+        0,
+        java_class("scala.Option").empty(),
+        offsets,
+        watermarks,
+        first_batch,
+        *(default(number) for number in range(12, 16)),
+    )
 
 
 def _has_state(node: Any) -> bool:

@@ -6,7 +6,7 @@ from framework.foundation.conditions.entry import Condition
 
 _BATCH_OR_STREAM = (
     "`spark.readStream`, and STREAM in SQL, returns a streaming DataFrame, `spark.read` a batch DataFrame."
-)  # fmt: skip
+)
 
 CONDITIONS: dict[str, Condition] = {
     "TABLE_PROPERTY_WITHOUT_EFFECT": Condition(

@@ -9,11 +9,14 @@ _WITHOUT_CLASS = re.compile(r"ClassNotFoundException: Class [\w.]*\b(s3a|azurebf
 _WRITTEN = {"azurebfs": "abfss", "azure": "wasbs", "gcs": "gs"}
 """The schemes of paths, by the packages of their classes."""
 _PACKAGES = {
-    "s3": "org.apache.hadoop:hadoop-aws", "s3a": "org.apache.hadoop:hadoop-aws",
-    "abfs": "org.apache.hadoop:hadoop-azure", "abfss": "org.apache.hadoop:hadoop-azure",
-    "wasb": "org.apache.hadoop:hadoop-azure", "wasbs": "org.apache.hadoop:hadoop-azure",
+    "s3": "org.apache.hadoop:hadoop-aws",
+    "s3a": "org.apache.hadoop:hadoop-aws",
+    "abfs": "org.apache.hadoop:hadoop-azure",
+    "abfss": "org.apache.hadoop:hadoop-azure",
+    "wasb": "org.apache.hadoop:hadoop-azure",
+    "wasbs": "org.apache.hadoop:hadoop-azure",
     "gs": "com.google.cloud.bigdataoss:gcs-connector",
-}  # fmt: skip
+}
 
 
 _PARTS = {"Volumes": 4, "mnt": 2}

@@ -25,10 +25,25 @@ _SHORTEST_ANYWHERE = 6
 _SHORTEST_LINE = 16
 _NUMBER = re.compile(r"\d{1,5}")
 # Values of no secrecy, and the words in which our own texts speak of secrets.
-_TRIVIAL = frozenset({
-    "auto", "default", "disabled", "enabled", "false", "none", "null", "required", "true",
-    "credential", "credentials", "key", "password", "secret", "token",
-})  # fmt: skip
+_TRIVIAL = frozenset(
+    {
+        "auto",
+        "default",
+        "disabled",
+        "enabled",
+        "false",
+        "none",
+        "null",
+        "required",
+        "true",
+        "credential",
+        "credentials",
+        "key",
+        "password",
+        "secret",
+        "token",
+    }
+)
 # `fs.s3a.aws.credentials.provider`, `tokenEndpoint`: the last word says that the value is not the secret itself.
 _NO_SECRET = re.compile(
     r"(?:class|enabled|endpoint|factory|file|folder|format|interval|length|location|mode|ms|name|path|provider|required"

@@ -54,7 +54,7 @@ _IN_TEXT = (
         r"|sk-[\w-]{32,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*|[A-Za-z0-9+/]{86}=="
         r")(?![A-Za-z0-9])"
     ),
-)  # fmt: skip
+)
 _NAMED_VALUES = ("default", "value")
 # A shorter text is too common to be recognised by its value.
 _SHORTEST_SECRET = 4

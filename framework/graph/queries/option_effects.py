@@ -24,6 +24,9 @@ def option_warnings(graph: DataflowGraph, schemas: SchemaStore) -> Iterator[User
             if zeros := losing_zeros(source, schemas):
                 hints = ", ".join(f"{name} STRING" for name in zeros)
                 yield UserError(
-                    "CLOUD_FILES_ZEROS_LOST", location=flow.spec.location, path=source.location or "",
-                    columns=", ".join(zeros), hints=hints,
-                )  # fmt: skip
+                    "CLOUD_FILES_ZEROS_LOST",
+                    location=flow.spec.location,
+                    path=source.location or "",
+                    columns=", ".join(zeros),
+                    hints=hints,
+                )

@@ -33,9 +33,12 @@ def partition_warnings(graph: DataflowGraph, session: SparkSession) -> Iterator[
             for zone in sorted({graph.settings(flow).get(ZONE) or str(session.conf.get(ZONE)) for flow in flows}):
                 if is_zone_set_back(zone):
                     yield UserError(
-                        "PARTITION_STORES_OTHER_HOUR", location=dataset.spec.location, dataset=dataset.name,
-                        column=column.name, zone=zone,
-                    )  # fmt: skip
+                        "PARTITION_STORES_OTHER_HOUR",
+                        location=dataset.spec.location,
+                        dataset=dataset.name,
+                        column=column.name,
+                        zone=zone,
+                    )
 
 
 def _times(dataset: GraphDataset) -> list[StructField]:

@@ -21,9 +21,13 @@ ZONE = "spark.sql.session.timeZone"
 
 # Settings of performance, and a folder of the process.
 _HARMLESS = (
-    "spark.sql.adaptive.", "spark.sql.codegen.", "spark.sql.shuffle.partitions=", "spark.sql.streaming.",
-    "spark.sql.ui.", "spark.sql.warehouse.dir=",
-)  # fmt: skip
+    "spark.sql.adaptive.",
+    "spark.sql.codegen.",
+    "spark.sql.shuffle.partitions=",
+    "spark.sql.streaming.",
+    "spark.sql.ui.",
+    "spark.sql.warehouse.dir=",
+)
 
 
 def set_option(spark: SparkSession, key: str, value: str) -> None:

@@ -111,9 +111,12 @@ def _parsed(spark: SparkSession, call: str) -> FileCall:
         text = _literal(name, argument)
         if found.setdefault(name, text) != text:
             raise UserError(
-                "CLOUD_FILES_OPTION_CONFLICT", location=caller_location(), first=f"{name} => {found[name]}",
-                second=f"{name} => {text}", why="both name one option",
-            )  # fmt: skip
+                "CLOUD_FILES_OPTION_CONFLICT",
+                location=caller_location(),
+                first=f"{name} => {found[name]}",
+                second=f"{name} => {text}",
+                why="both name one option",
+            )
     if call.lower().startswith("read_kafka"):
         named = {spelled[name]: value for name, value in found.items() if name in spelled}
         servers = {} if "bootstrapservers" not in found else {"kafka.bootstrap.servers": found["bootstrapservers"]}

@@ -20,18 +20,25 @@ def delta_properties(registry: Registry) -> Iterator[UserError]:
         for name, _ in dataset.table_properties:
             if is_misspelled(name):
                 yield UserError(
-                    "TABLE_PROPERTY_UNKNOWN", location=dataset.location, dataset=dataset.name, property=name,
+                    "TABLE_PROPERTY_UNKNOWN",
+                    location=dataset.location,
+                    dataset=dataset.name,
+                    property=name,
                     meant=HONOURED[0],
-                )  # fmt: skip
+                )
         found = {name: value for name, value in dataset.table_properties if name.lower().startswith(_DELTA)}
         cause = _refusal(found)
         if cause is not None:
             name = next((name for name in found if _refusal({name: found[name]})), [*found][-1])
             cause = _refusal({name: found[name]}) or cause
             yield UserError(
-                "TABLE_PROPERTY_INVALID", location=dataset.location, dataset=dataset.name, property=name,
-                value=found[name], cause=cause,
-            )  # fmt: skip
+                "TABLE_PROPERTY_INVALID",
+                location=dataset.location,
+                dataset=dataset.name,
+                property=name,
+                value=found[name],
+                cause=cause,
+            )
 
 
 def _refusal(properties: Mapping[str, str]) -> str | None:

@@ -214,9 +214,12 @@ class CopyFinder:
                 raise
             located = error.at(self.spec.location)
             return FailedCopy(
-                table=name, target=target, error=located,
-                named_continuity=continuity if error.condition == PARTITIONS_CHANGED else "", copy_name=copy_name,
-            )  # fmt: skip
+                table=name,
+                target=target,
+                error=located,
+                named_continuity=continuity if error.condition == PARTITIONS_CHANGED else "",
+                copy_name=copy_name,
+            )
         else:
             return copy
 
@@ -271,9 +274,12 @@ class CopyFinder:
             )
         elif len(targets) > 1:
             error = UserError(
-                "INGESTION_TABLE_TWICE", location=self.spec.location, name=self.spec.name, table=copy.table,
+                "INGESTION_TABLE_TWICE",
+                location=self.spec.location,
+                name=self.spec.name,
+                table=copy.table,
                 targets=_listed_copies(targets),
-            )  # fmt: skip
+            )
         if error is None:
             return copy
         return FailedCopy(table=copy.table, target=copy.target, error=error, copy_name=copy.copy_name)

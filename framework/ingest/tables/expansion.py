@@ -89,9 +89,14 @@ def expand_ingestions(
     """
     for spec in registry.ingestions:
         expansion = _Expansion(
-            registry=registry, spark=spark, storage=storage, spec=spec, folder=connections_folder(spec, folder),
-            is_refreshed=is_refreshed, other_reader=other_reader,
-        )  # fmt: skip
+            registry=registry,
+            spark=spark,
+            storage=storage,
+            spec=spec,
+            folder=connections_folder(spec, folder),
+            is_refreshed=is_refreshed,
+            other_reader=other_reader,
+        )
         replaced, rebuilt = {*registry.replaced}, {*registry.rebuilt}
         try:
             expansion.add()
@@ -160,14 +165,20 @@ class _Expansion:
         """Add the tables that are known, with the fault of their database. Its state is not touched."""
         self._datasets.refuse(error.at(self.spec.location), GatewayStore(self.storage).read(self.spec.name))
         schemas = (
-            target_of(each, TableName(schema=each.source_schema, table=""), catalog=self.registry.catalog,
-                      schema=self.registry.schema)
+            target_of(
+                each,
+                TableName(schema=each.source_schema, table=""),
+                catalog=self.registry.catalog,
+                schema=self.registry.schema,
+            )
             for each in self.spec.objects
-        )  # fmt: skip
+        )
         unlisted = UnlistedTables(
-            ingestion=self.spec.name, schemas=frozenset((each.catalog, each.schema) for each in schemas), error=error,
+            ingestion=self.spec.name,
+            schemas=frozenset((each.catalog, each.schema) for each in schemas),
+            error=error,
             is_whole=True,
-        )  # fmt: skip
+        )
         self.registry.unlisted.append(unlisted)
 
     def _note_unlisted(self, found: Sequence[Copy | FailedCopy]) -> None:
@@ -186,9 +197,12 @@ class _Expansion:
     def _of_other_storage(self, other: str) -> SluiceError:
         """Return the fault of a storage that would read what another one has to read."""
         return OperationError(
-            "INGESTION_OF_OTHER_STORAGE", location=self.spec.location, name=self.spec.name,
-            slot=log_name(self.spec).position, other=other,
-        )  # fmt: skip
+            "INGESTION_OF_OTHER_STORAGE",
+            location=self.spec.location,
+            name=self.spec.name,
+            slot=log_name(self.spec).position,
+            other=other,
+        )
 
     def _of_other_log(self, state: GatewayState | None) -> SluiceError | None:
         """Return the fault of changes that were read from a log of another name; None if a new one is asked for.

@@ -278,7 +278,10 @@ DIAGNOSES = (
             Fault(condition="FILE_ACCESS_DENIED"),
         ),
         patterns=(
-            r"AccessDenied", r"AccessControlException", r"Permission denied", r"403 Forbidden",
+            r"AccessDenied",
+            r"AccessControlException",
+            r"Permission denied",
+            r"403 Forbidden",
             r"password authentication",
         ),
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
@@ -334,7 +337,8 @@ DIAGNOSES = (
             Fault(condition="FILES_GONE_BEFORE_COMMIT"),
         ),
         patterns=(
-            r"Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception", r"(?:Metadata|Protocol)Changed",
+            r"Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception",
+            r"(?:Metadata|Protocol)Changed",
         ),
         ways=(Way.RUN_AGAIN,),
     ),
@@ -348,13 +352,20 @@ DIAGNOSES = (
             Fault(condition="SNAPSHOT_CHUNK_TIMEOUT"),
         ),
         patterns=(
-            r"Connection (?:refused|reset)", r"Connection(?:Refused|Reset|Aborted)Error", r"timed? ?out",
-            r"TimeoutException", r"UnknownHostException", r"SocketException", r"Stale file handle", r"503 Service",
-            r"429 Too Many", r"SlowDown",
+            r"Connection (?:refused|reset)",
+            r"Connection(?:Refused|Reset|Aborted)Error",
+            r"timed? ?out",
+            r"TimeoutException",
+            r"UnknownHostException",
+            r"SocketException",
+            r"Stale file handle",
+            r"503 Service",
+            r"429 Too Many",
+            r"SlowDown",
         ),
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
     ),
-)  # fmt: skip
+)
 """In the order in which patterns are tried: a permission that is refused while connecting is no connection fault."""
 
 WITHOUT_FAULT = (SILENT, POSITION_STILL, FALLING_BEHIND, HELD, TABLE_RESTORED, UNKNOWN)
@@ -362,9 +373,12 @@ WITHOUT_FAULT = (SILENT, POSITION_STILL, FALLING_BEHIND, HELD, TABLE_RESTORED, U
 
 
 _REMEDIES = {
-    Remedy.NEW_POSITION: Way.REPLACE_POSITION, Remedy.RESYNC: Way.RESYNC, Remedy.FULL_REFRESH: Way.FULL_REFRESH,
-    Remedy.FOLLOW: Way.FOLLOW, Remedy.RUN_AGAIN: Way.RUN_AGAIN,
-}  # fmt: skip
+    Remedy.NEW_POSITION: Way.REPLACE_POSITION,
+    Remedy.RESYNC: Way.RESYNC,
+    Remedy.FULL_REFRESH: Way.FULL_REFRESH,
+    Remedy.FOLLOW: Way.FOLLOW,
+    Remedy.RUN_AGAIN: Way.RUN_AGAIN,
+}
 
 
 @cache

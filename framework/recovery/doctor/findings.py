@@ -165,13 +165,17 @@ class _Examiner:
             elif isinstance(step, RefuseTable):
                 errors |= dict.fromkeys(step.flows, refusal(graph, step))
         return cls(
-            graph=graph, store=store, states=states, state=state, errors=errors,
+            graph=graph,
+            store=store,
+            states=states,
+            state=state,
+            errors=errors,
             failures=read_failures(store.storage),
             lag={each.flow: each for each in read_lag(graph, store, clock=clock)},
             gateways=read_gateways(store, clock),
             events=read_events(store.storage, type=EventType.FLOW_PROGRESS, last=_LAST_EVENTS),
             now=timestamp_text(clock.now()),
-        )  # fmt: skip
+        )
 
     def examine(self, flow: GraphFlow) -> Finding | None:
         """Return the finding of one flow; None if it is sound, or as sound as one can know."""
@@ -196,9 +200,14 @@ class _Examiner:
         """Return the finding of a flow whose table or checkpoint can't be read."""
         seen = _seen_error(error)
         return Finding(
-            flow=flow.spec.name, dataset=flow.spec.target, diagnosis=diagnosis_of(seen.condition, seen.cause),
-            condition=seen.condition, cause=seen.cause, location=seen.location, ways=person_ways(seen.remedy),
-        )  # fmt: skip
+            flow=flow.spec.name,
+            dataset=flow.spec.target,
+            diagnosis=diagnosis_of(seen.condition, seen.cause),
+            condition=seen.condition,
+            cause=seen.cause,
+            location=seen.location,
+            ways=person_ways(seen.remedy),
+        )
 
     def _examined(self, flow: GraphFlow, dataset: GraphDataset) -> Finding | None:
         case = BrokenFlow(
@@ -262,9 +271,8 @@ class _Examiner:
             return _Seen(cause=lag.reason, diagnosis=SILENT)
         update = self.events[-1].origin.update_id if self.events else ""
         mine = [
-            event for event in self.events
-            if event.origin.flow_name == str(name) and event.origin.update_id == update
-        ]  # fmt: skip
+            event for event in self.events if event.origin.flow_name == str(name) and event.origin.update_id == update
+        ]
         diagnosis = pace_of(mine)
         return None if diagnosis is None else _Seen(cause=lag_text(lag), diagnosis=diagnosis)
 

@@ -146,9 +146,14 @@ def _do(action: Action, storage: Storage, pipeline: str, run: Runs, check: Check
     """Do an action, and return the result of its update; None if it runs none."""
     if isinstance(action, RollBack):
         roll_back_checkpoint(
-            storage, pipeline, str(action.flow), action.generation, target=str(action.dataset),
-            allow_repeats=action.repeats, check=check,
-        )  # fmt: skip
+            storage,
+            pipeline,
+            str(action.flow),
+            action.generation,
+            target=str(action.dataset),
+            allow_repeats=action.repeats,
+            check=check,
+        )
     # The update of a rebuilt copy takes the request. If it does not begin, the request alone reads the table again.
     _operate(action, storage)
     request = request_of_action(action)

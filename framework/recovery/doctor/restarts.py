@@ -156,17 +156,22 @@ def _after_files(case: BrokenFlow) -> Restart | None:
         unknown(f"{note}: {_names(skipped)}") if skipped else Amount(rows=0, note=f"except {note}, should some arrive")
     )
     return Restart(
-        starts=(f"modifiedAfter={_time(newest)}",), lost=_open_state(case).plus(lost),
-        repeated=_forgotten_keys(case).plus(again), reread=again,
-    )  # fmt: skip
+        starts=(f"modifiedAfter={_time(newest)}",),
+        lost=_open_state(case).plus(lost),
+        repeated=_forgotten_keys(case).plus(again),
+        reread=again,
+    )
 
 
 def _position(case: BrokenFlow, sources: tuple[SourceReference, ...]) -> SourcePosition:
     assert case.progress is not None
     return SourcePosition(
-        storage=case.states.storage, checkpoint=case.checkpoint or "", sources=sources, offsets=case.progress.sources,
+        storage=case.states.storage,
+        checkpoint=case.checkpoint or "",
+        sources=sources,
+        offsets=case.progress.sources,
         source_count=len(case.progress.sources),
-    )  # fmt: skip
+    )
 
 
 def _names(files: list[FoundFile]) -> str:

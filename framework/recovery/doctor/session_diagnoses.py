@@ -17,8 +17,13 @@ SESSION_DIAGNOSES = (
         faults=tuple(
             Fault(condition=each)
             for each in (
-                "SESSION_SETTING_INVALID", "SESSION_LIBRARY_MISSING", "SESSION_WITHOUT_DELTA", "SPARK_SETTING_INVALID",
-                "STORAGE_CONNECTOR_FAILED", "PYTHON_OF_TASKS_UNFIT", "TEMPORARY_FOLDER_UNFIT",
+                "SESSION_SETTING_INVALID",
+                "SESSION_LIBRARY_MISSING",
+                "SESSION_WITHOUT_DELTA",
+                "SPARK_SETTING_INVALID",
+                "STORAGE_CONNECTOR_FAILED",
+                "PYTHON_OF_TASKS_UNFIT",
+                "TEMPORARY_FOLDER_UNFIT",
             )
         ),
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
@@ -58,11 +63,17 @@ SESSION_DIAGNOSES = (
             Fault(condition="CANNOT_WRITE_STATE_STORE", sqlstate="58030"),
         ),
         patterns=(
-            r"No space left on device", r"OutOfMemory", r"Java heap space", r"ExecutorLost", r"FetchFailed",
-            r"Python worker (?:failed|exited)", r"EOFException(?=: null|[^:]|$)", r"Broken pipe",
+            r"No space left on device",
+            r"OutOfMemory",
+            r"Java heap space",
+            r"ExecutorLost",
+            r"FetchFailed",
+            r"Python worker (?:failed|exited)",
+            r"EOFException(?=: null|[^:]|$)",
+            r"Broken pipe",
             r"Disk quota exceeded",
         ),
         ways=(Way.FREE_RESOURCES, Way.FOLLOW, Way.RUN_AGAIN),
     ),
-)  # fmt: skip
+)
 """In the order in which patterns are tried."""

@@ -33,9 +33,21 @@ if TYPE_CHECKING:
 
 STATE = "state"
 _SHOWN = (
-    "id", "flow", "dataset", STATE, "reasons", "quarantined_at", "generation", "batch", "update_id", "position", "file",
-    "replays", "replayed_at", "row",
-)  # fmt: skip
+    "id",
+    "flow",
+    "dataset",
+    STATE,
+    "reasons",
+    "quarantined_at",
+    "generation",
+    "batch",
+    "update_id",
+    "position",
+    "file",
+    "replays",
+    "replayed_at",
+    "row",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,11 +76,16 @@ class Quarantine:
             found = grouped.agg(F.count(F.lit(1)).alias("rows"), *times).orderBy("flow", "reasons", STATE).collect()
         return tuple(
             QuarantinedRows(
-                flow=row["flow"], dataset=row["dataset"], reasons=tuple(row["reasons"]), state=RowState(row[STATE]),
-                rows=row["rows"], first=row["first"], last=row["last"],
+                flow=row["flow"],
+                dataset=row["dataset"],
+                reasons=tuple(row["reasons"]),
+                state=RowState(row[STATE]),
+                rows=row["rows"],
+                first=row["first"],
+                last=row["last"],
             )
             for row in found
-        )  # fmt: skip
+        )
 
     def waiting(self) -> tuple[WaitingRows, ...]:
         """Return the flows with rows that wait for a fix and a replay, by name.

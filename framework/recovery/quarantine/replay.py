@@ -77,9 +77,14 @@ def replay_rows(graph: DataflowGraph, store: TableStore, flow: str, *, reason: s
     RebuildStore(store.storage).check_finished(dataset.name)
     session = session_for(store.spark, graph.settings(found))
     work = _Work(
-        graph=graph, flow=found, dataset=dataset, store=store, session=session, reason=reason,
+        graph=graph,
+        flow=found,
+        dataset=dataset,
+        store=store,
+        session=session,
+        reason=reason,
         table=QuarantineTable(storage=store.storage, session=session),
-    )  # fmt: skip
+    )
     if not work.has_rows():
         raise UserError("QUARANTINE_FLOW_NOT_DECLARED", flow=flow)
     if not dry_run:
@@ -135,9 +140,12 @@ class _Work:
                 if not dry_run:
                     self._write(decided, columns)
         return Replay(
-            flow=str(self.flow.spec.name), dataset=str(self.dataset.name), passed=passed, dry_run=dry_run,
+            flow=str(self.flow.spec.name),
+            dataset=str(self.dataset.name),
+            passed=passed,
+            dry_run=dry_run,
             failed_by_reasons=tuple(sorted(failed.items())),
-        )  # fmt: skip
+        )
 
     def _decided(self, stored: DataFrame, columns: StructType) -> DataFrame:
         """Return ids and reasons of rows, by the current code."""

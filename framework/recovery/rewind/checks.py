@@ -78,10 +78,15 @@ class Checks:
                 count, file = len(each.rows.missing), each.rows.missing[0]
                 faults.append(
                     UserError(
-                        "REWIND_FILES_GONE", location=place, dataset=name, version=version, time=time, count=count,
+                        "REWIND_FILES_GONE",
+                        location=place,
+                        dataset=name,
+                        version=version,
+                        time=time,
+                        count=count,
                         file=file,
                     )
-                )  # fmt: skip
+                )
             if each.is_restored and dataset.kind is DatasetKind.STREAMING_TABLE and self._has_rows_of_view(each):
                 faults.append(UserError("REWIND_OF_FORMER_VIEW", location=place, dataset=name, time=time))
             faults += [
@@ -122,10 +127,13 @@ class Checks:
             if missing is not None:
                 faults.append(
                     UserError(
-                        "REWIND_CHECKPOINT_GONE", location=location, flow=flow.spec.name, missing=missing,
+                        "REWIND_CHECKPOINT_GONE",
+                        location=location,
+                        flow=flow.spec.name,
+                        missing=missing,
                         earliest=self._earliest(flow, position, rewound.batch),
                     )
-                )  # fmt: skip
+                )
                 continue
             faults += self._of_sources(flow, position, rewound, restored)
         return faults
@@ -150,9 +158,11 @@ class Checks:
             is_version = bool({key.lower() for key, _ in read.options} & _STARTS) or rewound.start is not None
             if read.streaming and read.dataset in names and is_version:
                 yield UserError(
-                    "REWIND_START_IN_RESTORED_TABLE", location=flow.spec.location, flow=flow.spec.name,
+                    "REWIND_START_IN_RESTORED_TABLE",
+                    location=flow.spec.location,
+                    flow=flow.spec.name,
                     source=read.dataset,
-                )  # fmt: skip
+                )
 
     def _of_anew(self, flow: GraphFlow, rewound: RewoundFlow) -> Iterator[SluiceError]:
         """Yield the errors of a flow that starts anew: of files that are gone, and of a start that is later now."""
@@ -186,9 +196,12 @@ class Checks:
             if kind.kind == SnapshotSource.kind:
                 assert rewound.until_ms is not None  # of a decision
                 yield UserError(
-                    "REWIND_PAST_SNAPSHOT", location=flow.spec.location, flow=flow.spec.name, dataset=rewound.dataset,
+                    "REWIND_PAST_SNAPSHOT",
+                    location=flow.spec.location,
+                    flow=flow.spec.name,
+                    dataset=rewound.dataset,
                     time=time_text(rewound.until_ms),
-                )  # fmt: skip
+                )
                 continue
             if not isinstance(kind, RewindableSource):
                 yield UserError(
@@ -211,9 +224,12 @@ class Checks:
             for version in history.versions:
                 if any(version >= (each or 0) for each in first) and "rewind" in history.commit(version).mark:
                     yield UserError(
-                        "REWIND_PAST_RESTORE", location=flow.spec.location, flow=flow.spec.name, source=dataset.name,
+                        "REWIND_PAST_RESTORE",
+                        location=flow.spec.location,
+                        flow=flow.spec.name,
+                        source=dataset.name,
                         version=version,
-                    )  # fmt: skip
+                    )
                     break
 
     def reads(self, flow: GraphFlow, position: FlowPosition, restored: Restored) -> tuple[str, ...]:

@@ -159,9 +159,13 @@ def check_clock(tables: Collection[StoredTable], moment: PointInTime) -> None:
         commit = table.history.misdated(moment.time_ms)
         if commit is not None:
             raise UserError(
-                "REWIND_FILES_MISDATED", dataset=table.dataset.name, to=moment.text, version=commit.version,
-                begun=time_text(commit.begun_ms or 0), written=time_text(table.history.time_ms(commit.version)),
-            )  # fmt: skip
+                "REWIND_FILES_MISDATED",
+                dataset=table.dataset.name,
+                to=moment.text,
+                version=commit.version,
+                begun=time_text(commit.begun_ms or 0),
+                written=time_text(table.history.time_ms(commit.version)),
+            )
 
 
 def first_choice(table: StoredTable, moment: PointInTime) -> TableVersion:
@@ -182,6 +186,9 @@ def first_choice(table: StoredTable, moment: PointInTime) -> TableVersion:
 def _too_early(table: StoredTable, moment: PointInTime) -> UserError:
     history = table.history
     return UserError(
-        "REWIND_TOO_EARLY", dataset=table.dataset.name, to=moment.text, first=history.versions[0],
+        "REWIND_TOO_EARLY",
+        dataset=table.dataset.name,
+        to=moment.text,
+        first=history.versions[0],
         time=time_text(history.time_ms(history.versions[0])),
-    )  # fmt: skip
+    )

@@ -115,9 +115,12 @@ class Decision:
         name = table.dataset.name
         moment = cut.moment_of(name)
         target = RewoundTable(
-            dataset=name, path=table.path, table_id=table.table_id, before=table.tip,
+            dataset=name,
+            path=table.path,
+            table_id=table.table_id,
+            before=table.tip,
             version=moment.version if cut.is_restored(name) else table.tip,
-        )  # fmt: skip
+        )
         other = auxiliary_at(table, moment)
         if not other.is_restored and target.version == target.before:
             return None
@@ -133,9 +136,13 @@ class Decision:
         assert table.auxiliary is not None  # it has rows that leave
         tip = read_tip(self.store.storage, table.auxiliary_path)
         return RewoundTable(
-            dataset=table.dataset.name, path=table.auxiliary_path, table_id=None if tip is None else tip.table_id,
-            before=table.auxiliary.versions[-1], version=version, auxiliary=True,
-        )  # fmt: skip
+            dataset=table.dataset.name,
+            path=table.auxiliary_path,
+            table_id=None if tip is None else tip.table_id,
+            before=table.auxiliary.versions[-1],
+            version=version,
+            auxiliary=True,
+        )
 
     def _flows(
         self,
@@ -153,19 +160,30 @@ class Decision:
                 ):
                     continue
                 number = 1 + latest_number(
-                    self.store.storage, self.graph.pipeline, table.dataset.name, flow.spec.name, path=None,
+                    self.store.storage,
+                    self.graph.pipeline,
+                    table.dataset.name,
+                    flow.spec.name,
+                    path=None,
                     tip=read_tip(self.store.storage, table.path),
-                )  # fmt: skip
+                )
                 origin = position.generation
-                yield flow, position, RewoundFlow(
-                    dataset=table.dataset.name, flow=flow.spec.name, before=current.number, generation=number,
-                    origin=None if origin is None else origin.number,
-                    batch=position.batch if is_stream(flow) else None,
-                    until_ms=cut.moment_of(table.dataset.name).time_ms,
-                    undone=tuple(self._undone(flow, table, cut)),
-                    start=None if origin is None else origin.start,
-                    completed=self._has_completed(flow, position),
-                )  # fmt: skip
+                yield (
+                    flow,
+                    position,
+                    RewoundFlow(
+                        dataset=table.dataset.name,
+                        flow=flow.spec.name,
+                        before=current.number,
+                        generation=number,
+                        origin=None if origin is None else origin.number,
+                        batch=position.batch if is_stream(flow) else None,
+                        until_ms=cut.moment_of(table.dataset.name).time_ms,
+                        undone=tuple(self._undone(flow, table, cut)),
+                        start=None if origin is None else origin.start,
+                        completed=self._has_completed(flow, position),
+                    ),
+                )
 
     def _stays(
         self,

@@ -83,9 +83,10 @@ class Positions:
         manifest = self.manifest(dataset.name, flow.spec.name)
         # Those of a table that was deleted never had a row in this one.
         generations = [
-            each for each in manifest.generations
+            each
+            for each in manifest.generations
             if each.state is not GenerationState.BUILDING and each.undone_by != BY_LOSS
-        ]  # fmt: skip
+        ]
         applications = {self.application(flow, dataset, each): each for each in generations}
         events = [(milliseconds(each.current_since or each.begun_at), each) for each in generations]
         events = [(time, each) for time, each in events if time <= moment.time_ms]
@@ -99,9 +100,13 @@ class Positions:
         return self._of(flow, dataset, chosen, history, moment)
 
     def _of(
-        self, flow: GraphFlow, dataset: GraphDataset, generation: Generation, history: CommitHistory,
+        self,
+        flow: GraphFlow,
+        dataset: GraphDataset,
+        generation: Generation,
+        history: CommitHistory,
         moment: TableVersion,
-    ) -> FlowPosition:  # fmt: skip
+    ) -> FlowPosition:
         path = GenerationStore(self.storage).path(dataset.name, flow.spec.name, generation.number)
         taken = history.last_taken([self.application(flow, dataset, generation)], moment.version)
         commit = None if taken is None else taken[0]
@@ -120,9 +125,12 @@ class Positions:
             and read_progress(self.storage, path).last_commit_batch is not None
         ):
             raise UserError(
-                "REWIND_POSITION_UNKNOWN", location=flow.spec.location, flow=flow.spec.name, dataset=dataset.name,
+                "REWIND_POSITION_UNKNOWN",
+                location=flow.spec.location,
+                flow=flow.spec.name,
+                dataset=dataset.name,
                 first=history.versions[0],
-            )  # fmt: skip
+            )
         offsets = () if batch is None else read_offsets(self.storage, path, batch)
         return FlowPosition(generation=generation, batch=batch, commit=commit, checkpoint=path, offsets=offsets)
 

@@ -75,10 +75,15 @@ class Rewinder:
             if present != plan:
                 raise UserError("REWIND_CHANGED", to=plan.moment.text)
             rewind = StoredRewind(
-                rewind_id=rewind_id, to=plan.moment.request, begun_at=now, user=user_name(),
-                why=reason, tables=plan.stored_tables, flows=tuple(each.flow for each in plan.flows),
+                rewind_id=rewind_id,
+                to=plan.moment.request,
+                begun_at=now,
+                user=user_name(),
+                why=reason,
+                tables=plan.stored_tables,
+                flows=tuple(each.flow for each in plan.flows),
                 replays=plan.replays,
-            )  # fmt: skip
+            )
             if not plan.is_empty:
                 Rewinds(store=self.store, clock=self.clock).execute(rewind)
             return rewind

@@ -41,9 +41,11 @@ def chosen_tables(graph: DataflowGraph, names: Collection[QualifiedName]) -> tup
             raise UserError("DATASET_NOT_FOUND", dataset=name, hint=did_you_mean(name, known))
         if dataset.kind is not DatasetKind.STREAMING_TABLE:
             raise UserError(
-                "REWIND_NOT_A_STREAMING_TABLE", location=dataset.spec.location, dataset=name,
+                "REWIND_NOT_A_STREAMING_TABLE",
+                location=dataset.spec.location,
+                dataset=name,
                 kind=str(dataset.kind.value).lower().replace("_", " "),
-            )  # fmt: skip
+            )
     return tuple(dict.fromkeys(names))
 
 

@@ -46,9 +46,13 @@ class StoredTable:
         other_path = str(store.auxiliary(dataset.spec).path)
         other = CommitHistory(store.storage, other_path)
         return cls(
-            dataset=dataset, path=path, table_id=tip.table_id, history=history, auxiliary_path=other_path,
+            dataset=dataset,
+            path=path,
+            table_id=tip.table_id,
+            history=history,
+            auxiliary_path=other_path,
             auxiliary=other if other.versions else None,
-        )  # fmt: skip
+        )
 
     @property
     def tip(self) -> int:

@@ -119,11 +119,15 @@ def _confirm(each: Confirmation, context: FlowContext, on_outcome: OnOutcome) ->
     assert flow is not None and dataset is not None and dataset.cdc is not None  # noqa: PT018 - both are declared
     step = RunFlow(
         flow=flow.spec.name, dataset=dataset.name, generation=each.checkpoint, after=(), reason="", check=False
-    )  # fmt: skip
+    )
     run = FlowRun(
-        context=context, step=step, flow=flow, dataset=dataset, settings=context.graph.settings(flow),
+        context=context,
+        step=step,
+        flow=flow,
+        dataset=dataset,
+        settings=context.graph.settings(flow),
         on_outcome=on_outcome,
-    )  # fmt: skip
+    )
     writer = run.writer_of(dataset.cdc)
     metrics = writer.delete_unconfirmed(run.session(), each.sequence, where=each.where, missing=each.missing)
     failpoint("run.before_once_mark")

@@ -137,9 +137,13 @@ class FlowRun:
         store = GenerationStore(self.storage)
         owner = self.context.pipeline if self.dataset.is_sink else ""
         store.started(
-            self.dataset.name, self.flow.spec.name, self.step.generation, query, sources=self.flow.source_names,
+            self.dataset.name,
+            self.flow.spec.name,
+            self.step.generation,
+            query,
+            sources=self.flow.source_names,
             owner=owner,
-        )  # fmt: skip
+        )
 
     def confirm_sources(self, batch: int) -> bool:
         """Record the sources if this batch is committed; return whether it is."""

@@ -59,9 +59,15 @@ class FlowRunner:
         applied = applied_by(flow.spec.name, self.context)
         awaited = self.context.state.starts.awaited(flow, starts)
         run = FlowRun(
-            context=self.context, step=step, flow=flow, dataset=dataset, settings=settings, starts=starts,
-            awaited=tuple(awaited.values()), on_outcome=self._marking(step, dataset, on_outcome),
-        )  # fmt: skip
+            context=self.context,
+            step=step,
+            flow=flow,
+            dataset=dataset,
+            settings=settings,
+            starts=starts,
+            awaited=tuple(awaited.values()),
+            on_outcome=self._marking(step, dataset, on_outcome),
+        )
         # Before the first row is read: the stream may read what is there now, and die before it is stored again. A
         # crash after it is safe: what is recorded and was not read is replaced at the next start.
         self._remember_sources(step, flow)

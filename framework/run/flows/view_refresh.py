@@ -162,12 +162,14 @@ def _is_written_by_delta(field: StructField) -> bool:
 def _nullable(columns: StructType) -> StructType:
     """Return the columns as a view has them: the query checks NOT NULL, and has put defaults in their places."""
     shown = as_read(columns)
-    return StructType([
-        StructField(field.name, field.dataType, nullable=True, metadata=of_delta.metadata)
-        if _is_written_by_delta(of_delta)
-        else StructField(field.name, field.dataType, nullable=True, metadata=field.metadata)
-        for field, of_delta in zip(shown.fields, columns.fields, strict=True)
-    ])  # fmt: skip
+    return StructType(
+        [
+            StructField(field.name, field.dataType, nullable=True, metadata=of_delta.metadata)
+            if _is_written_by_delta(of_delta)
+            else StructField(field.name, field.dataType, nullable=True, metadata=field.metadata)
+            for field, of_delta in zip(shown.fields, columns.fields, strict=True)
+        ]
+    )
 
 
 def _column(field: StructField, found: StructField | None) -> Column:

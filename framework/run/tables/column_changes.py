@@ -116,9 +116,12 @@ def _check_planned(dataset: GraphDataset, change: SchemaChange, planned: SchemaC
     """
     if not shown(change).is_part_of(planned):
         raise OperationError(
-            "TABLE_CHANGED_SINCE_PLAN", location=dataset.spec.location, dataset=dataset.name,
-            change=shown(change).words(), planned=planned.words() or "changes no column",
-        )  # fmt: skip
+            "TABLE_CHANGED_SINCE_PLAN",
+            location=dataset.spec.location,
+            dataset=dataset.name,
+            change=shown(change).words(),
+            planned=planned.words() or "changes no column",
+        )
 
 
 def change_columns(
@@ -168,9 +171,14 @@ def _columns(spark: SparkSession, address: TableAddress) -> StructType:
 
 
 def _widen(
-    spark: SparkSession, dataset: GraphDataset, address: TableAddress, change: SchemaChange, wanted: StructType, *,
+    spark: SparkSession,
+    dataset: GraphDataset,
+    address: TableAddress,
+    change: SchemaChange,
+    wanted: StructType,
+    *,
     metadata: _Metadata,
-) -> None:  # fmt: skip
+) -> None:
     """Give the widened columns of a change their types.
 
     The property that allows it comes first, so that a table which never needs it keeps its protocol. A crash in between
@@ -205,9 +213,12 @@ def _sql_path(column: ColumnChange) -> str:
 
 
 def _constrained(
-    dataset: GraphDataset, address: TableAddress, properties: Mapping[str, str], changes: Sequence[ColumnChange],
+    dataset: GraphDataset,
+    address: TableAddress,
+    properties: Mapping[str, str],
+    changes: Sequence[ColumnChange],
     error: PySparkException,
-) -> OperationError:  # fmt: skip
+) -> OperationError:
     """Return the error for a column with a CHECK constraint, with the statements that make it wider."""
     named, listed = _named(changes, error), (error.getMessageParameters() or {}).get("constraints", "")
     checks = {key.removeprefix(_CONSTRAINT): text for key, text in properties.items() if key.startswith(_CONSTRAINT)}

@@ -27,12 +27,19 @@ def mark_table(storage: Storage, path: str, dataset: QualifiedName, flow: Qualif
     }
     commits = tuple(None if at is None else commit_identity(storage, folder, at) for folder, at in versions.items())
     write_mark(
-        storage, dataset, flow,
+        storage,
+        dataset,
+        flow,
         TableMark(
-            generation=generation, table_id=tip.table_id, version=tip.version, created=tip.created,
-            auxiliary=versions[auxiliary], quarantine=versions[storage.path(QUARANTINE_FOLDER)], commits=commits,
+            generation=generation,
+            table_id=tip.table_id,
+            version=tip.version,
+            created=tip.created,
+            auxiliary=versions[auxiliary],
+            quarantine=versions[storage.path(QUARANTINE_FOLDER)],
+            commits=commits,
         ),
-    )  # fmt: skip
+    )
 
 
 def _quarantine_version(storage: Storage, flow: QualifiedName) -> int | None:

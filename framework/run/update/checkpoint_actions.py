@@ -165,9 +165,10 @@ def find_flow(storage: Storage, flow: str, target: str | None = None, *, pipelin
         OperationError: TABLE_NOT_OWNED if its table or sink belongs to another pipeline than this one.
     """
     manifests = [
-        each for each in GenerationStore(storage).list_all()
+        each
+        for each in GenerationStore(storage).list_all()
         if target is None or is_named(str(each.dataset), plain_name(target))
-    ]  # fmt: skip
+    ]
     names = dict.fromkeys(str(each.flow) for each in manifests)
     meant = meant_names(flow, names)
     matches = [each for each in manifests if str(each.flow) in meant]
@@ -209,9 +210,13 @@ def _check_read_since(storage: Storage, manifest: Manifest, chosen: Generation, 
     if since:
         rewind = "" if table is None else _REWIND
         raise UserError(
-            "GENERATION_READ_SINCE", flow=manifest.flow, number=chosen.number, dataset=manifest.dataset, rewind=rewind,
+            "GENERATION_READ_SINCE",
+            flow=manifest.flow,
+            number=chosen.number,
+            dataset=manifest.dataset,
+            rewind=rewind,
             since=", ".join(str(each.number) for each in since),
-        )  # fmt: skip
+        )
 
 
 def _appends(record: TableRecord | None) -> bool:

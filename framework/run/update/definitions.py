@@ -135,15 +135,29 @@ class Definitions:
         if not known.ingestions:
             return replace(self, registry=known)
         registry = replace(
-            known, datasets=[*known.datasets], flows=[*known.flows], queries={**known.queries}, faults=[*known.faults],
-            gateways=[], unlisted=[], generated={}, rebuilt=set(), replaced=set(), refreshed={}, lacking={},
-        )  # fmt: skip
+            known,
+            datasets=[*known.datasets],
+            flows=[*known.flows],
+            queries={**known.queries},
+            faults=[*known.faults],
+            gateways=[],
+            unlisted=[],
+            generated={},
+            rebuilt=set(),
+            replaced=set(),
+            refreshed={},
+            lacking={},
+        )
         try:
             root = Path(self.spec.root or ".")
             expand_ingestions(
-                registry, self.spark, store.storage, root, is_refreshed=request.refreshes,
+                registry,
+                self.spark,
+                store.storage,
+                root,
+                is_refreshed=request.refreshes,
                 other_reader=lambda mark: StorageIdentity.of(store.storage).other_reader(mark, self.spark),
-            )  # fmt: skip
+            )
         except SluiceError as error:
             if isinstance(error, OperationError) and not known.faults:
                 raise

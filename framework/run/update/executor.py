@@ -135,9 +135,12 @@ class Executor:
         if fault is None:
             return None
         return FlowResult(
-            flow=step.dataset, dataset=step.dataset, state=FlowState.FAILED, reason="its rebuild was not published",
+            flow=step.dataset,
+            dataset=step.dataset,
+            state=FlowState.FAILED,
+            reason="its rebuild was not published",
             error=fault,
-        )  # fmt: skip
+        )
 
     def _publish_planned(self, step: PublishRebuild) -> None:
         dataset = self._dataset(step.dataset)
@@ -167,8 +170,9 @@ class Executor:
         prepared: list[Rebuild] = []
         error = fault_of(
             lambda: prepared.append(self.rebuilds.prepare(dataset, number, history=step.history)),
-            step.dataset, dataset.spec.location,
-        )  # fmt: skip
+            step.dataset,
+            dataset.spec.location,
+        )
         return prepared[0] if error is None else error
 
     def _create(self, step: CreateTable, mark: Rebuild | None) -> SluiceError | None:
@@ -188,9 +192,14 @@ class Executor:
         mark = Rebuild(number=step.rebuild).generation_mark if step.rebuild is not None else ""
         storage, dataset = self.store.storage, self._dataset(step.dataset)
         GenerationStore(storage).begin(
-            step.dataset, step.flow, reason=step.reason, start=step.start, staged=step.rebuild is not None,
-            fingerprint=mark, number=step.generation,
-        )  # fmt: skip
+            step.dataset,
+            step.flow,
+            reason=step.reason,
+            start=step.start,
+            staged=step.rebuild is not None,
+            fingerprint=mark,
+            number=step.generation,
+        )
         failpoint("generations.after_begin")
         # A crash before, and the lost table in its place again: the mark is of a generation that the loss has ended.
         if step.rebuild is None and dataset.is_table:

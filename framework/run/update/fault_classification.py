@@ -101,9 +101,13 @@ _CAN_HEAL = re.compile(
 
 
 def flow_fault(
-    error: BaseException, flow: QualifiedName, location: SourceLocation | None, places: Sequence[str] = (),
-    *, kills: int | None = None,
-) -> SluiceError:  # fmt: skip
+    error: BaseException,
+    flow: QualifiedName,
+    location: SourceLocation | None,
+    places: Sequence[str] = (),
+    *,
+    kills: int | None = None,
+) -> SluiceError:
     """Convert an exception into the error that the user reads, without a Java stack.
 
     A SluiceError is returned unchanged.

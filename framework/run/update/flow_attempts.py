@@ -129,9 +129,14 @@ class FlowAttempts:
         fault = self._break(step, error) or flow_fault(error, step.flow, location, places, kills=self.kills)
         outcome = committed.total.plus(FlowOutcome(quality=self._violated(step, fault)))
         return self._result(
-            step, FlowState.FAILED, started, reason=fault.condition, error=fault, may_heal=can_heal(error),
+            step,
+            FlowState.FAILED,
+            started,
+            reason=fault.condition,
+            error=fault,
+            may_heal=can_heal(error),
             outcome=outcome,
-        )  # fmt: skip
+        )
 
     def _try(self, step: RunFlow | RefreshView, committed: _Committed) -> FlowOutcome:
         """Run the step, and retry it after transient faults as often as the policy allows."""
@@ -189,10 +194,12 @@ class FlowAttempts:
         functions = self._functions(step)
         names = ", ".join(functions)
         return OperationError(
-            "PYTHON_PROCESS_ENDED_AGAIN", location=self._flow(step).spec.location, flow=step.flow,
+            "PYTHON_PROCESS_ENDED_AGAIN",
+            location=self._flow(step).spec.location,
+            flow=step.flow,
             functions=f"The Python function {names}" if len(functions) == 1 else f"A Python function ({names})",
             killed=kills_since(self.kills, memory_kills()),
-        )  # fmt: skip
+        )
 
     def _once(self, step: RunFlow | RefreshView, total: _Committed) -> FlowOutcome:
         self.journal.flow(step.flow, step.dataset, FlowState.RUNNING)
@@ -272,9 +279,14 @@ class FlowAttempts:
             if first is not None:
                 ways = dropped_columns_ways(step.dataset, flow, first, is_rebuilt=step.rebuild is not None)
                 return OperationError(
-                    COLUMNS_DROPPED, location=flow.spec.location, flow=flow.spec.name, version=version, table=path,
-                    first=first, ways=ways,
-                )  # fmt: skip
+                    COLUMNS_DROPPED,
+                    location=flow.spec.location,
+                    flow=flow.spec.name,
+                    version=version,
+                    table=path,
+                    first=first,
+                    ways=ways,
+                )
         return None
 
     def _damage(self, step: RunFlow, error: BaseException) -> SluiceError | None:

@@ -97,9 +97,13 @@ class Rewinds:
             other = self.store.other_storage(table.dataset, table.path)
             if other:
                 raise OperationError(
-                    "REWIND_OF_OTHER_STORAGE", to=rewind.to, dataset=table.dataset, path=table.path, other=other,
+                    "REWIND_OF_OTHER_STORAGE",
+                    to=rewind.to,
+                    dataset=table.dataset,
+                    path=table.path,
+                    other=other,
                     statement=TableAddress(path=table.path).given_to(self.store.storage.root),
-                )  # fmt: skip
+                )
 
     def execute(self, rewind: StoredRewind) -> None:
         """Execute a rewind whose tables, files and checkpoints were checked; none is in progress."""
@@ -184,10 +188,15 @@ class Rewinds:
         """Make the generation of a flow current, which goes on in its table as it is now, and in no older copy."""
         storage = self.store.storage
         GenerationStore(storage, self.clock).adopt(
-            flow.dataset, flow.flow, flow.generation, reason=f"rewound to {rewind.to} by sluice rewind",
-            start=flow.start, after_batch=flow.batch, rewound_to=flow.origin or 0,
+            flow.dataset,
+            flow.flow,
+            flow.generation,
+            reason=f"rewound to {rewind.to} by sluice rewind",
+            start=flow.start,
+            after_batch=flow.batch,
+            rewound_to=flow.origin or 0,
             completed=flow.completed,
-        )  # fmt: skip
+        )
         mark = read_mark(storage, flow.dataset, flow.flow)
         if path is not None:
             mark_table(storage, path, flow.dataset, flow.flow, flow.generation)

@@ -331,9 +331,11 @@ def main() -> None:
 def _start(options: Mapping[str, Any]) -> tuple[Launch, Baseline, SessionIdentity]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     request = SessionRequest(
-        app_name="sluice session", master=options["master"], spark_conf=options["spark_conf"],
+        app_name="sluice session",
+        master=options["master"],
+        spark_conf=options["spark_conf"],
         formats=tuple(options["formats"]),
-    )  # fmt: skip
+    )
     identity = identity_of(request, os.urandom(_SALT_BYTES).hex())
     launch = launch_directly(request)
     return launch, Baseline(open_session(launch), SystemClock()), identity

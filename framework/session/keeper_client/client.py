@@ -259,9 +259,12 @@ def start_server(
         OperationError: SESSION_NOT_STARTED.
     """
     options = {
-        "master": master, "spark_conf": dict(spark_conf), "formats": formats, "idle_seconds": idle_seconds,
+        "master": master,
+        "spark_conf": dict(spark_conf),
+        "formats": formats,
+        "idle_seconds": idle_seconds,
         "login": asdict(login),
-    }  # fmt: skip
+    }
     path = socket_path(Path.cwd())
     try:
         make_private(path.parent)
@@ -274,8 +277,11 @@ def start_server(
         given.flush()
         process = subprocess.Popen(  # noqa: S603 - this Python, our own module
             [sys.executable, "-m", _SERVER],
-            stdin=given, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+            stdin=given,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     deadline = clock.monotonic() + _START_SECONDS
     while (process.poll() is None or claimant(path) is not None) and clock.monotonic() < deadline:
         with suppress(OperationError):  # one that is ready may be busy

@@ -12,12 +12,37 @@ from pathlib import Path
 from typing import Any, Self
 
 # Variables of the terminal, and those that PySpark sets in its own process.
-_WITHOUT_EFFECT = frozenset({
-    "_", "COLORTERM", "COLUMNS", "DISPLAY", "GPG_TTY", "LINES", "LS_COLORS", "OLDPWD", "PWD", "SHLVL", "SSH_AUTH_SOCK",
-    "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "STY", "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION",
-    "TERM_SESSION_ID", "TMUX", "TMUX_PANE", "WINDOWID", "NO_COLOR", "FORCE_COLOR", "PYTEST_CURRENT_TEST",
-    "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE",
-})  # fmt: skip
+_WITHOUT_EFFECT = frozenset(
+    {
+        "_",
+        "COLORTERM",
+        "COLUMNS",
+        "DISPLAY",
+        "GPG_TTY",
+        "LINES",
+        "LS_COLORS",
+        "OLDPWD",
+        "PWD",
+        "SHLVL",
+        "SSH_AUTH_SOCK",
+        "SSH_CLIENT",
+        "SSH_CONNECTION",
+        "SSH_TTY",
+        "STY",
+        "TERM",
+        "TERM_PROGRAM",
+        "TERM_PROGRAM_VERSION",
+        "TERM_SESSION_ID",
+        "TMUX",
+        "TMUX_PANE",
+        "WINDOWID",
+        "NO_COLOR",
+        "FORCE_COLOR",
+        "PYTEST_CURRENT_TEST",
+        "SPARK_AUTH_SOCKET_TIMEOUT",
+        "SPARK_BUFFER_SIZE",
+    }
+)
 _OF_THE_COMMAND = "SLUICE_"  # only the command itself reads these
 
 

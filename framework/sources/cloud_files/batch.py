@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _OF_STREAMS = (
-    "includeExistingFiles", "maxFilesPerTrigger", "maxBytesPerTrigger", "allowOverwrites", "cleanSource",
+    "includeExistingFiles",
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "allowOverwrites",
+    "cleanSource",
     "schemaLocation",
-)  # fmt: skip
+)
 
 
 def read_batch(spark: SparkSession, path: str, given: Mapping[str, str], schema: StructType | None) -> DataFrame:

@@ -106,9 +106,14 @@ class BatchReader:
             return frame if selected is None else frame.where(selected)
 
         reader = cls(
-            spark=spark, options=options, schema=schema, storage=LocalStorage(""), folder="", with_metadata=False,
+            spark=spark,
+            options=options,
+            schema=schema,
+            storage=LocalStorage(""),
+            folder="",
+            with_metadata=False,
             streams=False,
-        )  # fmt: skip
+        )
         return reader._read(load, schema.data, FileGroup(columns=found))
 
     def drop(self, name: str) -> None:

@@ -57,9 +57,13 @@ class CloudFilesSource:
         options = {name.lower().removeprefix("cloudfiles."): str(each) for name, each in found["options"].items()}
         selects = (f"{name}={options[name.lower()]}" for name in _SELECTING if name.lower() in options)
         return SourceReference(
-            kind=self.kind, shape=SourceShape.FOLDER, location=found["path"], details=mark,
-            begins=_begin_of(options), selects=", ".join(selects),
-        )  # fmt: skip
+            kind=self.kind,
+            shape=SourceShape.FOLDER,
+            location=found["path"],
+            details=mark,
+            begins=_begin_of(options),
+            selects=", ".join(selects),
+        )
 
     def owns(self, offset: str) -> bool:
         """Own the numbers of files."""
@@ -263,9 +267,13 @@ def _options(source: SourceReference) -> CloudFilesOptions:
 
 def _has_cleaning(position: SourcePosition, number: int) -> bool:
     cleaner = Cleaner(
-        spark=None, options=_options(_sources(position)[number]), storage=position.storage,
-        checkpoint=position.checkpoint, number=number, clock=SystemClock(),
-    )  # fmt: skip
+        spark=None,
+        options=_options(_sources(position)[number]),
+        storage=position.storage,
+        checkpoint=position.checkpoint,
+        number=number,
+        clock=SystemClock(),
+    )
     return cleaner.has_work(_committed(position).get(number, 0))
 
 

@@ -86,9 +86,13 @@ class CloudFilesStream:
         self._found: dict[int, list[FileGroup]] = {}
         self._settled: int | None = None
         self._reader = BatchReader(
-            spark=spark, options=options, schema=schema, storage=storage, folder=f"{self._folder}/batches",
+            spark=spark,
+            options=options,
+            schema=schema,
+            storage=storage,
+            folder=f"{self._folder}/batches",
             with_metadata=with_metadata,
-        )  # fmt: skip
+        )
         self.schema = schema.columns
         progress = read_progress(storage, checkpoint)
         if progress.is_settled:

@@ -211,9 +211,7 @@ def advance(
         rows: estimate of the rows of the chunks of the batch.
         finished: whether the batch has the last chunks.
     """
-    batch = SnapshotOffset(
-        basis=basis, chunks_planned=0, rows_planned=rows, upper_bounds=bounds, finished=finished
-    )  # fmt: skip
+    batch = SnapshotOffset(basis=basis, chunks_planned=0, rows_planned=rows, upper_bounds=bounds, finished=finished)
     return SnapshotOffset(
         basis=basis,
         chunks_planned=batch.batch_size + (previous.chunks_planned if previous else 0),

@@ -45,7 +45,7 @@ def require_drivers(name: str, facts: DialectFacts) -> None:
         if find_spec(module) is None:
             raise UserError(
                 "DRIVER_NOT_INSTALLED", source=f"a database of {name}", module=module, install=facts.install
-            )  # fmt: skip
+            )
 
 
 def facts_of(scheme: str) -> DialectFacts:
@@ -76,9 +76,7 @@ def is_log_in_use(condition: str | None) -> bool:
     return condition is not None and any(condition == each.log_in_use for each in every_facts())
 
 
-def open_source(
-    connection: Connection, *, read_only: bool = True, lock_seconds: float | None = None
-) -> SourceSession:  # fmt: skip
+def open_source(connection: Connection, *, read_only: bool = True, lock_seconds: float | None = None) -> SourceSession:
     """Open a session at the database of a connection.
 
     Args:

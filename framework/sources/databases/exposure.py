@@ -39,9 +39,11 @@ def _exposures(path: Path) -> Iterator[PreflightFinding]:
         )
     if not _is_ignored(path):
         yield PreflightFinding.of(
-            "DATABASE_CONNECTIONS_NOT_IGNORED", Severity.WARNING, path=path,
+            "DATABASE_CONNECTIONS_NOT_IGNORED",
+            Severity.WARNING,
+            path=path,
             statement=f"echo {FILE_NAME} >> '{path.parent / '.gitignore'}'",
-        )  # fmt: skip
+        )
 
 
 def _is_ignored(path: Path) -> bool:

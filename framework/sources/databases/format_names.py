@@ -9,11 +9,36 @@ CHANGES_FORMATS = (CHANGES_FORMAT, "postgres_changes")
 """The format of changes, and its other names."""
 
 SNAPSHOT_OPTIONS = (
-    "connection", "connectionsFolder", "table", "columns", "textColumns", "rowFilter", "chunkBytes",
-    "maxChunksPerTrigger", "generation", "slot", "publication", "identity", "reader",
-)  # fmt: skip
+    "connection",
+    "connectionsFolder",
+    "table",
+    "columns",
+    "textColumns",
+    "rowFilter",
+    "chunkBytes",
+    "maxChunksPerTrigger",
+    "generation",
+    "slot",
+    "publication",
+    "identity",
+    "reader",
+)
 CHANGES_OPTIONS = (
-    "connection", "connectionsFolder", "slot", "publication", "tables", "textColumns", "maxRowsPerTrigger",
-    "maxBytesPerTrigger", "generation", "spoolFolder", "advanceTo", "unreadableRows", "identities", "notAfter",
-    "historyTables", "keys", "reader",
-)  # fmt: skip
+    "connection",
+    "connectionsFolder",
+    "slot",
+    "publication",
+    "tables",
+    "textColumns",
+    "maxRowsPerTrigger",
+    "maxBytesPerTrigger",
+    "generation",
+    "spoolFolder",
+    "advanceTo",
+    "unreadableRows",
+    "identities",
+    "notAfter",
+    "historyTables",
+    "keys",
+    "reader",
+)

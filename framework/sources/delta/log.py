@@ -96,9 +96,11 @@ def read_tip(storage: Storage, table_path: str) -> LogTip | None:
         tip = tip_of(version, _read_metadata(storage, table_path, files))
         return replace(tip, transactions=_recent_transactions(storage, table_path, files))
     return replace(
-        tip_of(version, checksum["metadata"]), transactions=_transactions(checksum), files=checksum.get("numFiles"),
+        tip_of(version, checksum["metadata"]),
+        transactions=_transactions(checksum),
+        files=checksum.get("numFiles"),
         size_bytes=checksum.get("tableSizeBytes"),
-    )  # fmt: skip
+    )
 
 
 def tip_of(version: int, metadata: Mapping[str, Any]) -> LogTip:

@@ -37,9 +37,12 @@ class KafkaSource(UnseenSource):
         options = {name.lower(): value for name, value in relation.options.items()}
         topics = next((options[name] for name in _TOPICS if name in options), None)
         return SourceReference(
-            kind=KIND, shape=SourceShape.STREAM, location=topics, begins=_begin_of(options),
+            kind=KIND,
+            shape=SourceShape.STREAM,
+            location=topics,
+            begins=_begin_of(options),
             selects=options.get("kafka.bootstrap.servers", ""),
-        )  # fmt: skip
+        )
 
     def owns(self, offset: str) -> bool:
         """Own offsets of the form `{"topic": {"partition": offset}}`."""

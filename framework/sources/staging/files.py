@@ -114,9 +114,13 @@ def write_staged_file(
             filesystem.delete_file(path)
         raise
     return StagedFile(
-        path=path, rows=statistics.rows, bytes=size, stats=statistics.to_json(writer.writer.metadata),
-        is_stamped=stamps is not None, has_distinct_keys=stamps is not None and stamps.are_keys_distinct(),
-    )  # fmt: skip
+        path=path,
+        rows=statistics.rows,
+        bytes=size,
+        stats=statistics.to_json(writer.writer.metadata),
+        is_stamped=stamps is not None,
+        has_distinct_keys=stamps is not None and stamps.are_keys_distinct(),
+    )
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -166,8 +170,12 @@ class _Statistics:
                 minima[self.schema.field(index).name] = lowest
                 maxima[self.schema.field(index).name] = greatest
         nulls = {self.schema.field(index).name: str(self.nulls[index]) for index in indexes}
-        parts = {"numRecords": str(self.rows), "minValues": _object(minima), "maxValues": _object(maxima),
-                 "nullCount": _object(nulls)}  # fmt: skip
+        parts = {
+            "numRecords": str(self.rows),
+            "minValues": _object(minima),
+            "maxValues": _object(maxima),
+            "nullCount": _object(nulls),
+        }
         return _object(parts)
 
 

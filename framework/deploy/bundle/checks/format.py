@@ -12,13 +12,39 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, get_type_hints
 
-UNDEPLOYED_KINDS = frozenset({
-    "alerts", "apps", "catalogs", "clusters", "dashboards", "database_catalogs", "database_instances", "experiments",
-    "external_locations", "genie_spaces", "instance_pools", "job_runs", "model_serving_endpoints", "models",
-    "postgres_branches", "postgres_catalogs", "postgres_databases", "postgres_endpoints", "postgres_projects",
-    "postgres_roles", "postgres_synced_tables", "quality_monitors", "registered_models", "secret_scopes", "secrets",
-    "sql_warehouses", "synced_database_tables", "vector_search_endpoints", "vector_search_indexes",
-})  # fmt: skip
+UNDEPLOYED_KINDS = frozenset(
+    {
+        "alerts",
+        "apps",
+        "catalogs",
+        "clusters",
+        "dashboards",
+        "database_catalogs",
+        "database_instances",
+        "experiments",
+        "external_locations",
+        "genie_spaces",
+        "instance_pools",
+        "job_runs",
+        "model_serving_endpoints",
+        "models",
+        "postgres_branches",
+        "postgres_catalogs",
+        "postgres_databases",
+        "postgres_endpoints",
+        "postgres_projects",
+        "postgres_roles",
+        "postgres_synced_tables",
+        "quality_monitors",
+        "registered_models",
+        "secret_scopes",
+        "secrets",
+        "sql_warehouses",
+        "synced_database_tables",
+        "vector_search_endpoints",
+        "vector_search_indexes",
+    }
+)
 """Kinds of resources that the format has and Sluice does not deploy."""
 
 KINDS = frozenset({"jobs", "pipelines", "schemas", "volumes"})

@@ -109,9 +109,7 @@ def _letter_case(
                 node = written[each.key]
                 at = None if node is None else node.get(field)
                 location = each.location if at is None else at.location
-                yield warning(
-                    "BUNDLE_SPELLING", location, key=each.key, field=field, value=value, expected=fold(value)
-                )  # fmt: skip
+                yield warning("BUNDLE_SPELLING", location, key=each.key, field=field, value=value, expected=fold(value))
 
 
 def _changing_fields(key: str, written: Node | None, volatile: VolatileValues) -> Iterator[BundleFinding]:

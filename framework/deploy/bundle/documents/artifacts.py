@@ -98,10 +98,15 @@ def run_build(artifact: Artifact, *, environment: Mapping[str, str]) -> str | No
     build_environment = {name: value for name, value in environment.items() if not _is_secret(name)}
     try:
         done = subprocess.run(  # noqa: S603 - the user's own build
-            [artifact.executable, "-c", f"set -e\n{artifact.build}"], cwd=artifact.folder, env=build_environment,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_MAX_SECONDS,
+            [artifact.executable, "-c", f"set -e\n{artifact.build}"],
+            cwd=artifact.folder,
+            env=build_environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_MAX_SECONDS,
             check=False,
-        )  # fmt: skip
+        )
     except FileNotFoundError:
         raise UserError("BUNDLE_SHELL_MISSING", location=artifact.location, shell=artifact.executable) from None
     except subprocess.TimeoutExpired as error:

@@ -16,10 +16,21 @@ from framework.foundation.secrets.secrecy import is_secret_name
 REFERENCE = re.compile(r"\$\{([^\W\d_][\w-]*(?:\.[^\W\d][\w-]*|\[\d+\])*)\}")
 _PART = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
 _USER = "workspace.current_user."
-_SECTIONS = frozenset({
-    "artifacts", "bundle", "environment", "presets", "resources", "run_as", "sync", "targets", "var", "variables",
-    "workspace",
-})  # fmt: skip
+_SECTIONS = frozenset(
+    {
+        "artifacts",
+        "bundle",
+        "environment",
+        "presets",
+        "resources",
+        "run_as",
+        "sync",
+        "targets",
+        "var",
+        "variables",
+        "workspace",
+    }
+)
 _MAX_ROUNDS = 20
 _MAX_OPEN = 100
 _MAX_VALUES = 1_000_000
@@ -203,9 +214,14 @@ class Interpolation:
             raise UserError("BUNDLE_LOOKUP_NOTHING", location=node.location, name=name, kind=kind, wanted=wanted)
         if len(ids) > 1:
             raise UserError(
-                "BUNDLE_LOOKUP_AMBIGUOUS", location=node.location, name=name, kind=kind, wanted=wanted,
-                count=len(ids), ids=", ".join(ids),
-            )  # fmt: skip
+                "BUNDLE_LOOKUP_AMBIGUOUS",
+                location=node.location,
+                name=name,
+                kind=kind,
+                wanted=wanted,
+                count=len(ids),
+                ids=", ".join(ids),
+            )
         return as_node(ids[0], node.location)
 
 

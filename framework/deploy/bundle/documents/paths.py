@@ -122,9 +122,13 @@ class _Translation:
         if role in (_Role.SOURCE, _Role.NOTEBOOK) and _is_notebook(path) != (role is _Role.NOTEBOOK):
             kinds = ("a notebook", "a regular file") if role is _Role.SOURCE else ("a regular file", "a notebook")
             raise UserError(
-                "BUNDLE_NOT_A_NOTEBOOK", location=node.location, path=node.value, inside=inside,
-                actual=kinds[0], expected=kinds[1],
-            )  # fmt: skip
+                "BUNDLE_NOT_A_NOTEBOOK",
+                location=node.location,
+                path=node.value,
+                inside=inside,
+                actual=kinds[0],
+                expected=kinds[1],
+            )
         if role is not _Role.NOTEBOOK or inside.endswith(_DESIGNER):
             return inside
         return _EXTENSION.sub("", inside)

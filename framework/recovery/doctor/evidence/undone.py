@@ -61,9 +61,10 @@ class _Wanted:
     def has_published(self, commit: Commit) -> bool:
         """Whether a commit is the full refresh that the generation is of."""
         numbers = (
-            number for name, number in commit.batches.items()
+            number
+            for name, number in commit.batches.items()
             if name == self.refresh or name.startswith(f"{self.refresh}:")
-        )  # fmt: skip
+        )
         return any(Rebuild(number=number).generation_mark == self.generation.fingerprint for number in numbers)
 
     def is_before(self, time_ms: int) -> bool:
@@ -107,9 +108,8 @@ class _Restores:
             skipped = [version for version in self.history.versions if restored < version < restore]
             commits = [self.history.commit(version) for version in skipped[-_MOST_COMMITS:]]
             taken = [
-                each.batches[wanted.batches] for each in commits
-                if each.changes_data and wanted.batches in each.batches
-            ]  # fmt: skip
+                each.batches[wanted.batches] for each in commits if each.changes_data and wanted.batches in each.batches
+            ]
             replayed = sum(_REPLAY.fullmatch(name) is not None for each in commits for name in each.batches)
             replayed = replayed if wanted.is_before(self.history.time_ms(restore)) else 0
             published = any(wanted.has_published(each) for each in commits)
@@ -118,9 +118,13 @@ class _Restores:
         if last is None:
             return None
         return UndoneCommits(
-            restore=last[0], restored=last[1], time_ms=self._end_ms(last[1], wanted),
-            batches=tuple(sorted(batches)), is_refreshed=is_refreshed, replays=replays,
-        )  # fmt: skip
+            restore=last[0],
+            restored=last[1],
+            time_ms=self._end_ms(last[1], wanted),
+            batches=tuple(sorted(batches)),
+            is_refreshed=is_refreshed,
+            replays=replays,
+        )
 
     def _end_ms(self, version: int, wanted: _Wanted) -> int:
         """Return the last time at which a version was the newest one, and no flow had begun anew.

@@ -24,9 +24,15 @@ def sink_folder(spec: DatasetSpec) -> str | None:
 
 
 def is_ahead(
-    storage: Storage, path: str | None, tip: LogTip | None, *, pipeline: str, flow: GraphFlow, generation: Generation,
+    storage: Storage,
+    path: str | None,
+    tip: LogTip | None,
+    *,
+    pipeline: str,
+    flow: GraphFlow,
+    generation: Generation,
     progress: CheckpointProgress,
-) -> bool:  # fmt: skip
+) -> bool:
     """Return whether a table has batches of a generation that are not in its checkpoint.
 
     Args:

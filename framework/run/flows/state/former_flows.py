@@ -22,9 +22,14 @@ _QUERY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def former_flows(
-    storage: Storage, graph: DataflowGraph, dataset: GraphDataset, path: str | None, *, tip: LogTip | None = None,
+    storage: Storage,
+    graph: DataflowGraph,
+    dataset: GraphDataset,
+    path: str | None,
+    *,
+    tip: LogTip | None = None,
     after: tuple[Manifest, Generation] | None = None,
-) -> tuple[QualifiedName, ...]:  # fmt: skip
+) -> tuple[QualifiedName, ...]:
     """Return the flows that the code no longer has, and whose appended rows are still in a target.
 
     Args:
@@ -46,10 +51,11 @@ def former_flows(
             continue
         present = [each for each in manifest.generations if each.is_present]
         wrote = [
-            each for each in present
+            each
+            for each in present
             if last_written(storage, manifest, each, may_have) is not None
             or _has_its_batch(graph.pipeline, manifest, each, tip)
-        ]  # fmt: skip
+        ]
         if any((_last_run(storage, manifest, each) or _became_current(each)) > since for each in wrote):
             found.append(manifest.flow)
     return tuple(found)
@@ -84,9 +90,13 @@ def has_unknown_rows(
 
 
 def has_unknown_refresh(
-    storage: Storage, pipeline: str, dataset: GraphDataset, tip: LogTip | None, *,
+    storage: Storage,
+    pipeline: str,
+    dataset: GraphDataset,
+    tip: LogTip | None,
+    *,
     after: tuple[Manifest, Generation] | None = None,
-) -> bool:  # fmt: skip
+) -> bool:
     """Whether a full refresh replaced the rows of a table, of which this storage or the checkpoint does not know.
 
     It was one of a copy of this storage, or of this one before an older backup of it, or of the checkpoint alone, was

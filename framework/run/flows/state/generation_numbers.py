@@ -74,9 +74,14 @@ def name_generation(session: SparkSession, path: str, application: str, generati
 
 
 def latest_number(
-    storage: Storage, pipeline: str, dataset: QualifiedName, flow: QualifiedName, *, path: str | None,
+    storage: Storage,
+    pipeline: str,
+    dataset: QualifiedName,
+    flow: QualifiedName,
+    *,
+    path: str | None,
     tip: LogTip | None,
-) -> int:  # fmt: skip
+) -> int:
     """Return the highest number that a generation of a flow ever had: a table skips the batches that it has.
 
     Args:

@@ -44,9 +44,14 @@ def check_sink_types(session: SparkSession, sink: GraphDataset, found: StructTyp
         narrow, wide = each.before or "", each.after or ""
         if _WIDENED.fullmatch(narrow) and _WIDENED.fullmatch(wide) and TABLE.wider(narrow, wide) != narrow:
             raise OperationError(
-                "SINK_TYPE_TOO_NARROW", location=sink.spec.location, dataset=sink.name, path=path, column=each.name,
-                stored=narrow, found=wide,
-            )  # fmt: skip
+                "SINK_TYPE_TOO_NARROW",
+                location=sink.spec.location,
+                dataset=sink.name,
+                path=path,
+                column=each.name,
+                stored=narrow,
+                found=wide,
+            )
 
 
 def sink_place(spec: DatasetSpec) -> str:

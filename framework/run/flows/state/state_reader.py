@@ -221,9 +221,13 @@ class StateReader:
         return begun if building else self._before_first_run(dataset, flow, manifest, begun, tip)
 
     def _in_generation(
-        self, dataset: GraphDataset, flow: GraphFlow, after: tuple[Manifest, Generation], state: FlowState,
+        self,
+        dataset: GraphDataset,
+        flow: GraphFlow,
+        after: tuple[Manifest, Generation],
+        state: FlowState,
         tip: LogTip | None,
-    ) -> FlowState:  # fmt: skip
+    ) -> FlowState:
         """Return the state of a flow with a current generation: what its checkpoint and its target say."""
         path = self.store.path(dataset.spec) if dataset.is_table else None
         folder = path or sink_folder(dataset.spec)
@@ -257,18 +261,27 @@ class StateReader:
             resume=() if query is None or trusted is None else self.resume(flow, checkpoint, trusted),
             former=former,
             changed_kind=changed and not is_over,
-            deleted=(is_stream or flow.spec.from_snapshots) and not is_over
-            and (has_lost_start(flow, current, progress) or is_ahead(
-                self.storage, folder, tip, pipeline=self.graph.pipeline, flow=flow, generation=current,
-                progress=progress,
-            )),
+            deleted=(is_stream or flow.spec.from_snapshots)
+            and not is_over
+            and (
+                has_lost_start(flow, current, progress)
+                or is_ahead(
+                    self.storage,
+                    folder,
+                    tip,
+                    pipeline=self.graph.pipeline,
+                    flow=flow,
+                    generation=current,
+                    progress=progress,
+                )
+            ),
             went_back=older_copy(self.storage, folder or "", manifest, tip),
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
             rewound=is_older_than_rewind(self.storage, dataset.name, flow.spec.name, tip),
             restarted=self._is_older_than_restart(dataset, flow, tip),
             refreshed=reads and has_unknown_refresh(self.storage, self.graph.pipeline, dataset, tip, after=after),
-        )  # fmt: skip
+        )
 
     def _before_first_run(
         self, dataset: GraphDataset, flow: GraphFlow, manifest: Manifest, state: FlowState, tip: LogTip | None

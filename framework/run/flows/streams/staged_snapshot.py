@@ -137,10 +137,11 @@ class StagedSnapshot:
             # Spark would name another fault: a checkpoint of another number of sources.
             path = f"{self._run.checkpoint}/offsets/{progress.last_commit_batch}"
             raise OperationError(
-                "CHECKPOINT_FILE_DAMAGED", flow=self._run.step.flow,
+                "CHECKPOINT_FILE_DAMAGED",
+                flow=self._run.step.flow,
                 problem=f"{path} is empty, cut off or not an offset of its source.",
                 ways="Run `sluice doctor`, which names the ways out and their costs.",
-            )  # fmt: skip
+            )
         self._source = staged_stream(self._rows.format, session, self._rows.options, self._staging, progress)
         return stream_of(session, self._source, f"{self._rows.format}[{self._rows.options.get('table', '')}]", faults)
 
@@ -261,9 +262,13 @@ def _names(files: Sequence[NewFile]) -> list[str]:
 
 def _file(row: Mapping[str, Any]) -> NewFile:
     return NewFile(
-        name=row["name"], rows=row["rows"], bytes=row["bytes"], statistics=row["stats"], is_stamped=row["is_stamped"],
+        name=row["name"],
+        rows=row["rows"],
+        bytes=row["bytes"],
+        statistics=row["stats"],
+        is_stamped=row["is_stamped"],
         has_distinct_keys=row["has_distinct_keys"],
-    )  # fmt: skip
+    )
 
 
 def _takes_files(run: FlowRun, session: SparkSession) -> bool:

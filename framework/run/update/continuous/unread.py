@@ -83,9 +83,7 @@ class UnreadDatasets:
     ) -> None:
         failures = each.failures + 1
         seconds = retries.delay_seconds(failures)
-        self._waiting[each.name] = replace(
-            each, error=error, failures=failures, not_before=clock.monotonic() + seconds
-        )  # fmt: skip
+        self._waiting[each.name] = replace(each, error=error, failures=failures, not_before=clock.monotonic() + seconds)
         for flow in each.flows:
             journal.degraded(flow, each.name, error, seconds)
 

@@ -66,9 +66,12 @@ class UpdateIdentity:
         known = f"It is one of {', '.join(UpdateCause)}.{nearest_hint(cause, tuple(UpdateCause))}"
         _check(cause in tuple(UpdateCause), "cause", cause, known)
         return cls(
-            update_id=made, request_id=request, attempt=attempt, cause=UpdateCause(cause),
+            update_id=made,
+            request_id=request,
+            attempt=attempt,
+            cause=UpdateCause(cause),
             is_chosen=update_id is not None,
-        )  # fmt: skip
+        )
 
 
 def _is_uuid(text: str) -> bool:

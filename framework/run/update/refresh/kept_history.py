@@ -88,9 +88,14 @@ class KeptHistory:
             self._copy(auxiliary, auxiliary_version, self._backups.auxiliary(dataset.name, number))
         failpoint("backups.after_copy")
         backup = Backup(
-            dataset=dataset.name, number=number, made_at=timestamp_text(self.clock.now()), table_id=tip.table_id,
-            version=tip.version, auxiliary_version=auxiliary_version, rows=rows,
-        )  # fmt: skip
+            dataset=dataset.name,
+            number=number,
+            made_at=timestamp_text(self.clock.now()),
+            table_id=tip.table_id,
+            version=tip.version,
+            auxiliary_version=auxiliary_version,
+            rows=rows,
+        )
         self._backups.write(backup)
         failpoint("backups.after_mark")
         return backup
@@ -144,9 +149,12 @@ class KeptHistory:
         if backup is None:
             raise OperationError("BACKUP_LOST", dataset=dataset.name, number=rebuild.backup)
         quarantined = QuarantinedAgain(
-            storage=self.store.storage, session=session_for(self.store.spark, {}), dataset=dataset, flows=flows,
+            storage=self.store.storage,
+            session=session_for(self.store.spark, {}),
+            dataset=dataset,
+            flows=flows,
             rebuild=rebuild,
-        )  # fmt: skip
+        )
         if dataset.cdc is None:
             self._append_lost(dataset, rebuild, backup, quarantined)
         else:
@@ -175,9 +183,13 @@ class KeptHistory:
             rows=_read(session, str(table.path)), auxiliary=self._optional(session, str(auxiliary.path))
         )
         destination = Destination(
-            target=CdcTarget.of(dataset.cdc), table=table, auxiliary=auxiliary, flow=name,
-            application_id=f"{self._application(dataset)}:{rebuild.number}", truncates=has_truncates(copy),
-        )  # fmt: skip
+            target=CdcTarget.of(dataset.cdc),
+            table=table,
+            auxiliary=auxiliary,
+            flow=name,
+            application_id=f"{self._application(dataset)}:{rebuild.number}",
+            truncates=has_truncates(copy),
+        )
         put_back(
             copy, rebuilt, destination, withheld=quarantined.events(), found=lambda count: self._found(backup, count)
         )
@@ -197,9 +209,12 @@ class KeptHistory:
         count = lost.count()
         if count and count == backup.rows and not keys and not rebuilt.isEmpty():
             raise UserError(
-                "HISTORY_NOT_RECOGNIZED", location=dataset.spec.location, dataset=dataset.name, rows=count,
+                "HISTORY_NOT_RECOGNIZED",
+                location=dataset.spec.location,
+                dataset=dataset.name,
+                rows=count,
                 path=self._backups.table(dataset.name, backup.number),
-            )  # fmt: skip
+            )
         self._found(backup, count)
         writer = lost.write.format("delta").mode("append")
         writer.option("txnAppId", self._application(dataset)).option("txnVersion", rebuild.number).save(path)
@@ -219,9 +234,13 @@ class KeptHistory:
         count = had.join(has, IDENTITY).where(column(_NUMBER) < column(_COUNT)).count()
         if count:
             raise UserError(
-                "HISTORY_KEYS_AMBIGUOUS", location=dataset.spec.location, dataset=dataset.name, keys=", ".join(keys),
-                count=count, path=path,
-            )  # fmt: skip
+                "HISTORY_KEYS_AMBIGUOUS",
+                location=dataset.spec.location,
+                dataset=dataset.name,
+                keys=", ".join(keys),
+                count=count,
+                path=path,
+            )
 
     def _application(self, dataset: GraphDataset) -> str:
         return f"sluice:{self.pipeline}:history:{dataset.name}"

@@ -119,9 +119,12 @@ class KeptQuarantine:
 
     def _again(self, table: QuarantineTable) -> QuarantinedAgain:
         return QuarantinedAgain(
-            storage=self.store.storage, session=table.session, dataset=self.dataset,
-            flows=self.graph.flows_into(self.dataset.name), rebuild=self.rebuild,
-        )  # fmt: skip
+            storage=self.store.storage,
+            session=table.session,
+            dataset=self.dataset,
+            flows=self.graph.flows_into(self.dataset.name),
+            rebuild=self.rebuild,
+        )
 
 
 def _shaped(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:

@@ -219,9 +219,11 @@ class Rebuilds:
         tip = self.store.metadata(target)
         if tip.is_append_only:
             raise OperationError(
-                "FULL_REFRESH_OF_APPEND_ONLY_TABLE", location=dataset.spec.location, dataset=dataset.name,
+                "FULL_REFRESH_OF_APPEND_ONLY_TABLE",
+                location=dataset.spec.location,
+                dataset=dataset.name,
                 table=target.sql,
-            )  # fmt: skip
+            )
         checks = sorted((key, check) for key, check in tip.properties.items() if key.startswith(_CONSTRAINT))
         if not checks:
             return
@@ -229,9 +231,13 @@ class Rebuilds:
         for key, check in checks:
             name = key.removeprefix(_CONSTRAINT)
             refusal = partial(
-                OperationError, location=dataset.spec.location, dataset=dataset.name, constraint=name, check=check,
+                OperationError,
+                location=dataset.spec.location,
+                dataset=dataset.name,
+                constraint=name,
+                check=check,
                 statement=f"ALTER TABLE {target.sql} DROP CONSTRAINT {quote(name)}",
-            )  # fmt: skip
+            )
             try:
                 is_violated = not rows.where(f"NOT coalesce(({check}), false)").isEmpty()
             except PySparkException as error:

@@ -23,7 +23,7 @@ def refused_copies(
         for gateway in gateways
         if gateway.changes in refused
         for table in gateway.tables
-    }  # fmt: skip
+    }
     return {**of_slots, **refused}
 
 
@@ -66,12 +66,15 @@ def with_faults(
                 fault=slots[each.name].at(each.spec.location)
                 if each.name in slots
                 else OperationError(
-                    "INGESTION_REFRESH_NOT_BEGUN", location=each.spec.location, dataset=each.name,
-                    cause=refused[each.name].what, remedy=refused[each.name].remedy,
+                    "INGESTION_REFRESH_NOT_BEGUN",
+                    location=each.spec.location,
+                    dataset=each.name,
+                    cause=refused[each.name].what,
+                    remedy=refused[each.name].remedy,
                 ),
             )
             if (each.name in refused or each.name in slots) and each.fault is None
             else each
             for each in graph.datasets
         ),
-    )  # fmt: skip
+    )

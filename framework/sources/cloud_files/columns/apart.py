@@ -24,10 +24,20 @@ if TYPE_CHECKING:
 _PLACE = "__sluice_place"
 _OF_VALUES = frozenset(
     {
-        "dateformat", "timestampformat", "timestampntzformat", "locale", "timezone", "nullvalue", "nanvalue",
-        "positiveinf", "negativeinf", "preferdate", "enabledatetimeparsingfallback", "samplingratio",
+        "dateformat",
+        "timestampformat",
+        "timestampntzformat",
+        "locale",
+        "timezone",
+        "nullvalue",
+        "nanvalue",
+        "positiveinf",
+        "negativeinf",
+        "preferdate",
+        "enabledatetimeparsingfallback",
+        "samplingratio",
     }
-)  # fmt: skip
+)
 """Options of a reader of CSV that say how a value is written."""
 _IN_PARTITION = 2**33 - 1
 """The part of `monotonically_increasing_id` that counts the rows of a partition."""

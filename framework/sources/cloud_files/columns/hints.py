@@ -63,9 +63,11 @@ def hinted_folders(folders: StructType, data: StructType, options: CloudFilesOpt
     for hint in parse_hints(options.hints):
         if hint.place[0] in {each.name.lower() for each in folders.fields} - types.keys():
             raise UserError(
-                "CLOUD_FILES_HINTS_CONFLICT", hint=hint.text, other=f"the folders `{hint.path[0]}=…`",
+                "CLOUD_FILES_HINTS_CONFLICT",
+                hint=hint.text,
+                other=f"the folders `{hint.path[0]}=…`",
                 why="the name of a folder is one value",
-            )  # fmt: skip
+            )
     return StructType([StructField(each.name, types.get(each.name.lower(), each.dataType)) for each in folders.fields])
 
 
@@ -182,9 +184,11 @@ class _Hinting:
             return self._new_type(name, path)
         outer = ".".join(self._hint.path[: len(self._hint.path) - len(path)])
         raise UserError(
-            "CLOUD_FILES_HINTS_CONFLICT", hint=self._hint.text, other=f"the type of `{outer}`",
+            "CLOUD_FILES_HINTS_CONFLICT",
+            hint=self._hint.text,
+            other=f"the type of `{outer}`",
             why=f"{known.simpleString()} has no field `{path[0]}`",
-        )  # fmt: skip
+        )
 
     def _new_type(self, name: str, path: tuple[str, ...]) -> DataType:
         """The type that a hint alone describes."""

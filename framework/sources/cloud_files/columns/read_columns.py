@@ -178,10 +178,16 @@ class _Reading:
         for variant, place in zip(more, places[len(data.fields) + len(extra) :], strict=True):
             self._add_variant(place, variant)
         return ReadColumns(
-            options=self._options, columns=StructType(self._read), places=places, known=self._known, own=self._own,
-            texts=self._texts, unknown=self._unknown if self._schema.rescued else {}, names=self._names,
+            options=self._options,
+            columns=StructType(self._read),
+            places=places,
+            known=self._known,
+            own=self._own,
+            texts=self._texts,
+            unknown=self._unknown if self._schema.rescued else {},
+            names=self._names,
             is_exact=not is_csv and (places != names or self._has_inner_variants()),
-        )  # fmt: skip
+        )
 
     def _extra(self) -> list[StructField]:
         """The columns of the files that the stream does not have, as texts unless files have types."""

@@ -23,10 +23,16 @@ _PATH = "_file_path"
 _COMPLEX = (StructType, ArrayType, MapType)
 _NOT_OF_LINES = frozenset(
     {
-        "mode", "header", "encoding", "charset", "maxcharspercolumn", "emptyvalue", "ignoreleadingwhitespace",
+        "mode",
+        "header",
+        "encoding",
+        "charset",
+        "maxcharspercolumn",
+        "emptyvalue",
+        "ignoreleadingwhitespace",
         "ignoretrailingwhitespace",
     }
-)  # fmt: skip
+)
 """Options of a reader that say nothing of the values of one line, or that are applied to them apart."""
 
 
@@ -137,11 +143,14 @@ def misfits(
         raw = _csv_values(record, [names.get(each.name, each.name) for each in fields], options)
     kept = F.create_map(
         *(
-            item for each in fields for name in [names.get(each.name, each.name)]
+            item
+            for each in fields
+            for name in [names.get(each.name, each.name)]
             for item in (F.lit(name), _is_kept(each, raw[name], replaced))
         ),
-        F.lit(_BAD), _false(),
-    )  # fmt: skip
+        F.lit(_BAD),
+        _false(),
+    )
     lost = F.map_filter(raw, lambda key, value: value.isNotNull() & ~F.coalesce(kept[key], _false()))
     return F.when(record.isNull(), _nothing()).otherwise(F.coalesce(lost, bad))
 

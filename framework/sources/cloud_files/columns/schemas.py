@@ -249,9 +249,11 @@ def _resolved(options: CloudFilesOptions, inferred: FileSchema, *, is_new: bool)
 
 def _rescued_conflict(options: CloudFilesOptions, second: str, why: str) -> UserError:
     return UserError(
-        "CLOUD_FILES_OPTION_CONFLICT", first=f"rescuedDataColumn = {options.rescued}", second=second,
+        "CLOUD_FILES_OPTION_CONFLICT",
+        first=f"rescuedDataColumn = {options.rescued}",
+        second=second,
         why=f"{why}; the option can name another one",
-    )  # fmt: skip
+    )
 
 
 def _inferred(spark: SparkSession, options: CloudFilesOptions) -> FileSchema:

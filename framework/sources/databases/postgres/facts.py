@@ -29,8 +29,11 @@ FACTS = DialectFacts(
             meaning="The slot or the publication of this name belongs to another database or program, which may need "
             "it.",
             conditions=(
-                "DATABASE_SLOT_FOREIGN", "DATABASE_SLOT_NOT_OURS", "DATABASE_SLOT_OF_OTHER_STORAGE",
-                "DATABASE_PUBLICATION_NOT_OURS", f"{_LOST}.SLOT_REPLACED",
+                "DATABASE_SLOT_FOREIGN",
+                "DATABASE_SLOT_NOT_OURS",
+                "DATABASE_SLOT_OF_OTHER_STORAGE",
+                "DATABASE_PUBLICATION_NOT_OURS",
+                f"{_LOST}.SLOT_REPLACED",
             ),
             remedies=(Remedy.FOLLOW,),
         ),
@@ -50,22 +53,32 @@ FACTS = DialectFacts(
     ),
     explained={
         "SOURCE_TABLE_CHANGED": (
-            "DATABASE_TABLE_UNLOGGED", "DATABASE_FOREIGN_PARTITION", "DATABASE_REPLICA_IDENTITY",
+            "DATABASE_TABLE_UNLOGGED",
+            "DATABASE_FOREIGN_PARTITION",
+            "DATABASE_REPLICA_IDENTITY",
             "DATABASE_KEY_NOT_LOGGED",
         ),
         "SOURCE_TABLE_REPLACED": (
-            "DATABASE_PUBLICATION_FILTERED", "DATABASE_PARTITION_TRUNCATED", "DATABASE_PARTITION_GONE",
+            "DATABASE_PUBLICATION_FILTERED",
+            "DATABASE_PARTITION_TRUNCATED",
+            "DATABASE_PARTITION_GONE",
             "DATABASE_CHANGE_WITHOUT_KEY",
         ),
         "PERMISSION_MISSING": (
-            "DATABASE_REPLICATION_ROLE", "DATABASE_LOG_NOT_READABLE", "DATABASE_PUBLICATION_MISSING",
-            "DATABASE_PUBLICATION_WITHOUT_TABLE", "DATABASE_PUBLICATION_INCOMPLETE", "DATABASE_SCHEMA_USAGE",
+            "DATABASE_REPLICATION_ROLE",
+            "DATABASE_LOG_NOT_READABLE",
+            "DATABASE_PUBLICATION_MISSING",
+            "DATABASE_PUBLICATION_WITHOUT_TABLE",
+            "DATABASE_PUBLICATION_INCOMPLETE",
+            "DATABASE_SCHEMA_USAGE",
             "DATABASE_ROWS_HIDDEN",
         ),
         "ROW_NOT_USABLE": ("DATABASE_TEXT_NOT_UTF8",),
         "RESOURCES_EXHAUSTED": ("DATABASE_SLOTS_EXHAUSTED", "DATABASE_SENDERS_EXHAUSTED"),
         "CONNECTION_LOST": (
-            "DATABASE_SLOT_IN_USE", "DATABASE_POSITION_BUSY", "DATABASE_TRANSACTIONS_OPEN",
+            "DATABASE_SLOT_IN_USE",
+            "DATABASE_POSITION_BUSY",
+            "DATABASE_TRANSACTIONS_OPEN",
             "DATABASE_COMMIT_NOT_VISIBLE",
         ),
     },
@@ -80,8 +93,10 @@ FACTS = DialectFacts(
     table_gaps=frozenset({"DATABASE_PARTITION_TRUNCATED"}),
     retryable=frozenset(
         {
-            "DATABASE_SLOT_IN_USE", "DATABASE_POSITION_BUSY", "DATABASE_TRANSACTIONS_OPEN",
+            "DATABASE_SLOT_IN_USE",
+            "DATABASE_POSITION_BUSY",
+            "DATABASE_TRANSACTIONS_OPEN",
             "DATABASE_COMMIT_NOT_VISIBLE",
         }
     ),
-)  # fmt: skip
+)

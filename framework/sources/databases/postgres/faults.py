@@ -52,7 +52,7 @@ _AT_LOGIN = (
     (re.compile(r"invalid (?:integer|connection option|URI|port|\w+ value)"), "DATABASE_PARAMETER_INVALID"),
     (re.compile(r"certificate|does not support SSL|SSL error|sslmode|SSL is (?:required|off)"), "DATABASE_TLS_FAILED"),
     (re.compile(r"FATAL|password|authentication|fe_sendauth|pg_hba"), _LOGIN),
-)  # fmt: skip
+)
 _LOST = re.compile(
     r"server closed the connection|connection already closed|could not receive data|could not send data"
     r"|SSL SYSCALL|SSL connection has been closed|no connection to the server|connection not open"

@@ -95,9 +95,11 @@ class OpenTransaction:
     @property
     def way_out(self) -> str:
         """The statement that ends it, which loses what it did."""
-        return f"SELECT pg_terminate_backend({self.pid})" if self.gid is None else (
-            f"ROLLBACK PREPARED {quote_literal(self.gid)}, or COMMIT PREPARED, in its database"
-        )  # fmt: skip
+        return (
+            f"SELECT pg_terminate_backend({self.pid})"
+            if self.gid is None
+            else (f"ROLLBACK PREPARED {quote_literal(self.gid)}, or COMMIT PREPARED, in its database")
+        )
 
 
 def open_transactions(session: Session, slot: str) -> tuple[OpenTransaction, ...]:

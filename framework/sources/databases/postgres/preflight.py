@@ -121,9 +121,11 @@ def _server_findings(server: _Server) -> Iterator[PreflightFinding]:
         yield PreflightFinding.of("DATABASE_ENCODING_UNKNOWN", Severity.WARNING)
     if server.wal_level != "logical":
         yield PreflightFinding.of(
-            "DATABASE_WAL_LEVEL", Severity.ERROR, level=server.wal_level,
+            "DATABASE_WAL_LEVEL",
+            Severity.ERROR,
+            level=server.wal_level,
             statement="ALTER SYSTEM SET wal_level = 'logical'",
-        )  # fmt: skip
+        )
 
 
 def _replication_findings(server: _Server, slot: _Slot | None) -> Iterator[PreflightFinding]:
@@ -134,14 +136,18 @@ def _replication_findings(server: _Server, slot: _Slot | None) -> Iterator[Prefl
         )
     if server.slots >= server.most_slots and slot is None:
         yield PreflightFinding.of(
-            "DATABASE_SLOTS_EXHAUSTED", Severity.ERROR, most=server.most_slots,
+            "DATABASE_SLOTS_EXHAUSTED",
+            Severity.ERROR,
+            most=server.most_slots,
             statement=f"ALTER SYSTEM SET max_replication_slots = {server.most_slots + 5}",
-        )  # fmt: skip
+        )
     if server.senders >= server.most_senders and not (slot is not None and slot.is_active):
         yield PreflightFinding.of(
-            "DATABASE_SENDERS_EXHAUSTED", Severity.ERROR, most=server.most_senders,
+            "DATABASE_SENDERS_EXHAUSTED",
+            Severity.ERROR,
+            most=server.most_senders,
             statement=f"ALTER SYSTEM SET max_wal_senders = {server.most_senders + 5}",
-        )  # fmt: skip
+        )
     limits = {
         "max_slot_wal_keep_size": (server.slot_log_limit, "-1"),
         "idle_replication_slot_timeout": (server.slot_idle_limit, "0"),
@@ -149,9 +155,12 @@ def _replication_findings(server: _Server, slot: _Slot | None) -> Iterator[Prefl
     for setting, (limit, unlimited) in limits.items():
         if limit not in (None, unlimited):
             yield PreflightFinding.of(
-                "DATABASE_SLOT_LOG_LIMITED", Severity.WARNING, setting=setting, limit=limit,
+                "DATABASE_SLOT_LOG_LIMITED",
+                Severity.WARNING,
+                setting=setting,
+                limit=limit,
                 statement=f"ALTER SYSTEM SET {setting} = {unlimited}",
-            )  # fmt: skip
+            )
 
 
 def _slot_findings(server: _Server, name: str, slot: _Slot | None) -> Iterator[PreflightFinding]:
@@ -160,9 +169,12 @@ def _slot_findings(server: _Server, name: str, slot: _Slot | None) -> Iterator[P
         return
     if slot.plugin != "pgoutput" or slot.database != server.database:
         yield PreflightFinding.of(
-            "DATABASE_SLOT_FOREIGN", Severity.ERROR, slot=name, plugin=slot.plugin or "none (physical)",
+            "DATABASE_SLOT_FOREIGN",
+            Severity.ERROR,
+            slot=name,
+            plugin=slot.plugin or "none (physical)",
             database=slot.database or "none",
-        )  # fmt: skip
+        )
     elif slot.wal_status == "lost":
         yield PreflightFinding.of("DATABASE_SLOT_LOST", Severity.ERROR, slot=name, statement=drop)
     elif slot.is_two_phase:
@@ -193,21 +205,28 @@ def _missing_publication(
     if publication is None and not (server.may_create and all(table.is_owned for table in existing)):
         listed = ", ".join(f"ONLY {table.name.quoted}" for table in existing)
         yield PreflightFinding.of(
-            "DATABASE_PUBLICATION_MISSING", Severity.ERROR, publication=name,
+            "DATABASE_PUBLICATION_MISSING",
+            Severity.ERROR,
+            publication=name,
             statement=f"CREATE PUBLICATION {quote_identifier(name)} FOR TABLE {listed} "
             f"WITH (publish_via_partition_root = true); {mark_sql(slot, name)}",
-        )  # fmt: skip
+        )
 
 
 def _publication_findings(slot: str, publication: Publication | None) -> Iterator[PreflightFinding]:
     if publication is not None and not is_marked(publication.comment, slot):
         yield PreflightFinding.of(
-            "DATABASE_PUBLICATION_NOT_OURS", Severity.ERROR, publication=publication.name, slot=slot,
+            "DATABASE_PUBLICATION_NOT_OURS",
+            Severity.ERROR,
+            publication=publication.name,
+            slot=slot,
             statement=mark_sql(slot, publication.name),
-        )  # fmt: skip
+        )
     if publication is not None and publication.missing:
         yield PreflightFinding.of(
-            "DATABASE_PUBLICATION_INCOMPLETE", Severity.ERROR,
-            publication=publication.name, missing=", ".join(publication.missing),
+            "DATABASE_PUBLICATION_INCOMPLETE",
+            Severity.ERROR,
+            publication=publication.name,
+            missing=", ".join(publication.missing),
             statement=f"ALTER PUBLICATION {quote_identifier(publication.name)} SET (publish = '{_ALL_OPERATIONS}')",
-        )  # fmt: skip
+        )

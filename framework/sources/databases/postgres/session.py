@@ -63,9 +63,11 @@ _CATALOG_FIRST = (
 )
 # A role may have limits for people, which would end our session in the middle of a snapshot or between two batches.
 _DEFAULT_SETTINGS = {
-    "statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
-}  # fmt: skip
+}
 # A server below 17 would refuse the connection for it, and before there is one its version is unknown.
 _TRANSACTION_TIMEOUT = "transaction_timeout"
 _WITH_TRANSACTION_TIMEOUT = 170_000

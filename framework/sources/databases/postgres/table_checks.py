@@ -155,15 +155,21 @@ def _fields(kind: type, row: tuple[Any, ...]) -> dict[str, Any]:
 def _rights(name: TableName, access: _Access, role: str) -> Iterator[PreflightFinding]:
     if not access.may_use_schema:
         yield PreflightFinding.of(
-            "DATABASE_SCHEMA_USAGE", Severity.ERROR, table=name, role=role,
+            "DATABASE_SCHEMA_USAGE",
+            Severity.ERROR,
+            table=name,
+            role=role,
             statement=f"GRANT USAGE ON SCHEMA {quote_identifier(name.schema)} TO {role}",
-        )  # fmt: skip
+        )
     if not access.may_select and access.forbidden:
         yield PreflightFinding.of(
-            "DATABASE_SELECT_MISSING", Severity.ERROR, table=name, role=role,
+            "DATABASE_SELECT_MISSING",
+            Severity.ERROR,
+            table=name,
+            role=role,
             columns=f"the columns {', '.join(access.forbidden)}",
             statement=f"GRANT SELECT ON {name.quoted} TO {role}",
-        )  # fmt: skip
+        )
     if access.is_filtered:
         yield PreflightFinding.of(
             "DATABASE_ROWS_HIDDEN", Severity.ERROR, table=name, role=role, statement=f"ALTER ROLE {role} BYPASSRLS"
@@ -175,15 +181,20 @@ def _log_findings(table: SourceTable, leaves: list[_Leaf]) -> Iterator[Preflight
     unlogged = [leaf.name for leaf in leaves if leaf.is_unlogged]
     if unlogged:
         yield PreflightFinding.of(
-            "DATABASE_TABLE_UNLOGGED", Severity.ERROR, table=table.name,
+            "DATABASE_TABLE_UNLOGGED",
+            Severity.ERROR,
+            table=table.name,
             statement="; ".join(f"ALTER TABLE {leaf} SET LOGGED" for leaf in unlogged),
-        )  # fmt: skip
+        )
     foreign = [leaf.name for leaf in leaves if leaf.kind == "f"]
     if foreign:
         yield PreflightFinding.of(
-            "DATABASE_FOREIGN_PARTITION", Severity.ERROR, table=table.name, partitions=", ".join(foreign),
+            "DATABASE_FOREIGN_PARTITION",
+            Severity.ERROR,
+            table=table.name,
+            partitions=", ".join(foreign),
             statement="; ".join(f"ALTER TABLE {table.name.quoted} DETACH PARTITION {leaf}" for leaf in foreign),
-        )  # fmt: skip
+        )
 
 
 def _identity_findings(table: SourceTable, leaves: list[_Leaf]) -> Iterator[PreflightFinding]:
@@ -191,15 +202,20 @@ def _identity_findings(table: SourceTable, leaves: list[_Leaf]) -> Iterator[Pref
     without = [leaf for leaf in leaves if not leaf.is_full and not leaf.identity]
     if without:
         yield PreflightFinding.of(
-            "DATABASE_REPLICA_IDENTITY", Severity.ERROR, table=table.name,
+            "DATABASE_REPLICA_IDENTITY",
+            Severity.ERROR,
+            table=table.name,
             statement="; ".join(f"ALTER TABLE {leaf.name} REPLICA IDENTITY {_identity_for(leaf)}" for leaf in without),
-        )  # fmt: skip
+        )
     partial = [leaf for leaf in leaves if not leaf.is_full and leaf.identity and set(table.key) - set(leaf.identity)]
     if partial:
         yield PreflightFinding.of(
-            "DATABASE_KEY_NOT_LOGGED", Severity.ERROR, table=table.name, columns=", ".join(table.key),
+            "DATABASE_KEY_NOT_LOGGED",
+            Severity.ERROR,
+            table=table.name,
+            columns=", ".join(table.key),
             statement="; ".join(f"ALTER TABLE {leaf.name} REPLICA IDENTITY FULL" for leaf in partial),
-        )  # fmt: skip
+        )
 
 
 def _identity_for(leaf: _Leaf) -> str:
@@ -215,9 +231,12 @@ def _key_findings(table: SourceTable) -> Iterator[PreflightFinding]:
         nullable = [name for name in table.key if table.column(name).nullable]
         changes = ", ".join(f"ALTER COLUMN {quote_identifier(name)} SET NOT NULL" for name in nullable)
         yield PreflightFinding.of(
-            "DATABASE_KEY_NULLABLE", Severity.WARNING, table=table.name, columns=", ".join(nullable),
+            "DATABASE_KEY_NULLABLE",
+            Severity.WARNING,
+            table=table.name,
+            columns=", ".join(nullable),
             statement=f"ALTER TABLE {table.name.quoted} {changes}",
-        )  # fmt: skip
+        )
 
 
 def _column_findings(table: SourceTable, access: _Access, leaves: list[_Leaf]) -> Iterator[PreflightFinding]:
@@ -233,9 +252,12 @@ def _column_findings(table: SourceTable, access: _Access, leaves: list[_Leaf]) -
     partial = [leaf for leaf in leaves if leaf.kind == "r" and not leaf.is_full]
     if access.toastable and partial:
         yield PreflightFinding.of(
-            "DATABASE_TOAST_READ_AGAIN", Severity.INFORMATION, table=table.name, columns=", ".join(access.toastable),
+            "DATABASE_TOAST_READ_AGAIN",
+            Severity.INFORMATION,
+            table=table.name,
+            columns=", ".join(access.toastable),
             statement="; ".join(f"ALTER TABLE {leaf.name} REPLICA IDENTITY FULL" for leaf in partial),
-        )  # fmt: skip
+        )
 
 
 def _membership(
@@ -247,20 +269,30 @@ def _membership(
     quoted, name = quote_identifier(publication.name), table.name
     if table.is_partitioned and not publication.is_via_root:
         yield PreflightFinding.of(
-            "DATABASE_PARTITION_ROOT", Severity.ERROR, table=name, publication=publication.name,
+            "DATABASE_PARTITION_ROOT",
+            Severity.ERROR,
+            table=name,
+            publication=publication.name,
             statement=f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true)",
-        )  # fmt: skip
+        )
         return
     partly = publication.partly.get(name)
     if partly is not None:
         yield PreflightFinding.of(
-            "DATABASE_PUBLICATION_FILTERED", Severity.ERROR, table=name, publication=publication.name,
-            reason=partly.reason, statement=partly.statement,
-        )  # fmt: skip
+            "DATABASE_PUBLICATION_FILTERED",
+            Severity.ERROR,
+            table=name,
+            publication=publication.name,
+            reason=partly.reason,
+            statement=partly.statement,
+        )
         return
     members = session.rows(_MEMBER, [publication.name, name.schema, name.table])
     if not members and not (access.is_owned and publication.is_owned):
         yield PreflightFinding.of(
-            "DATABASE_PUBLICATION_WITHOUT_TABLE", Severity.ERROR, table=name, publication=publication.name,
+            "DATABASE_PUBLICATION_WITHOUT_TABLE",
+            Severity.ERROR,
+            table=name,
+            publication=publication.name,
             statement=f"ALTER PUBLICATION {quoted} ADD TABLE ONLY {name.quoted}",
-        )  # fmt: skip
+        )

@@ -52,9 +52,7 @@ class StagedSnapshotStream:
         self._spark = spark
         self._request = request
         self._staging = staging
-        self._reader = SnapshotStreamReader(
-            request, tuple(name for name, _ in staging.columns), dict(staging.columns)
-        )  # fmt: skip
+        self._reader = SnapshotStreamReader(request, tuple(name for name, _ in staging.columns), dict(staging.columns))
         self._is_settled = progress.is_settled
         self._connections = request.connections()
         self._ahead: _Ahead | None = None
@@ -174,7 +172,7 @@ def _written(request: SnapshotRequest, staging: Staging, part: InputPartition) -
     filesystem, folder = staging.open()
     return request.reader(part).write_parquet(
         part.chunk, folder, filesystem, prefix=staging.prefix, added=staging.added
-    )  # fmt: skip
+    )
 
 
 def _are_few(start: str | None, end: str) -> bool:

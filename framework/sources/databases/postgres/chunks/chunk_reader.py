@@ -184,9 +184,13 @@ class ChunkReader:
                 raise plan_fault(self._table, f"the column {name} is another one than that of the chunks before")
             stamps[name] = storage.stamps[name]
         refuse_rewritten_columns(
-            self._table, self._basis, stamps, storage_id=storage.storage_id, partitioned=storage.partitioned,
+            self._table,
+            self._basis,
+            stamps,
+            storage_id=storage.storage_id,
+            partitioned=storage.partitioned,
             query=query,
-        )  # fmt: skip
+        )
 
     def _select(self, relation: str, columns: Sequence[ColumnType], chunk: Chunk) -> str:
         selected = ", ".join(
@@ -247,9 +251,12 @@ class ChunkReader:
         message = self._connection.hide(str(error))
         if state == _TIMED_OUT:
             return SourceError(
-                "SNAPSHOT_CHUNK_TIMEOUT", table=self._table, number=chunk.number, message=one_line(message),
+                "SNAPSHOT_CHUNK_TIMEOUT",
+                table=self._table,
+                number=chunk.number,
+                message=one_line(message),
                 seconds=self._limits.statement_seconds,
-            )  # fmt: skip
+            )
         if self._row_filter is None or state[:2] not in ("22", "42"):
             return None
         # Our own expressions have no errors in data, so one of class 22 is the filter's.

@@ -50,10 +50,13 @@ def settings_sql(limits: ReadLimits, *, bounded: bool) -> str:
         bounded: whether the statement timeout applies.
     """
     settings = {
-        "enable_seqscan": "off", "enable_sort": "off", "jit": "off", "max_parallel_workers_per_gather": "0",
+        "enable_seqscan": "off",
+        "enable_sort": "off",
+        "jit": "off",
+        "max_parallel_workers_per_gather": "0",
         "lock_timeout": f"{limits.lock_seconds}s",
         "statement_timeout": f"{limits.statement_seconds}s" if bounded else "0",
-    }  # fmt: skip
+    }
     return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
 
 
@@ -254,10 +257,7 @@ def _collate(column: KeyColumn) -> str:
 
 
 def _values(bound: Bound, key: Sequence[KeyColumn]) -> list[str]:
-    return [
-        f"{quote_literal(value)}::{column.type_name}"
-        for value, column in zip(bound.values, key, strict=True)
-    ]  # fmt: skip
+    return [f"{quote_literal(value)}::{column.type_name}" for value, column in zip(bound.values, key, strict=True)]
 
 
 def _row(values: Sequence[str]) -> str:

@@ -59,9 +59,12 @@ def known_bounds(
         return []
     column = basis.key[0]
     histogram = _HISTOGRAM.format(
-        kind=column.type_name, schema=quote_literal(table.schema), table=quote_literal(table.table),
-        column=quote_literal(column.name), changed=_MOST_CHANGED,
-    )  # fmt: skip
+        kind=column.type_name,
+        schema=quote_literal(table.schema),
+        table=quote_literal(table.table),
+        column=quote_literal(column.name),
+        changed=_MOST_CHANGED,
+    )
     found = _rows_if_readable(cursor, known_bounds_sql(histogram, column, after))
     if not found:
         return []

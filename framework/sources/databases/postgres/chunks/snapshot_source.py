@@ -151,9 +151,13 @@ class SnapshotRequest:
     def reader(self, part: ChunkPartition) -> ChunkReader:
         """Return a reader of the plan's chunks."""
         return ChunkReader(
-            self.connection, self.table, part.columns, part.plan.basis, row_filter=self.row_filter,
+            self.connection,
+            self.table,
+            part.columns,
+            part.plan.basis,
+            row_filter=self.row_filter,
             text_columns=self.text_columns,
-        )  # fmt: skip
+        )
 
     def connections(self) -> OpenConnections:
         """Return what can end the connections that some threads open."""

@@ -72,9 +72,14 @@ def unread_log(session: Session, slot: str, publication: str, table: int) -> See
     clock = SystemClock()
     goal = Goal(end, None, clock, session.connection)
     stream = open_stream(
-        session, slot=slot, publication=publication, start=0, feedback_seconds=_FEEDBACK_SECONDS,
-        wait_seconds=_SLOT_WAIT_SECONDS, clock=clock,
-    )  # fmt: skip
+        session,
+        slot=slot,
+        publication=publication,
+        start=0,
+        feedback_seconds=_FEEDBACK_SECONDS,
+        wait_seconds=_SLOT_WAIT_SECONDS,
+        clock=clock,
+    )
     with closing(stream):
         LogScan(end, watch.see).run(stream, goal, lambda: session.rows(_NUDGE))
     watch.partitions.commit()

@@ -401,9 +401,12 @@ def _open_transactions(work: _Work) -> SourceError:
     names, statement = work.cursor.fetchone()
     if names is not None:  # no other attempt heals it
         return SourceError(
-            "DATABASE_TRANSACTIONS_OPEN.PREPARED", slot=work.slot, seconds=work.wait_seconds, names=names,
+            "DATABASE_TRANSACTIONS_OPEN.PREPARED",
+            slot=work.slot,
+            seconds=work.wait_seconds,
+            names=names,
             statement=statement,
-        )  # fmt: skip
+        )
     return SourceError(
         "DATABASE_TRANSACTIONS_OPEN", slot=work.slot, seconds=work.wait_seconds, pids=_query(work, _RUNNING)
     )

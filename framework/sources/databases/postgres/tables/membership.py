@@ -142,9 +142,12 @@ def refuse_filtered(membership: Membership, publication: str, tables: Iterable[T
         partly = membership.partly.get(table)
         if partly is not None:
             raise SourceError(
-                "DATABASE_PUBLICATION_FILTERED", table=table, publication=publication, reason=partly.reason,
+                "DATABASE_PUBLICATION_FILTERED",
+                table=table,
+                publication=publication,
+                reason=partly.reason,
                 statement=partly.statement,
-            )  # fmt: skip
+            )
 
 
 def _whole_sql(publication: str, table: TableName, reason: str) -> str:

@@ -109,9 +109,12 @@ def storage_sql(name: TableName, key: Sequence[str], *, sizes: bool = False, typ
     """
     names = ", ".join(quote_literal(column) for column in key)
     return _STORAGE.format(
-        schema=quote_literal(name.schema), table=quote_literal(name.table), names=names,
-        leaves=_LEAVES if sizes else "NULL", types=_TYPES if types else "NULL",
-    )  # fmt: skip
+        schema=quote_literal(name.schema),
+        table=quote_literal(name.table),
+        names=names,
+        leaves=_LEAVES if sizes else "NULL",
+        types=_TYPES if types else "NULL",
+    )
 
 
 def parse_storage(text: str) -> TableStorage | None:

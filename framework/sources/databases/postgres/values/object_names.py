@@ -4,8 +4,17 @@ from __future__ import annotations
 
 NAMED_OBJECT_TYPES = frozenset(
     {
-        "regclass", "regcollation", "regconfig", "regdictionary", "regnamespace", "regoper", "regoperator", "regproc",
-        "regprocedure", "regrole", "regtype",
+        "regclass",
+        "regcollation",
+        "regconfig",
+        "regdictionary",
+        "regnamespace",
+        "regoper",
+        "regoperator",
+        "regproc",
+        "regprocedure",
+        "regrole",
+        "regtype",
     }
-)  # fmt: skip
+)
 """Types whose text is the name that an object has now, or the number of one that is gone."""

@@ -66,32 +66,54 @@ class TypeMapping:
 
 def _number(name: str, spark: str, kind: pa.DataType) -> TypeMapping:
     return TypeMapping(
-        postgres=(name,), spark=spark, arrow_type=kind, reading=Reading.AS_IS, convert=arrow.keep,
-        convert_text=arrow.keep, fragment=json.number_fragment,
-    )  # fmt: skip
+        postgres=(name,),
+        spark=spark,
+        arrow_type=kind,
+        reading=Reading.AS_IS,
+        convert=arrow.keep,
+        convert_text=arrow.keep,
+        fragment=json.number_fragment,
+    )
 
 
 def _float(name: str, spark: str, kind: pa.DataType) -> TypeMapping:
     return TypeMapping(
-        postgres=(name,), spark=spark, arrow_type=kind, reading=Reading.AS_IS, convert=arrow.keep,
-        convert_text=arrow.keep, fragment=json.float_fragment, note="With NaN, infinities and negative zero.",
-    )  # fmt: skip
+        postgres=(name,),
+        spark=spark,
+        arrow_type=kind,
+        reading=Reading.AS_IS,
+        convert=arrow.keep,
+        convert_text=arrow.keep,
+        fragment=json.float_fragment,
+        note="With NaN, infinities and negative zero.",
+    )
 
 
 def _text(reading: Reading, *names: str, note: str = "") -> TypeMapping:
     return TypeMapping(
-        postgres=names, spark="STRING", arrow_type=pa.string(), reading=reading, convert=arrow.keep,
-        convert_text=arrow.keep, fragment=json.text_fragment, note=note,
-    )  # fmt: skip
+        postgres=names,
+        spark="STRING",
+        arrow_type=pa.string(),
+        reading=reading,
+        convert=arrow.keep,
+        convert_text=arrow.keep,
+        fragment=json.text_fragment,
+        note=note,
+    )
 
 
 _RANGE_NOTE = "Years 1 to 9999; another date or an infinity is an error."
 
 DECIMAL = TypeMapping(
-    postgres=("numeric(p,s)",), spark="DECIMAL(p,s)", arrow_type=pa.decimal128(_MOST_DIGITS, 0), reading=Reading.CAST,
-    convert=arrow.decimals_from_text, convert_text=arrow.decimals_from_text, fragment=json.decimal_fragment,
+    postgres=("numeric(p,s)",),
+    spark="DECIMAL(p,s)",
+    arrow_type=pa.decimal128(_MOST_DIGITS, 0),
+    reading=Reading.CAST,
+    convert=arrow.decimals_from_text,
+    convert_text=arrow.decimals_from_text,
+    fragment=json.decimal_fragment,
     note="p up to 38 and s from 0 to p. NaN is an error.",
-)  # fmt: skip
+)
 EXACT_NUMBER = _text(
     Reading.CAST,
     "numeric",
@@ -109,32 +131,58 @@ MAPPINGS: tuple[TypeMapping, ...] = (
     DECIMAL,
     EXACT_NUMBER,
     TypeMapping(
-        postgres=("boolean",), spark="BOOLEAN", arrow_type=pa.bool_(), reading=Reading.AS_IS, convert=arrow.keep,
-        convert_text=arrow.booleans_from_text, fragment=json.boolean_fragment,
+        postgres=("boolean",),
+        spark="BOOLEAN",
+        arrow_type=pa.bool_(),
+        reading=Reading.AS_IS,
+        convert=arrow.keep,
+        convert_text=arrow.booleans_from_text,
+        fragment=json.boolean_fragment,
     ),
     _text(Reading.AS_IS, "text", "character varying"),
     PADDED,
     _text(Reading.CAST, "name", "citext"),
     TypeMapping(
-        postgres=("bytea",), spark="BINARY", arrow_type=pa.binary(), reading=Reading.AS_IS, convert=arrow.keep,
-        convert_text=arrow.binary_from_text, fragment=json.binary_fragment,
+        postgres=("bytea",),
+        spark="BINARY",
+        arrow_type=pa.binary(),
+        reading=Reading.AS_IS,
+        convert=arrow.keep,
+        convert_text=arrow.binary_from_text,
+        fragment=json.binary_fragment,
     ),
     TypeMapping(
-        postgres=("date",), spark="DATE", arrow_type=pa.date32(), reading=Reading.AS_IS, convert=arrow.dates,
-        convert_text=arrow.dates_from_text, fragment=json.date_fragment, note=_RANGE_NOTE,
+        postgres=("date",),
+        spark="DATE",
+        arrow_type=pa.date32(),
+        reading=Reading.AS_IS,
+        convert=arrow.dates,
+        convert_text=arrow.dates_from_text,
+        fragment=json.date_fragment,
+        note=_RANGE_NOTE,
     ),
     TypeMapping(
-        postgres=("timestamp without time zone",), spark="TIMESTAMP_NTZ", arrow_type=pa.timestamp("us"),
-        reading=Reading.AS_IS, convert=arrow.timestamps, convert_text=arrow.timestamps_from_text,
-        fragment=json.timestamp_fragment, note=_RANGE_NOTE,
+        postgres=("timestamp without time zone",),
+        spark="TIMESTAMP_NTZ",
+        arrow_type=pa.timestamp("us"),
+        reading=Reading.AS_IS,
+        convert=arrow.timestamps,
+        convert_text=arrow.timestamps_from_text,
+        fragment=json.timestamp_fragment,
+        note=_RANGE_NOTE,
     ),
     TypeMapping(
-        postgres=("timestamp with time zone",), spark="TIMESTAMP", arrow_type=pa.timestamp("us", "UTC"),
-        reading=Reading.AS_IS, convert=arrow.timestamps, convert_text=arrow.timestamps_from_text,
-        fragment=json.instant_fragment, note=_RANGE_NOTE,
+        postgres=("timestamp with time zone",),
+        spark="TIMESTAMP",
+        arrow_type=pa.timestamp("us", "UTC"),
+        reading=Reading.AS_IS,
+        convert=arrow.timestamps,
+        convert_text=arrow.timestamps_from_text,
+        fragment=json.instant_fragment,
+        note=_RANGE_NOTE,
     ),
     OTHER,
-)  # fmt: skip
+)
 _BY_NAME = {name: mapping for mapping in MAPPINGS for name in mapping.postgres}
 
 
@@ -195,9 +243,14 @@ def column_type(table: TableName, column: SourceColumn, *, as_text: bool = False
         mapping, spark, kind = OTHER, OTHER.spark, OTHER.arrow_type
     if mapping is OTHER or not column.type_name.endswith(_ARRAY):
         return ColumnType(
-            name=column.name, spark_type=spark, arrow_type=kind, json_fragment=mapping.fragment(fail),
-            reading=mapping.reading, _convert=mapping.convert, _fail=fail,
-        )  # fmt: skip
+            name=column.name,
+            spark_type=spark,
+            arrow_type=kind,
+            json_fragment=mapping.fragment(fail),
+            reading=mapping.reading,
+            _convert=mapping.convert,
+            _fail=fail,
+        )
     return ColumnType(
         name=column.name,
         spark_type=f"ARRAY<{spark}>",
