@@ -263,18 +263,7 @@ class StateReader:
             changed_kind=changed and not is_over,
             deleted=(is_stream or flow.spec.from_snapshots)
             and not is_over
-            and (
-                has_lost_start(flow, current, progress)
-                or is_ahead(
-                    self.storage,
-                    folder,
-                    tip,
-                    pipeline=self.graph.pipeline,
-                    flow=flow,
-                    generation=current,
-                    progress=progress,
-                )
-            ),
+            and (has_lost_start(flow, current, progress) or self._is_ahead(flow, current, progress, folder, tip)),
             went_back=older_copy(self.storage, folder or "", manifest, tip),
             moved_sink=reads and self._has_moved(dataset, flow, current),
             unknown_rows=reads and has_unknown_rows(self.storage, dataset, tip, after=after),
@@ -282,6 +271,13 @@ class StateReader:
             restarted=self._is_older_than_restart(dataset, flow, tip),
             refreshed=reads and has_unknown_refresh(self.storage, self.graph.pipeline, dataset, tip, after=after),
         )
+
+    def _is_ahead(
+        self, flow: GraphFlow, current: Generation, progress: CheckpointProgress, folder: str | None, tip: LogTip | None
+    ) -> bool:
+        """Whether the target has batches that the checkpoint has not."""
+        pipeline = self.graph.pipeline
+        return is_ahead(self.storage, folder, tip, pipeline=pipeline, flow=flow, generation=current, progress=progress)
 
     def _before_first_run(
         self, dataset: GraphDataset, flow: GraphFlow, manifest: Manifest, state: FlowState, tip: LogTip | None
