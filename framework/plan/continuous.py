@@ -22,10 +22,10 @@ from framework.plan.steps import (
 
 
 def rebuild_steps(plan: Plan) -> Plan:
-    """Return the plan of full refreshes, refused tables and what waits for them only.
+    """Return the part of a plan with its full refreshes and refused tables, and the steps that wait for them.
 
-    Its flows wait for each other's tables, not for others: a flow that reads a table before its rows are replaced can't
-    go on afterwards.
+    These flows wait for each other's tables only. A flow that reads a table before a full refresh replaces its rows
+    can't continue afterwards.
     """
     rebuilt = frozenset(step.dataset for step in plan.steps if isinstance(step, PublishRebuild))
     return replace(plan, steps=tuple(kept for step in plan.steps for kept in _of_rebuild(step, rebuilt)))
@@ -38,7 +38,7 @@ def supervised_steps(
 
     Args:
         plan: the plan.
-        unfinished: the tables whose full refresh did not end: the checkpoints of their flows belong to its copy.
+        unfinished: the tables whose full refresh did not end; their flows' checkpoints belong to the unpublished copy.
     """
     return tuple(
         kept

@@ -45,7 +45,7 @@ class ExplainedStep:
 
 
 def explain_step(step: Step, short: ShortNames) -> ExplainedStep:
-    """Return the description of one step, the only one in the code."""
+    """Return the description of one step; no other code describes steps."""
     match step:
         case CreateTable():
             action, what = "set up table", _table(step.dataset, step.rebuild, short)
@@ -76,7 +76,7 @@ def explain_step(step: Step, short: ShortNames) -> ExplainedStep:
 
 
 def _columns(step: Step) -> str:
-    """Return what a step changes in the columns of its table, as a clause; empty if it changes none."""
+    """Return how a step changes the columns of its table, as a clause; empty if it changes none."""
     match step:
         case CreateTable() | RefreshView() | PublishRebuild():
             return "" if step.change is None else step.change.words()

@@ -1,8 +1,8 @@
-"""Foretells flows that can't continue from their checkpoints: the stored query against the flow's present one.
+"""Detects flows that can't continue from their checkpoints, by comparing the stored query with the present one.
 
-Only differences after which Spark or Delta certainly fails are reported. Everything else is left to Spark: settings
-such as the number of shuffle partitions or the provider of the state store are taken from the checkpoint, so a
-change of them has no effect; names of keys may change.
+Reports only differences with which Spark or Delta certainly fails. Spark takes settings such as the number of shuffle
+partitions and the state store provider from the checkpoint, so a change of these has no effect. Names of keys may
+change, too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RESTORE = {
     "DELTA_SOURCE_IGNORE_DELETE": "Read the table's change feed, or set the read option `skipChangeCommits`.",
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES": "Read the table's change feed, or set the read option `skipChangeCommits`.",
 }
-"""What to restore or to change, by condition."""
+"""What to restore or change, by condition."""
 
 _DAMAGED = frozenset(
     {
@@ -63,7 +63,7 @@ _DAMAGED = frozenset(
 
 
 def foretell(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> Breakage | None:
-    """Return why a flow's next run fails; None if it runs, or if that is uncertain."""
+    """Return why the next run of a flow fails; None if it runs, or if the result is uncertain."""
     found = _of_table(dataset, state)
     if found is None and flow.spec.once and state.completed:
         return None
@@ -78,7 +78,7 @@ def foretell(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> Breaka
 
 
 def foretell_rebuild(dataset: GraphDataset, state: FlowState) -> Breakage | None:
-    """Return why a flow can't go on with an unfinished full refresh; None if it can."""
+    """Return why a flow can't continue an unfinished full refresh; None if it can."""
     if state.misplaced is not None:
         condition, problem = SOURCES_CHANGED, _other_order(*state.misplaced)
     else:
@@ -91,10 +91,10 @@ def foretell_rebuild(dataset: GraphDataset, state: FlowState) -> Breakage | None
 
 
 def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
-    """Return the ways out of a breakage, best first: lines of a remedy.
+    """Return the ways to repair a breakage, best first, as lines of a remedy.
 
     Args:
-        condition: what broke.
+        condition: the condition of the breakage.
         dataset: the flow's target.
         flow: the flow.
         state: its checkpoint.
@@ -104,9 +104,9 @@ def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: Flow
     lines = [] if first is None else [first]
     lines.append(_reset(condition, dataset, flow, state))
     if condition.partition(".")[0] in _DAMAGED and state.has_kept and not state.restarted:
-        # A reset may repeat less than a roll-back that passes over what was read since.
+        # A reset may repeat fewer rows than a roll-back to a generation from before the latest batches.
         lines.insert(len(lines) - (not state.repeats), _roll_back(dataset, flow, state))
-    if dataset.is_table and not state.begins_late:  # a rebuild would leave out rows that the table has
+    if dataset.is_table and not state.begins_late:  # a full refresh would leave out rows that the table has
         lines.append(
             f"Rebuild the table from all data that its sources still have: `sluice run --full-refresh {dataset.name}`."
         )
@@ -116,18 +116,18 @@ def ways_out(condition: str, dataset: GraphDataset, flow: GraphFlow, state: Flow
                 "Rebuild the table, and put back the rows that its sources no longer have: "
                 f"`sluice run --full-refresh {dataset.name} --keep-history{keys}`."
             )
-    if condition == PUT_BACK:  # only a rebuild undoes the rows that the source no longer has
+    if condition == PUT_BACK:  # only a full refresh removes the rows that the source no longer has
         lines.append(lines.pop(1))
     return "\n  -> ".join([lines[0], *(f"Or: {line[0].lower()}{line[1:]}" for line in lines[1:])])
 
 
 def dropped_columns_ways(dataset: QualifiedName, flow: GraphFlow, first: int, *, is_rebuilt: bool) -> str:
-    """Return what to do with a flow that begins before the version that gave its Delta source the present columns.
+    """Return the ways to repair a flow that starts before its Delta source dropped or renamed columns.
 
     Args:
         dataset: its target.
         flow: the flow.
-        first: that version.
+        first: the first version of the source with the present columns.
         is_rebuilt: whether a full refresh of its target has failed.
     """
     start = f"startingVersion={first}"
@@ -143,7 +143,7 @@ def dropped_columns_ways(dataset: QualifiedName, flow: GraphFlow, first: int, *,
 
 
 def describe_operators(operators: Sequence[StatefulOperator]) -> str:
-    """Return the stateful operators of a query as a user knows them."""
+    """Return the stateful operators of a query, in words that users know."""
     if not operators:
         return "no stateful operator"
     return ", ".join(f"{operator.words} (operator {operator.number})" for operator in operators)
@@ -156,7 +156,7 @@ def _reset(condition: str, dataset: GraphDataset, flow: GraphFlow, state: FlowSt
         return f"Keep the table, and read what the topic still has: `{command} --from earliest`. {repeats}"
     if may_resume(condition, state):
         command += "".join(f" --from {shlex.quote(start)}" for start in state.resume)
-        # An older copy of the checkpoint, or a part of it, ends before the table.
+        # If the checkpoint, or a part of it, is an older copy, it ends before the table does.
         again = " Rows of the batches that only the table has repeat." if state.deleted and dataset.cdc is None else ""
         return f"Keep the table, and continue where the checkpoint ends, with an empty state: `{command}`.{again}"
     if state.begins_late:
@@ -174,13 +174,13 @@ def _roll_back(dataset: GraphDataset, flow: GraphFlow, state: FlowState) -> str:
 
 
 def may_resume(condition: str, state: FlowState) -> bool:
-    """Whether a reset may begin where the checkpoint ends: the position is known, and the sources can be read there."""
+    """Whether a reset may start at the checkpoint's end: the position is known, and the sources still have it."""
     lost = {_WENT_BACK, _REWOUND, *UNREADABLE_COMMITS, *(gap.condition for gap in state.gaps)}
     return bool(state.resume) and not state.restarted and condition not in lost
 
 
 def _of_table(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None:
-    """The flow would go on behind rows that the table no longer has."""
+    """Detect a table that is older than the checkpoint: the flow would not read the missing rows again."""
     if state.rewound:
         return _REWOUND, (
             f"{dataset.name.table} was rewound, and the checkpoint that belongs to it is not here. The storage is "
@@ -196,7 +196,7 @@ def _of_table(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None
 
 
 def _of_checkpoint(dataset: GraphDataset, state: FlowState) -> tuple[str, str] | None:
-    """Spark would begin again, and append what is in the table already."""
+    """Detect a lost or older checkpoint: Spark would read from the start and append rows that the table has."""
     if state.generation is None and state.unknown_rows:
         would = "append them again"
         if dataset.cdc is not None:
@@ -224,13 +224,13 @@ def _of_checkpoint(dataset: GraphDataset, state: FlowState) -> tuple[str, str] |
 
 
 def _of_files(state: FlowState) -> tuple[str, str] | None:
-    """Return the first damage of the checkpoint's files."""
+    """Return the first damaged file of the checkpoint."""
     damage = next(iter(state.damages), None)
     return None if damage is None else (damage.condition, f"{damage.problem} File: {damage.path}.")
 
 
 def _of_operators(flow: GraphFlow, state: FlowState) -> tuple[str, str] | None:
-    """Compare the stateful operators."""
+    """Compare the stateful operators of the checkpoint with the present ones."""
     stored = state.query.operators if state.query is not None else None
     present = flow.operators
     if stored is None or present is None:
@@ -276,7 +276,7 @@ def _other_order(now: str, was: str) -> str:
 
 
 def _of_gaps(gaps: Sequence[Gap]) -> tuple[str, str] | None:
-    """Return the first lost position; a table that does not exist yet may be created by the same update."""
+    """Return the first lost position; a table that does not exist yet is no gap, because this update may create it."""
     for gap in gaps:
         if gap.condition != "DELTA_TABLE_NOT_FOUND":
             return gap.condition, f"{gap.problem} Source: {gap.location}."

@@ -1,4 +1,4 @@
-"""Which tables can keep the history that their sources no longer have, when they are fully refreshed."""
+"""Which tables can keep their history in a full refresh: rows that their sources no longer have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from framework.plan.request import UpdateRequest
 from framework.sources.databases.source import ChangesSource, SnapshotSource
 
 ALL_COLUMNS = ("*",)
-"""The keys of an append table whose rows are compared by all columns: the present code wrote all of them."""
+"""The history keys of an append table whose rows are compared by all columns; valid only if its code is unchanged."""
 
 _DATABASES = frozenset({ChangesSource.kind, SnapshotSource.kind})
 
@@ -39,15 +39,15 @@ def history_faults(graph: DataflowGraph, request: UpdateRequest) -> list[SluiceE
 
 
 def why_no_history(dataset: GraphDataset, flows: Sequence[GraphFlow]) -> str:
-    """Return why rows can't be put back into a dataset that these flows write, as a clause; empty if they can."""
+    """Return why a full refresh can't put rows back into the target of these flows, as a clause; empty if it can."""
     if dataset.kind is not DatasetKind.STREAMING_TABLE:
         is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW
         return "a materialized view has only the rows of its query" if is_view else "it is not a streaming table"
     if any(flow.spec.from_snapshots for flow in flows):
-        # A key that its source no longer has would look as if it was still there.
+        # The history would keep a row whose key the source has deleted.
         return "it compares snapshots, and a row that is missing from the next snapshot is deleted"
     if any(source.kind in _DATABASES for flow in flows for source in flow.sources):
-        # The rows of a new snapshot sort before all changes, so that an old row would win over a newer snapshot's.
+        # Rows of a new snapshot sort before all changes, so an old row would win over the row of the newer snapshot.
         return "it copies a database, which has all rows; `sluice ingest resync` copies one of its tables again"
     if f'"{IDENTITY}' in (dataset.table_schema or ""):
         return "it has an identity column, whose numbers Delta gives to each row again"
@@ -55,7 +55,7 @@ def why_no_history(dataset: GraphDataset, flows: Sequence[GraphFlow]) -> str:
 
 
 def _unused_keys(graph: DataflowGraph, request: UpdateRequest) -> list[SluiceError]:
-    """Return the error of keys that no table needs; beside an append table, targets of AUTO CDC have their own."""
+    """Return the error of history keys for an AUTO CDC target, which has its own; none if an append table uses them."""
     found = [dataset for name in request.full_refresh if (dataset := graph.dataset(name)) is not None]
     targets = [dataset for dataset in found if dataset.cdc is not None]
     if not request.history_keys or not targets or len(targets) < len(found):
@@ -71,7 +71,7 @@ def _key_faults(dataset: GraphDataset, keys: tuple[str, ...]) -> list[SluiceErro
     if dataset.cdc is not None or keys == ALL_COLUMNS:
         return []
     if not keys:
-        # The code that wrote the rows is unknown. If it was another, its rows look as if the sources had lost them.
+        # The code that wrote the rows is unknown. If it has changed, all old rows look like rows that the sources lost.
         return [UserError("HISTORY_NEEDS_KEYS", location=location, dataset=dataset.name)]
     columns = [field["name"] for field in json.loads(dataset.schema or "{}").get("fields", ())]
     known = {column.lower() for column in columns}

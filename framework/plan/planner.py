@@ -1,4 +1,4 @@
-"""The planner: a pure function from graph, request and stored state to steps, so that a dry run shows the real plan."""
+"""The planner: a pure function of graph, request and stored state. A dry run shows the steps that an update runs."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ _CONTINUOUS = "keeps running until the update is stopped"
 def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) -> Plan:
     """Return the steps that bring the requested datasets up to date, each with its reason.
 
-    Every step follows the steps it depends on. A flow or view whose inputs did not change is skipped,
-    unless a dataset it reads is updated in the same plan. Then it has `check` set, and the executor
-    checks its inputs again before it runs.
+    Every step comes after the steps that it depends on. A flow or view with unchanged inputs is skipped, unless the
+    same plan updates a dataset that it reads. In that case its step has `check` set: the executor checks the inputs
+    again before it runs the step.
 
     Raises:
-        UserError: names of the request that the graph does not have, or that may not be reset;
-            FULL_REFRESH_UNFINISHED if a flow is to be reset whose table is in the middle of a full refresh.
+        UserError: the request names a dataset or flow that the graph does not have, or that may not be reset.
+            FULL_REFRESH_UNFINISHED: it resets a flow whose table has an unfinished full refresh.
     """
     planning = _Planning(graph=graph, request=request, state=state, selection=select(graph, request), moving=set())
     steps = [step for name in graph.order() for step in planning.dataset_steps(name)]
@@ -75,14 +75,14 @@ def make_plan(graph: DataflowGraph, request: UpdateRequest, state: StoredState) 
 
 
 def foretold(graph: DataflowGraph, state: StoredState) -> tuple[OperationError, ...]:
-    """Return why the flows of the next update certainly fail: tables that can't be read, then broken checkpoints."""
+    """Return the errors with which the next update certainly fails: unreadable tables, then broken checkpoints."""
     unread = (fault.error() for fault in state.unread.values())
     return (*unread, *breakages(graph, make_plan(graph, UpdateRequest(), state)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planning:
-    """The state of planning; `moving` collects the datasets that the steps so far may change."""
+    """The state of planning; `moving` has the datasets that the steps so far may change."""
 
     graph: DataflowGraph
     request: UpdateRequest
@@ -116,7 +116,7 @@ class _Planning:
         yield from self._writing_steps(dataset, table)
 
     def _writing_steps(self, dataset: GraphDataset, table: TableState) -> Iterator[Step]:
-        """Yield the steps of a dataset; it is refused if one of them would write what this process can't write."""
+        """Yield the steps of a dataset; refuse it if a step would write a table that this process can't write."""
         name, unwritable = dataset.name, self.state.unwritable.get(dataset.name)
         steps = list(self._own_steps(dataset, table))
         if unwritable is None or all(isinstance(step, SkipStep | KeepStored | RefuseTable) for step in steps):
@@ -144,14 +144,14 @@ class _Planning:
             yield from self._table_steps(dataset)
 
     def _waiting_steps(self, dataset: GraphDataset, names: tuple[QualifiedName, ...], why: str) -> Iterator[Step]:
-        """Yield a step for each flow of a dataset that can't be analysed or planned, because others have faults."""
+        """Yield a step for each flow of a dataset that can't be analysed or planned because others have faults."""
         self.moving.add(dataset.name)  # its readers wait, too
         reason = why.format(listed(names))
         for flow in self.graph.flows_into(dataset.name):
             yield SkipStep(dataset=dataset.name, flow=flow.spec.name, reason=reason, waits_for=names)
 
     def _refusal(self, dataset: GraphDataset, table: TableState) -> RefuseTable | None:
-        """Return why no step may touch the table; None if one may."""
+        """Return why no step may change the table; None if steps may."""
         name, declared = dataset.name, declared_kind(dataset)
         if table.other_owner is not None:
             refused = self._refused(name, table, f"its table belongs to {table.other_owner}", owner=table.other_owner)
@@ -184,9 +184,9 @@ class _Planning:
         )
 
     def _has_left(self, dataset: GraphDataset, table: TableState) -> bool:
-        """Whether the flows of a table would go on in it behind rows that they have written to another one.
+        """Whether the flows would continue in this table after writing rows to another one, which this one lacks.
 
-        A full refresh reads them again. Flows of a table that was created just now have no checkpoint yet.
+        A full refresh reads those rows again. The flows of a newly created table have no checkpoint yet.
         """
         begun = any(self.state.flow(each.spec.name).generation for each in self.graph.flows_into(dataset.name))
         is_stream = dataset.kind is DatasetKind.STREAMING_TABLE
@@ -194,7 +194,7 @@ class _Planning:
         return is_left and not self._is_begun_anew(dataset, table)
 
     def _is_begun_anew(self, dataset: GraphDataset, table: TableState) -> bool:
-        """Whether the table's rows are replaced by those that the sources have now."""
+        """Whether this update replaces the table's rows with the rows that the sources have now."""
         goes_on = table.rebuilding is not None and dataset.kind is DatasetKind.STREAMING_TABLE
         return dataset.name in self.selection.rebuilt or goes_on
 
@@ -227,7 +227,7 @@ class _Planning:
         yield RefreshView(dataset=name, flow=flow.spec.name, after=after, reason=reason, check=check, change=change)
 
     def _rebuild_reason(self, dataset: GraphDataset) -> str:
-        """Return why the table is rebuilt; empty if it is not."""
+        """Return why the table is rebuilt; empty if it is not rebuilt."""
         table = self.state.table(dataset.name)
         if dataset.name in self.selection.rebuilt and table.exists:
             return "full refresh requested"
@@ -236,13 +236,13 @@ class _Planning:
         return ""
 
     def _is_rebuild_held(self, dataset: GraphDataset) -> bool:
-        """Whether a rebuild waits until an operator lets the flows run again."""
+        """Whether a rebuild waits because an operator has paused the flows."""
         flows = self.graph.flows_into(dataset.name)
         is_held = bool(flows) and all(self.state.flow(each.spec.name).held for each in flows)
         return is_held and dataset.kind is DatasetKind.STREAMING_TABLE and bool(self._rebuild_reason(dataset))
 
     def _held_steps(self, dataset: GraphDataset) -> Iterator[Step]:
-        """Yield the steps of a rebuild that waits. One that the request names is refused: it would be forgotten."""
+        """Yield the steps of a waiting rebuild; refuse one that the request names, as the request is not remembered."""
         name, flows = dataset.name, self.graph.flows_into(dataset.name)
         reasons = [self.state.flow(flow.spec.name).held for flow in flows]
         if name in self.request.full_refresh:
@@ -266,7 +266,7 @@ class _Planning:
         rebuild = begun if begun is not None and goes_on else 1 + (self.state.table(name).last_rebuild)
         keeps = self.state.table(name).keeps_history if goes_on else self.request.keep_history
         reset = [flow.spec.name for flow in flows if flow.spec.name in self.selection.reset_flows]
-        if goes_on and reset:  # it reads everything anew, and would end with checkpoints of its own
+        if goes_on and reset:  # a reset flow reads from the start, and its generation would not belong to the rebuild
             raise UserError("FULL_REFRESH_UNFINISHED", location=dataset.spec.location, dataset=name)
         history = () if dataset.cdc is not None else self.request.history_keys
         change = self.state.table(name).change
@@ -330,7 +330,7 @@ class _Planning:
             start = self.selection.starts.get(name)
             reason = anew(begin, state)
             yield BeginGeneration(flow=name, dataset=dataset.name, generation=generation, reason=reason, start=start)
-            # A flow that reads partitions of a table may have nothing to begin with.
+            # A flow that reads partitions of a table may have no data to start with.
             check = begin.startswith(_FIRST_RUN) and not flow.spec.once and any(read.only for read in flow.reads)
             yield self._run(dataset, flow, generation, reason=begin, check=check)
             return
@@ -338,7 +338,7 @@ class _Planning:
         after, beside = self._after(flow), beside_former(dataset, state)
         broken = foretell(dataset, flow, state)
         if broken is not None:
-            # Also without new data: the flow can't continue whenever data arrives, and now is the time to say so.
+            # Also without new data: the flow would fail as soon as data arrives, so the plan reports it now.
             step = self._run(dataset, flow, generation, reason="its checkpoint does not fit its query", check=False)
             yield replace(step, broken=broken)
         elif flow.spec.once and state.completed:
@@ -356,7 +356,7 @@ class _Planning:
             yield SkipStep(dataset=dataset.name, flow=name, reason=self._reason_to_skip(flow))
 
     def _reason_to_skip(self, flow: GraphFlow) -> str:
-        """Return the reason to skip a flow without anything to read, with the conditions on its only stream."""
+        """Return why a flow with nothing to read is skipped, with the partition conditions on its only stream."""
         if flow.spec.from_snapshots:
             return "no change since the last snapshot"
         datasets = [(read, self.graph.dataset(read.dataset) if read.dataset else None) for read in flow.reads]
@@ -378,12 +378,12 @@ class _Planning:
             return "full refresh requested"
         if state.changed_kind:
             return changed_kind(dataset, flow)
-        # The changes of an AUTO CDC flow can be applied again if it reads all of them; for others, see `foretell`.
+        # An AUTO CDC flow that reads all its changes can apply them again; `foretell` handles other flows.
         can_repeat = dataset.cdc is not None and not state.begins_late
         return "files of its checkpoint were deleted" if state.deleted and can_repeat else ""
 
     def _first_run_reason(self, dataset: GraphDataset, state: FlowState, *, is_reset: bool) -> str:
-        """Return the reason of a first run; empty if rows are in the table that it may append again, see `foretell`."""
+        """Return the reason for a first run; empty if it may append rows that the table has (see `foretell`)."""
         is_there = dataset.is_sink or self.state.table(dataset.name).exists
         if is_there and (state.unknown_rows or state.went_back) and not is_reset:
             return ""
@@ -391,7 +391,7 @@ class _Planning:
         return f"{_FIRST_RUN}{late}{beside_former(dataset, state) if is_there else ''}"
 
     def _reset_reason(self, name: QualifiedName, *, lost: bool) -> str:
-        """Return the reason of a reset, with where the flow starts."""
+        """Return the reason for a reset, including where the flow starts."""
         start = self.selection.starts.get(name)
         texts = [each.text for each in parse_starts(start).values()]
         kept = "its table no longer exists" if lost else "the rows it wrote are kept"
@@ -415,6 +415,6 @@ class _Planning:
         return AvailableNow()
 
     def _after(self, flow: GraphFlow) -> tuple[QualifiedName, ...]:
-        """Return the datasets that the flow reads and that earlier steps may change."""
+        """Return the datasets that the flow reads and earlier steps may change."""
         reads = (read.dataset for read in flow.reads)
         return tuple(dict.fromkeys(name for name in reads if name in self.moving and name is not None))

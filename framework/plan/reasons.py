@@ -10,14 +10,14 @@ from framework.plan.state import FlowState, TableKind, TableState
 
 
 def declared_kind(dataset: GraphDataset) -> TableKind:
-    """Return how rows come into the table of a dataset, as the code declares it."""
+    """Return how the declared flows write the table of a dataset: replace, append or merge."""
     if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
         return TableKind.MATERIALIZED_VIEW
     return TableKind.STREAMING_TABLE if dataset.cdc is None else TableKind.AUTO_CDC_TARGET
 
 
 def compared(dataset: GraphDataset, table: TableState) -> str:
-    """Return what the unique expectations of a table cost in each batch, as a clause; empty without one."""
+    """Return the cost of a table's unique expectations in each batch, as a clause; empty if it has none."""
     unique = [f"UNIQUE ({', '.join(each.unique)})" for each in dataset.spec.expectations if each.unique is not None]
     if not unique or not table.exists:
         return ""
@@ -30,7 +30,7 @@ def compared(dataset: GraphDataset, table: TableState) -> str:
 
 
 def beside_former(dataset: GraphDataset, state: FlowState) -> str:
-    """Return the announcement of rows that are in a target twice, or that a sink does not get; empty without any."""
+    """Return a warning of rows that the target gets twice, or that a moved sink lacks; empty if there are none."""
     others = []
     if state.former:
         writes = "writes" if len(state.former) == 1 else "write"
@@ -43,14 +43,14 @@ def beside_former(dataset: GraphDataset, state: FlowState) -> str:
 
 
 def changed_kind(dataset: GraphDataset, flow: GraphFlow) -> str:
-    """Return the reason of the new generation of a flow that has become a stream, or is no longer one."""
+    """Return the reason for a new generation of a flow that changed from a batch to a stream, or back."""
     was, now = ("ran once over a batch", "is a stream") if flow.streaming else ("was a stream", "reads a batch")
     twice = "" if dataset.cdc is not None else f"; the rows that it wrote are in {dataset.name.table} twice"
     return f"it {was} and {now} now{twice}"
 
 
 def anew(reason: str, state: FlowState) -> str:
-    """Return the reason of a new generation, with the data that it can't read because it is gone."""
+    """Return the reason for a new generation, with the deleted source data that it can't read again."""
     return f"{reason}; {state.removed}: their rows can't be read again" if state.removed else reason
 
 
@@ -64,10 +64,10 @@ def reason_to_read(flow: FlowSpec) -> str:
 
 
 def joined(texts: list[str]) -> str:
-    """Return texts as one, with `and`."""
+    """Return texts joined with `and`."""
     return " and ".join(texts)
 
 
 def listed(names: tuple[QualifiedName, ...]) -> str:
-    """Return the tables of names, with commas."""
+    """Return the table names, separated by commas."""
     return ", ".join(name.table for name in names)

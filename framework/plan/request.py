@@ -21,8 +21,8 @@ class RequestOptions(TypedDict, total=False):
         full_refresh_all: a full refresh of every dataset that allows one.
         reset_checkpoints: flows that start with a new checkpoint; their targets keep their rows. A mapping names
             where they start: `{"load": "startingVersion=12"}`, or a list with one start for each source.
-        keep_history: keep a copy of each table of `full_refresh`, and put rows back that its sources no longer have.
-        history_keys: columns that identify a row of an append table, or `*` for all if the code has not changed.
+        keep_history: back up each table of `full_refresh`, and put back the rows that its sources no longer have.
+        history_keys: columns that identify a row of an append table; `*` for all, if the code has not changed.
         continuous: keep every flow running until the update is stopped; default: as the spec says.
     """
 
@@ -40,16 +40,15 @@ class UpdateRequest:
     """A request for one update.
 
     Args:
-        refresh: datasets to refresh; all if `full_refresh` and `reset_checkpoints` are
-            empty too.
+        refresh: datasets to refresh; all if `full_refresh` and `reset_checkpoints` are empty too.
         full_refresh: datasets to clear and recompute.
         full_refresh_all: recompute every dataset that may be reset.
-        outdated: datasets that are recomputed if they are selected, because their rows were made in another way.
-        withheld: datasets that are not updated, although they are selected.
-        kept: datasets that are not recomputed, although everything is; it is an error to name one for that.
+        outdated: datasets to recompute if they are selected, because an earlier version wrote their rows differently.
+        withheld: datasets that are not updated even if they are selected.
+        kept: datasets that `full_refresh_all` does not recompute; naming one in `full_refresh` is an error.
         reset_checkpoints: flows that begin a new generation; their targets keep their rows.
-        starts: where the sources of reset flows start, with the flow's name, in place of what their code says.
-        keep_history: the tables of `full_refresh` get the rows back that their sources no longer have.
+        starts: where the sources of reset flows start, by the flow's name; overrides the start in the code.
+        keep_history: put back the rows of `full_refresh` tables that their sources no longer have.
         history_keys: the columns that identify a row of an append table; `ALL_COLUMNS` for all of them.
         continuous: keep every flow running until the update is stopped.
         trigger_interval_seconds: in a continuous update, the shortest time between two micro-batches of a flow.
@@ -74,11 +73,11 @@ class UpdateRequest:
         resettable: Container[QualifiedName],
         flows: Container[QualifiedName],
     ) -> UpdateRequest:
-        """Return what is asked for some datasets: their full refreshes, and the resets of their flows.
+        """Return the part of the request for some datasets: their full refreshes, and the resets of their flows.
 
         Args:
             datasets: the datasets.
-            resettable: the datasets of which a full refresh of everything clears the tables.
+            resettable: the datasets that `full_refresh_all` clears.
             flows: the flows into the datasets.
         """
         everything = self.full_refresh_all
@@ -96,5 +95,5 @@ class UpdateRequest:
         )
 
     def refreshes(self, name: QualifiedName) -> bool:
-        """Return whether a dataset is cleared and recomputed, if it may be."""
+        """Return whether a dataset is cleared and recomputed, provided that it may be reset."""
         return self.full_refresh_all or name in self.full_refresh

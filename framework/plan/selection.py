@@ -20,7 +20,7 @@ RESET_ALLOWED = "pipelines.reset.allowed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The datasets to update, those of them to rebuild, and the flows to reset.
+    """The datasets to update, the datasets among them to rebuild, and the flows to reset.
 
     Args:
         starts: the starts of reset flows, as the manifests of their generations store them.
@@ -36,10 +36,9 @@ def select(graph: DataflowGraph, request: UpdateRequest) -> Selection:
     """Return the selection of a request in a graph.
 
     Raises:
-        UserError: those of `check_names`; a TABLE_NOT_RESETTABLE for each named table whose
-            `pipelines.reset.allowed` is false, an INGESTION_CHANGES_NOT_APPLIED for each that must be kept, and a
-            FLOW_NOT_RESETTABLE for each flow that has no checkpoint;
-            those of `history_faults`; those of `resolve_starts`, and a START_WITH_FULL_REFRESH.
+        UserError: the errors of `check_names`, `history_faults` and `resolve_starts`; TABLE_NOT_RESETTABLE for each
+            named table whose `pipelines.reset.allowed` is false; INGESTION_CHANGES_NOT_APPLIED for each table that must
+            be kept; FLOW_NOT_RESETTABLE for each flow without a checkpoint; START_WITH_FULL_REFRESH.
     """
     check_names(request, [dataset.name for dataset in graph.datasets], [flow.spec.name for flow in graph.flows])
     _raise(_not_resettable(graph, request))
@@ -67,7 +66,7 @@ def is_resettable(dataset: GraphDataset) -> bool:
 
 
 def check_names(request: UpdateRequest, datasets: Sequence[QualifiedName], flows: Sequence[QualifiedName]) -> None:
-    """Check that the pipeline has the datasets and flows that a request names.
+    """Check that the pipeline has each dataset and flow that a request names.
 
     Raises:
         UserError: a DATASET_NOT_FOUND or FLOW_NOT_FOUND with the nearest name; several as RequestErrors.

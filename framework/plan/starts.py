@@ -1,4 +1,4 @@
-"""The starts of reset flows: which source of a flow each start is for, checked against the graph."""
+"""The starts of reset flows: each start is matched with a source of the flow, and checked against the graph."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FlowSource:
     Args:
         name: the full name of a dataset, or the text of another read.
         kind: the kind of the source.
-        reference: the reference of a source that is no dataset; None for a dataset.
+        reference: the reference of an external source; None for a dataset of the pipeline.
     """
 
     name: str
@@ -31,13 +31,13 @@ class FlowSource:
     reference: SourceReference | None = None
 
     def is_named(self, text: str) -> bool:
-        """Whether a user's text is the name or its last parts."""
+        """Whether a user's text is the name or its last parts, such as `schema.table`."""
         wanted = plain_name(text)
         return self.name.lower() == wanted or self.name.lower().endswith((f".{wanted}", f"/{wanted}"))
 
 
 def flow_sources(graph: DataflowGraph, flow: GraphFlow) -> tuple[FlowSource, ...]:
-    """Return the streaming sources of a flow, tables first; those behind views are included, views are not."""
+    """Return the streaming sources of a flow, tables first; sources behind views replace the views."""
     tables = [_table(read) for read in flow.reads if read.streaming and not _is_view(graph, read)]
     others = [
         FlowSource(name=source.location or source.kind, kind=source.kind, reference=source) for source in flow.sources
@@ -74,7 +74,7 @@ def resolve_starts(graph: DataflowGraph, flow: GraphFlow, starts: Sequence[Sourc
 
 
 def as_started(source: SourceReference, start: SourceStart) -> SourceReference:
-    """Return a source from its start on; the source as it is, if its options contradict the start: its flow fails."""
+    """Return a source that reads from its start on; unchanged if its options contradict the start (the flow fails)."""
     try:
         found = started(source, start)
         check_options(found)
@@ -91,7 +91,7 @@ def _check(source: SourceReference, start: SourceStart, location: SourceLocation
 
 
 def _of(flow: GraphFlow, sources: Sequence[FlowSource], start: SourceStart) -> FlowSource:
-    """Return the source that a start is for."""
+    """Return the source of a flow that a start names."""
     fields = {"flow": flow.spec.name, "sources": ", ".join(source.name for source in sources)}
     if start.source is None:
         if len(sources) > 1:

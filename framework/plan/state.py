@@ -17,7 +17,7 @@ from framework.sources.port import Gap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFault:
-    """Why what is stored can't be read or written: the condition of an error, and its fields as texts."""
+    """Why stored state can't be read or written: the condition of an error, and its fields as texts."""
 
     condition: str
     fields: tuple[tuple[str, str], ...] = ()
@@ -28,7 +28,7 @@ class StateFault:
         return cls(condition=error.condition, fields=tuple((name, str(text)) for name, text in error.fields.items()))
 
     def error(self, location: SourceLocation | None = None) -> OperationError:
-        """Return the error, at a line of the code."""
+        """Return the error, located at a line of the code."""
         return OperationError(self.condition, location=location, **dict(self.fields))
 
 
@@ -43,33 +43,33 @@ class FlowState:
         drained: whether all current data of its sources has been read; False if unknown.
         latest: the highest number ever assigned to a generation; 0 for none.
         has_kept: whether it can be rolled back to an earlier generation.
-        repeats: whether rows are in the target twice after that roll-back.
-        query: what the checkpoint holds of the query that wrote it; None if unknown.
-        misplaced: a source and the one at whose position its query now reads it, in the unpublished rebuild if there is
-            one; None if each has its place.
+        repeats: whether a roll-back to that generation writes rows twice.
+        query: the query that wrote the checkpoint, as far as the checkpoint stores it; None if unknown.
+        misplaced: a source, and the source whose position it would continue from, because the order of sources changed.
+            It is about the unpublished rebuild if there is one. None if each source has its place.
         damages: the damage of its checkpoint.
         gaps: the sources that no longer hold the checkpoint's position.
-        rebuild_gaps: those in which something else is in the place of what the unpublished rebuild has read.
+        rebuild_gaps: the sources that no longer have what the unpublished rebuild read: other data is in its place.
         resume: for each source, the start that continues where the checkpoint ends; () if one is unknown.
-        removed: what its sources have deleted after it was read, as a clause; empty if nothing is gone.
-        former: flows that no longer write to the target of a flow that appends, where rows of them are: one of them may
-            be the same flow under another name. Before its first run all of them, later those that have written since
-            it did, unless it has nothing to read.
-        changed_kind: whether it is a stream and its current generation is of a single run over a batch, or the other
-            way round: their positions, and the numbers of their batches, have nothing to do with each other.
-        deleted: whether the checkpoint of the current generation, or a part of it, was deleted, or is an older copy:
-            the table has batches of it that it does not have.
-        begins_late: whether it would pass over rows, or read earlier ones, if it began again: its code begins with new
+        removed: the data that its sources deleted after it was read, as a clause; empty if nothing was deleted.
+        former: flows that appended rows to the target and no longer write to it. One of them may be the same flow under
+            its old name. Before the first run of this flow: all of them. Later: those that have written since its last
+            run, unless this flow has nothing to read.
+        changed_kind: whether it is a stream but its current generation ran once over a batch, or the other way round.
+            Positions and batch numbers of the two are unrelated.
+        deleted: whether all or a part of the current generation's checkpoint was deleted, or is an older copy: the
+            table has batches that the checkpoint does not have.
+        begins_late: whether a restart without a checkpoint would skip rows or read earlier ones: its code reads new
             rows only, or its generation has a start of its own.
-        went_back: what says that an older copy of the table is in its place than the one that the generation goes on
-            in, as a clause; empty if none is.
-        moved_sink: whether its sink has another path, table or topic than when the generation last ended.
-        unknown_rows: whether a target that the flow appends to has rows of a flow whose checkpoint is not here:
-            before its first run at any time, later since it last ran.
-        rewound: whether a rewind of which this storage does not know has undone rows of the flow.
-        restarted: whether the flow has appended to its table since with a generation that this storage does not have.
-        refreshed: whether a full refresh of which this storage does not know has replaced the rows of that table since.
-        held: why an operator does not want the flow to run; empty if it may.
+        went_back: why the table is an older copy than the one that the generation continues in, as a clause; empty if
+            it is not.
+        moved_sink: whether the path, table or topic of its sink has changed since the generation last ended.
+        unknown_rows: whether a target that the flow appends to has rows of a flow whose checkpoint is not here: rows of
+            any time before its first run, later rows since its last run.
+        rewound: whether a rewind that this storage has no record of has undone rows of the flow.
+        restarted: whether the flow has since appended to its table with a generation that this storage does not have.
+        refreshed: whether a full refresh that this storage has no record of has since replaced the rows of the table.
+        held: why an operator has paused the flow; empty if it may run.
         finds_columns: whether its sources may have columns that are unknown until they are read.
     """
 
@@ -116,21 +116,21 @@ class TableState:
     Args:
         exists: whether there is a table.
         path: the table's folder, whether or not it exists.
-        other_owner: the owner as text; None if it is this pipeline.
-        advice: what else may be done about the other owner, as a sentence after a blank; empty if there is nothing.
-        elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
+        other_owner: the other pipeline that owns the table, as text; None if this pipeline owns it.
+        advice: further remedies for a table with another owner, as a sentence after a blank; empty if there are none.
+        elsewhere: the folder of the other table that the dataset's flows have last written to; empty without one.
         other_storage: another storage that writes to the table, as text; empty without one.
-        kind: how the rows came into it; None if unknown.
-        definition: hash of the table's last applied definition; None if it is unknown or has to be applied again.
-        computed_from: for a materialized view, the fingerprint of code and inputs that its rows
-            were computed from; None if unknown.
-        append_only: whether no commit may remove rows of it, so that a full refresh can't replace them.
+        kind: how its rows were written; None if unknown.
+        definition: hash of the table's last applied definition; None if unknown, or if it must be applied again.
+        computed_from: for a materialized view, the fingerprint of the code and inputs that its rows were computed from;
+            None if unknown.
+        append_only: whether the table allows no commit that removes rows, so that a full refresh can't replace them.
         rebuilding: number of an unpublished rebuild; None without one.
         last_rebuild: the highest number ever assigned to a rebuild; 0 for none.
-        keeps_history: whether the unpublished rebuild gets the rows back that the sources no longer have.
-        change: how its columns become those of its definition, without the hidden one of AUTO CDC; None if unknown.
-        files: the number of its files; None if that is not known without a look at all of its log.
-        size_bytes: the size of its files; None as before.
+        keeps_history: whether the unpublished rebuild puts back the rows that the sources no longer have.
+        change: how its columns change to match its definition, without AUTO CDC's hidden column; None if unknown.
+        files: the number of its files; None if unknown without a scan of its whole log.
+        size_bytes: the total size of its files; None in the same case.
     """
 
     exists: bool = False
@@ -153,16 +153,19 @@ class TableState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredState:
-    """All tables and flows by name; tables and flows without an entry do not exist.
+    """The state of all tables and flows by name; a table or flow without an entry does not exist.
 
-    `root` is the folder of the storage.
-    `left` has the tables of this pipeline that no module declares any more, each with the reason why a
-    prune keeps it (None: a prune drops it).
-    `wanted_definitions` has the hashes of the declared definitions. `computable_from` has the
-    fingerprints of the views' code and current inputs (None: treated as changed).
-    `unread` has the datasets whose table or checkpoints can't be read, `waits` those whose state can't be read because
-    they read one of these. `unwritable` has the datasets whose table or checkpoints this process can't write, `fault`
-    says why it can't write the storage itself. `warnings` are faults that stop nothing.
+    Args:
+        root: the folder of the storage.
+        left: the tables of this pipeline that no module declares any more, each with the reason why a prune keeps it;
+            None: a prune drops it.
+        wanted_definitions: the hashes of the declared definitions.
+        computable_from: the fingerprints of the views' code and current inputs; None: treated as changed.
+        unread: the datasets whose table or checkpoints can't be read.
+        waits: the datasets whose state can't be read because they read one of `unread`.
+        unwritable: the datasets whose table or checkpoints this process can't write.
+        fault: why this process can't write the storage itself; None if it can.
+        warnings: faults that stop no step.
     """
 
     root: str = ""

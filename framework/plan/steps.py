@@ -16,11 +16,11 @@ from framework.schema.change import SchemaChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """Create the target table, or change it to its current definition; with `rebuild`, the copy of that rebuild.
+    """Create the target table, or change it to its current definition; with `rebuild`, the rebuild's copy of it.
 
     Args:
-        history: before the rebuild the table is backed up, and rows that it lacks are put back: the columns that
-            identify a row, () for all columns or the keys of AUTO CDC; None: no row is put back.
+        history: the columns that identify a row, () for all columns or the keys of AUTO CDC. The table is backed up
+            before the rebuild, and rows that the rebuild lacks are put back. None: no row is put back.
         change: the columns that the table gets, and no others; None if it is created, or if its columns are unknown.
     """
 
@@ -38,7 +38,7 @@ class BeginGeneration:
     A generation of a `rebuild` becomes current when the rebuild is published.
 
     Args:
-        start: where its sources start, as the manifest stores it; None: as the flow's code says.
+        start: where its sources start, as stored in the manifest; None: as in the flow's code.
     """
 
     flow: QualifiedName
@@ -51,12 +51,12 @@ class BeginGeneration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakage:
-    """Why a flow can't continue from its checkpoint.
+    """The reason why a flow can't continue from its checkpoint.
 
     Args:
         condition: the condition that Spark or Delta raises.
         problem: what differs between the checkpoint and the flow, as a sentence.
-        ways: the ways out, best first, as lines of a remedy.
+        ways: the ways to repair it, best first, as lines of a remedy.
     """
 
     condition: str
@@ -95,8 +95,8 @@ class RunFlow:
         rebuild: the rebuild whose copy it writes to; None: the table itself.
         check: run only if its sources have new data at the start of the step.
         broken: why the flow would fail; it is not started.
-        finds_columns: whether its sources may have columns that nobody knows before it reads them. It stops for them,
-            and a plan with them goes on.
+        finds_columns: whether its sources may have new columns, which are unknown until they are read. The flow stops
+            for new columns, and a new plan with them continues.
     """
 
     flow: QualifiedName
@@ -113,9 +113,9 @@ class RunFlow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishRebuild:
-    """Replace a table's rows by those of its rebuild in one commit, when all flows of the rebuild are done.
+    """Replace a table's rows with the rows of its rebuild in one commit, after all flows of the rebuild are done.
 
-    `change`: how the columns of the table change; None if they are unknown.
+    `change`: how the columns of the table change; None if unknown.
     """
 
     dataset: QualifiedName
@@ -128,7 +128,7 @@ class PublishRebuild:
 class RefreshView:
     """Compute a materialized view and replace its rows in one commit.
 
-    `check`: only if its inputs have changed at the start of the step.
+    `check`: compute it only if its inputs have changed at the start of the step.
     `change`: how its columns change; None if it is created, or if its columns are unknown.
     """
 
@@ -141,7 +141,7 @@ class RefreshView:
 
 
 NOT_SELECTED = "not selected"
-"""The reason of a dataset that the request leaves out."""
+"""The reason to skip a dataset that the request leaves out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +149,8 @@ class SkipStep:
     """Skip a flow or a dataset, with the reason.
 
     Args:
-        excluded: whether it is no part of the update.
-        waits_for: the datasets with faults without which the flow can't run: the update fails.
+        excluded: whether it is not a part of the update.
+        waits_for: the datasets whose faults keep the flow from running; with any, the update fails.
     """
 
     dataset: QualifiedName
@@ -162,20 +162,20 @@ class SkipStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseTable:
-    """Fail the flows of a dataset whose table is not theirs, or that has a fault; the table is not changed.
+    """Fail the flows of a dataset whose table has another owner or a fault; the table is not changed.
 
     Args:
         flows: the flows into the dataset.
         path: the folder of the table.
-        owner: the other owner as text; None if it is this pipeline.
-        advice: what else may be done about it, as a sentence after a blank; empty if there is nothing.
-        elsewhere: the folder of another table, to which the flows have written since; empty without one.
+        owner: the other owner as text; None if this pipeline owns the table.
+        advice: further remedies, as a sentence after a blank; empty if there are none.
+        elsewhere: the folder of the other table that the flows have last written to; empty without one.
         other_storage: another storage that writes to the table, as text; empty without one.
         storage: the root of the storage of this pipeline.
-        stored: the kind of the table, if the code declares another one that its rows do not fit.
-        declared: the declared kind in this case.
-        append_only: whether a full refresh can't replace its rows.
-        held: why an operator lets no flow run that a full refresh needs; empty without one.
+        stored: the kind of the table, if its rows do not fit the declared kind.
+        declared: the declared kind in that case.
+        append_only: whether the table is append-only, so that a full refresh can't replace its rows.
+        held: why an operator has paused flows that the requested full refresh needs; empty if they may run.
         fault: why the table or a checkpoint of its flows can't be read or written; None if they can.
     """
 
@@ -214,7 +214,7 @@ class Plan(Displayed):
     Args:
         pipeline: the pipeline's name.
         steps: the steps.
-        fault: why no step could be done, because the storage can't be written; None if it can.
+        fault: why the storage can't be written, so that no step can run; None if it can.
         warnings: faults that stop no step.
     """
 
@@ -233,11 +233,11 @@ _WOULD = {
     (TableKind.AUTO_CDC_TARGET, TableKind.MATERIALIZED_VIEW): _REPLACED,
     (TableKind.AUTO_CDC_TARGET, TableKind.STREAMING_TABLE): _UNMERGED,
 }
-"""What would happen to the rows of a table whose kind changes. `check_drift` refuses other tables as CDC targets."""
+"""What would happen to the rows if a table changes its kind. `check_drift` refuses other tables as CDC targets."""
 
 
 def has_other_rows(stored: TableKind | None, declared: TableKind) -> bool:
-    """Whether the rows of a table don't fit the kind that the code declares for it now."""
+    """Whether the rows of a stored table do not fit the kind that the code declares now."""
     return (stored, declared) in _WOULD
 
 
@@ -282,7 +282,7 @@ def refusal(graph: DataflowGraph, step: RefuseTable) -> SluiceError:
 
 
 def _refused_refresh(step: RefuseTable, location: SourceLocation | None) -> SluiceError | None:
-    """Return the error of a full refresh that can't be done; None if the table is refused for something else."""
+    """Return the error of a full refresh that can't run; None if the table is refused for another reason."""
     if step.append_only:
         return OperationError(
             "FULL_REFRESH_OF_APPEND_ONLY_TABLE",
@@ -296,7 +296,7 @@ def _refused_refresh(step: RefuseTable, location: SourceLocation | None) -> Slui
 
 
 def refusals(graph: DataflowGraph, plan: Plan) -> tuple[SluiceError, ...]:
-    """Return the error of the storage, and those of all refused tables, in the plan's order; one of several once."""
+    """Return the errors of the storage and of all refused tables, in the plan's order; a shared error appears once."""
     found = [] if plan.fault is None else [plan.fault.error()]
     refused = (refusal(graph, step) for step in plan.steps if isinstance(step, RefuseTable))
     return tuple({error.render(): error for error in (*found, *refused)}.values())

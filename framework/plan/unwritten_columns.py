@@ -13,7 +13,7 @@ from framework.schema.change import schema_change
 
 _Path = tuple[str, ...]
 _OF_HISTORY = {START_AT.lower(), END_AT.lower()}
-"""The columns that AUTO CDC adds to those of the flows, for SCD type 2."""
+"""The columns that AUTO CDC adds to the columns of its flows, for SCD type 2."""
 
 
 def unwritten_columns(graph: DataflowGraph, dataset: GraphDataset) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def unwritten_columns(graph: DataflowGraph, dataset: GraphDataset) -> tuple[str,
 
 
 def _is_within(path: _Path, columns: Collection[_Path]) -> bool:
-    """Whether a field is one of these columns, or within one."""
+    """Whether a field is one of these columns, or nested in one."""
     return any(path[: len(each)] == each for each in columns)
 
 
