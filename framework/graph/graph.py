@@ -24,8 +24,8 @@ class Read:
         text: the name as written in the module.
         path: the folder of the table if it is an external Delta table.
         options: the options of the read.
-        only: conditions on partition columns that the query applies to the rows of a stream before anything else.
-        begins: the start that the options of a stream by path give; empty for the whole table.
+        only: conditions on partition columns that the query applies to the rows of a stream before any other step.
+        begins: the start in the options of a stream by path; empty if it reads the whole table.
     """
 
     text: str
@@ -42,17 +42,17 @@ class GraphFlow:
     """A flow whose query was analysed.
 
     Args:
-        reads: every table read, those through views included, in order of first use.
+        reads: every table read, including reads through views, in order of first use.
         streaming: whether its DataFrame is a streaming one.
-        fingerprint: text that changes when the query's computation changes; None if it is unknown
-            (data of unknown identity, current time), so that the query always counts as changed.
+        fingerprint: text that changes when the query's computation changes. None if unknown (data of unknown identity,
+            current time): the query then always counts as changed.
         schema: JSON of the query's schema.
         sources: its streaming sources other than the tables of `reads`, in the order of its plan.
-        batch_paths: the folders and files that it reads as batches, whether by path or by name.
+        batch_paths: the folders and files that it reads as batches, by path or by name.
         operators: the stateful operators of its streaming query; None if unknown.
-        source_count: the number of streaming sources of its query, repeated reads included; None if unknown.
-        source_names: its streaming sources as text, repeated ones included, in the order of its plan: a checkpoint
-            knows each of them by its place.
+        source_count: the number of streaming sources of its query, counting repeated reads; None if unknown.
+        source_names: its streaming sources as text, including repeated ones, in the order of its plan. A checkpoint
+            identifies a source by its position in this order.
     """
 
     spec: FlowSpec
@@ -73,12 +73,12 @@ class GraphDataset:
 
     Args:
         schema: JSON of the schema that readers see; None for sinks.
-        table_schema: JSON of the stored table's schema, which includes columns that are hidden from readers.
+        table_schema: JSON of the stored table's schema, including columns that are hidden from readers.
         cdc: the AUTO CDC plan of the table if its flows are AUTO CDC flows.
-        widens: whether the types of its columns become wider with those of its flows.
-        fault: why its flows can't run although the pipeline is valid; the schema is then that of the stored table,
-            None if there is none.
-        waits_for: the datasets with a fault without which its queries can't be analysed; it has no fault of its own.
+        widens: whether the types of its columns widen when the types of its flows do.
+        fault: why its flows can't run although the pipeline is valid; None without a fault. With one, `schema` is the
+            schema of the stored table.
+        waits_for: the datasets with faults without which its queries can't be analysed; it then has no fault itself.
     """
 
     spec: DatasetSpec
@@ -92,7 +92,7 @@ class GraphDataset:
 
     @property
     def is_unresolved(self) -> bool:
-        """Whether what its flows compute now is unknown: it or an input has a fault."""
+        """Whether its present queries can't be resolved, because it or an input has a fault."""
         return self.fault is not None or bool(self.waits_for)
 
     @property
@@ -107,7 +107,7 @@ class GraphDataset:
 
     @property
     def is_sink(self) -> bool:
-        """Whether it is a sink, through which flows write to targets outside the pipeline."""
+        """Whether it is a sink: flows write through it to targets outside the pipeline."""
         return self.kind.is_sink
 
 
@@ -117,9 +117,9 @@ class DataflowGraph(Displayed):
 
     Args:
         analyses: the analyses of datasets with generated queries, which the next update may use.
-        warnings: what may go wrong with some rows although the pipeline is valid.
-        lacking: what datasets do not have although their flows run.
-        is_partial: whether tables or reads may be missing, because a source can't be read now.
+        warnings: risks for some rows, although the pipeline is valid.
+        lacking: what datasets lack although their flows run.
+        is_partial: whether tables or reads may be missing, because a source is unreadable at the moment.
     """
 
     pipeline: str
@@ -170,13 +170,13 @@ class DataflowGraph(Displayed):
 
     @property
     def faults(self) -> tuple[SluiceError, ...]:
-        """The faults of datasets whose flows can't run, in order of declaration; one of several datasets once."""
+        """The faults of datasets whose flows can't run, in order of declaration; a shared fault appears once."""
         found = (dataset.fault for dataset in self.datasets if dataset.fault is not None)
         return tuple({fault.render(): fault for fault in found}.values())
 
     @property
     def unresolved(self) -> frozenset[QualifiedName]:
-        """The datasets with a fault, and those that wait for them."""
+        """The datasets that have a fault or wait for one that has."""
         return frozenset(dataset.name for dataset in self.datasets if dataset.is_unresolved)
 
     @property
@@ -197,12 +197,12 @@ def flow_settings(
 ) -> dict[str, str]:
     """Return the Spark settings of a flow.
 
-    Its own settings override those of its target, which override those of the temporary views that it reads. Of two
-    views with different values of a setting, the one that the flow reads last has precedence.
+    Its own settings override the settings of its target, which override the settings of the temporary views that it
+    reads. If two views set the same key, the view that the flow reads last has precedence.
 
     Args:
         flow: the flow.
-        reads: its reads, those of its views included.
+        reads: its reads, including reads through its views.
         datasets: the declarations of the pipeline's datasets.
     """
     views = views_read(reads, datasets)

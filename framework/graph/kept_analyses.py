@@ -1,8 +1,8 @@
-"""Kept analyses: what Spark found out about the queries that the engine generates, from update to update.
+"""Kept analyses: Spark's analyses of generated queries, reused by later updates.
 
-Spark analyses a query in tens of milliseconds, and an ingestion of 200 tables has 400 queries, of which an update runs
-a few. A generated query depends on known values only, so an update whose values are equal uses the analysis of an
-earlier one. A query of a user may depend on anything, and is analysed in each update.
+Spark analyses a query in tens of milliseconds. An ingestion of 200 tables has 400 queries, of which an update runs a
+few. A generated query depends on known values only, so an update with equal values reuses an earlier analysis. A
+user's query may depend on anything, and is analysed in each update.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class KeptAnalysis:
     """The analysis of a dataset with generated queries.
 
     Args:
-        key: identifies everything that it depends on but the stored table; see `KnownAnalyses`.
+        key: identifies all that the analysis depends on, except the stored table; see `KnownAnalyses`.
         stored: JSON of the schema of the stored table; None if there was none.
-        content: what Spark found out, as JSON; see `analysis_content`.
+        content: the result of Spark's analysis, as JSON; see `analysis_content`.
     """
 
     key: str
@@ -32,16 +32,16 @@ class KeptAnalysis:
     content: Mapping[str, Any]
 
     def holds(self, key: str, stored: str | None) -> bool:
-        """Whether an analysis would have the same result now.
+        """Whether a new analysis would have the same result.
 
-        A table that was created or changed as the analysis wants it has the schema of the result. A second analysis
-        against this schema adds nothing to it.
+        It has for the same stored schema, and for a table that was since created or changed to the resulting schema: a
+        new analysis against that schema adds nothing to it.
         """
         return key == self.key and stored in {self.stored, self.content["table_schema"]}
 
 
 def read_analyses(text: str | None) -> dict[QualifiedName, KeptAnalysis]:
-    """Return the analyses of a text of `analyses_text`; {} for anything else, so that all queries are analysed."""
+    """Return the analyses in a text of `analyses_text`; {} for any other text, so that all queries are analysed."""
     try:
         return {
             QualifiedName(**each["dataset"]): KeptAnalysis(

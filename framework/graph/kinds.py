@@ -49,7 +49,7 @@ def _takes_streams(dataset: GraphDataset) -> bool:
 
 
 _VIEW_CHECK = "pipelines.incompatibleViewCheck.enabled"
-"""A key of the configuration by which Databricks reads a view in the mode of its query, whatever the reader says."""
+"""A setting with which Databricks reads a view in the mode of its query, whether read as a stream or a batch."""
 
 
 def check_view_read(view: QualifiedName, spark: SparkSession, *, view_streams: bool, read_streams: bool) -> None:
@@ -57,9 +57,9 @@ def check_view_read(view: QualifiedName, spark: SparkSession, *, view_streams: b
 
     Args:
         view: the view.
-        spark: the session of the pipeline, whose configuration may have `_VIEW_CHECK`: the error names it then.
+        spark: the session of the pipeline. The error names `_VIEW_CHECK` if its configuration has that key.
         view_streams: whether its query is a stream.
-        read_streams: whether it is read as one.
+        read_streams: whether it is read as a stream.
 
     Raises:
         UserError: INCOMPATIBLE_BATCH_VIEW_READ or INCOMPATIBLE_STREAMING_VIEW_READ, Spark's own conditions.

@@ -1,4 +1,4 @@
-"""What a resolution knows so far: the declarations, and the flows and datasets that are resolved."""
+"""The state of a resolution: the declarations, and the flows and datasets resolved so far."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResolvedFlow:
-    """A flow of the graph, and what only the resolution needs of it.
+    """A flow of the graph, and the values that only the resolution needs.
 
     Args:
         flow: the flow.
@@ -40,8 +40,8 @@ class Resolved:
     Args:
         specs: the declared datasets.
         into: the declared flows by their targets.
-        datasets: the resolved datasets; None for one with a fault, or of which an input has one.
-        flows: the resolved flows; None for one with a fault, or that is being analysed.
+        datasets: the resolved datasets; None for a dataset that has a fault or an input with a fault.
+        flows: the resolved flows; None for a flow that has a fault or is being analysed.
     """
 
     specs: Mapping[QualifiedName, DatasetSpec]
@@ -58,7 +58,7 @@ class Resolved:
         return cls(specs={spec.name: spec for spec in registry.datasets}, into=into)
 
     def is_view(self, name: QualifiedName | None) -> bool:
-        """Whether a name is that of a temporary view."""
+        """Whether a name is the name of a temporary view."""
         return name is not None and name in self.specs and self.specs[name].kind is DatasetKind.TEMPORARY_VIEW
 
     def view(self, name: QualifiedName) -> ResolvedFlow | None:

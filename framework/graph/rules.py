@@ -20,7 +20,7 @@ RESERVED_PREFIX = "__sluice"
 _VIEW_KINDS = frozenset({DatasetKind.TEMPORARY_VIEW})
 _TABLE_KINDS = frozenset({DatasetKind.TABLE, DatasetKind.STREAMING_TABLE, DatasetKind.MATERIALIZED_VIEW})
 
-# The engine always recomputes a changed view in full, which `auto` and `full` allow.
+# The engine always recomputes a changed view in full, as `auto` and `full` allow.
 _INCREMENTAL = frozenset({"incremental", "incremental_strict"})
 
 _Spec = TypeVar("_Spec", DatasetSpec, FlowSpec)
@@ -68,7 +68,7 @@ def dataset_without_flow(registry: Registry) -> Iterator[UserError]:
 
 
 def single_query_views(registry: Registry) -> Iterator[UserError]:
-    """A materialized view has exactly one query; datasets whose names clash are not reported again."""
+    """A materialized view has exactly one query; name clashes of datasets are not reported again."""
     for dataset, flows in _flows_by_dataset(registry):
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW and len(flows) > 1:
             names = ", ".join(str(flow.name) for flow in flows)
@@ -128,7 +128,7 @@ def table_layout(registry: Registry) -> Iterator[UserError]:
 
 
 def honoured_settings(registry: Registry) -> Iterator[UserError]:
-    """Arguments that only Databricks supports are refused and not ignored: an ignored row filter exposes rows."""
+    """Arguments that only Databricks supports are refused, not ignored: an ignored row filter would expose rows."""
     for dataset in registry.datasets:
         if dataset.row_filter is not None:
             yield UserError("ROW_FILTER_NOT_SUPPORTED", location=dataset.location, dataset=dataset.name)
@@ -142,7 +142,7 @@ def honoured_settings(registry: Registry) -> Iterator[UserError]:
 
 
 def quarantined_tables(registry: Registry) -> Iterator[UserError]:
-    """A table with the property `sluice.quarantine` is one whose flows can drop rows for good."""
+    """A table with `sluice.quarantine` must have flows that can drop rows for good: no view, and no snapshots."""
     for dataset, flows in _flows_by_dataset(registry):
         value = quarantine_property(dataset)
         if value is None:
@@ -157,10 +157,10 @@ def quarantined_tables(registry: Registry) -> Iterator[UserError]:
 
 
 COMPLETE_ONLY = frozenset({"PIPELINE_FLOW_WITHOUT_TARGET", "PIPELINE_DATASET_WITHOUT_FLOW"})
-"""Errors that mean nothing while a module is broken, because its declarations are missing."""
+"""Conditions to ignore while a module is broken, because its declarations are missing."""
 
 OF_ALL_FLOWS = frozenset({"LAYOUT_COLUMN_NOT_FOUND"})
-"""Errors of a dataset that a further flow into it can correct."""
+"""Conditions of a dataset that a further flow into it can correct."""
 
 RULES: tuple[Rule, ...] = (
     duplicate_datasets,
@@ -177,8 +177,8 @@ RULES: tuple[Rule, ...] = (
 
 
 def did_you_mean(name: QualifiedName, known: Iterable[QualifiedName]) -> str:
-    """` Did you mean …?` with the known name whose last part is nearest; empty if none is near."""
-    # Full names would be near each other because of their common catalog and schema.
+    """Return ` Did you mean …?` with the known name whose last part is nearest; empty if none is near."""
+    # Full names would always be near because of their common catalog and schema.
     names = {candidate.table: candidate for candidate in known}
     nearest = nearest_name(name.table, names)
     return f" Did you mean {names[nearest]}?" if nearest else ""
@@ -201,7 +201,7 @@ def _duplicate(condition: str, first: DatasetSpec | FlowSpec, later: DatasetSpec
 
 
 def _flows_by_dataset(registry: Registry) -> Iterator[tuple[DatasetSpec, list[FlowSpec]]]:
-    """The flows of each dataset; of datasets with equal names it is unknown which one a flow is for."""
+    """Yield each dataset with its flows; not datasets with equal names, which make a flow's target ambiguous."""
     into: dict[QualifiedName, list[FlowSpec]] = defaultdict(list)
     for flow in registry.flows:
         into[flow.target].append(flow)

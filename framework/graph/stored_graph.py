@@ -1,7 +1,7 @@
-"""The resolved graph as a file of the storage, for those who read it without Spark: a server, a page, `graph --stored`.
+"""The resolved graph as a file in the storage, for readers without Spark: a server, a page, `graph --stored`.
 
-The file has what views and diagrams show, and what flows read and where, for their lag. It is derived: each `validate`
-and each update replaces it if something has changed, and it may be deleted at any time.
+The file has what views and diagrams show, and the reads of flows, from which their lag is computed. It is derived:
+each `validate` and each update replaces it if it has changed, and it may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class StoredGraph:
     """A graph that was read from a storage.
 
     Args:
-        graph: the graph with what `shown` leaves; no update can be planned with it.
-        folders: the folders of its tables; without those that the storage may not own, because it was moved or copied.
+        graph: the graph without the parts that `shown` removes; it can't be used to plan an update.
+        folders: the folders of its tables; tables that the storage may not own after a move or copy are left out.
     """
 
     graph: DataflowGraph
@@ -61,7 +61,7 @@ class GraphStore:
         self.path = storage.path(_FOLDER, f"{digest}.json")
 
     def read(self) -> StoredGraph | None:
-        """Return the graph of the last `validate` or update that could write it; None if there is none.
+        """Return the graph that the last `validate` or update has written; None if there is none.
 
         Raises:
             OperationError: STORED_FORMAT_UNKNOWN, STORED_FILE_DAMAGED.
@@ -69,9 +69,10 @@ class GraphStore:
         return _FORMAT.read(self._storage, self.path, partial(_stored, self._storage))
 
     def write(self, graph: DataflowGraph, folders: Mapping[QualifiedName, str]) -> None:
-        """Replace the graph atomically; nothing is written if the file has it already.
+        """Replace the graph atomically; write nothing if the file is up to date.
 
-        A crash before it leaves the graph of an earlier resolution, which the next one replaces.
+        After a crash before the write, the file has the graph of an earlier resolution; the next resolution replaces
+        it.
 
         Args:
             graph: the graph.
@@ -87,7 +88,7 @@ class GraphStore:
 
 
 def shown(graph: DataflowGraph) -> DataflowGraph:
-    """Return a graph with only what is stored: what views show, and what its flows read."""
+    """Return a graph reduced to its stored parts: what views show, and the reads of its flows."""
     return replace(
         graph,
         datasets=tuple(map(_shown_dataset, graph.datasets)),
@@ -163,7 +164,7 @@ def _flow_json(flow: GraphFlow) -> dict[str, Any]:
 
 
 def _fault_json(fault: SluiceError) -> dict[str, Any]:
-    """Return a fault as its text, as one of another process: an error of several has the texts of all."""
+    """Return a fault as JSON with its text, to be shown by another process; a group of errors has all texts."""
     text = {"what": fault.what, "remedy": fault.remedy, "location": _plain(fault.location)}
     if isinstance(fault, UserErrors):
         text = {"what": fault.render().removeprefix(f"[{fault.condition}] "), "remedy": "", "location": None}
@@ -172,7 +173,7 @@ def _fault_json(fault: SluiceError) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a frozen value as JSON: `asdict` copies each leaf, which takes four times as long."""
+    """Return a frozen value as JSON; `asdict` copies each leaf, which takes four times as long."""
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return _values(value) if hasattr(value, "__dataclass_fields__") else value

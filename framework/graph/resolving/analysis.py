@@ -10,11 +10,11 @@ from framework.graph.graph import Read
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Analysis:
-    """The analysis of one flow's query, and the reads that it has made so far.
+    """The analysis of one flow's query, and its reads so far.
 
     Args:
-        is_final: whether the settings of all views that the query reads are in use.
-        reads_rows: whether streams of tables are read as the rows that the tables have.
+        is_final: whether the settings in use include the settings of all views that the query reads.
+        reads_rows: whether streams of tables are read as batches of their present rows.
     """
 
     flow: FlowSpec

@@ -1,4 +1,4 @@
-"""Warnings about flows that read a change data feed in an order in which a commit's deletes and upserts tie."""
+"""Warnings about flows that sequence a change data feed by a column that ties deletes and upserts of a commit."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from framework.graph.resolved import ResolvedFlow
 
 
 def sequence_warnings(flows: Iterable[ResolvedFlow | None]) -> Iterator[UserError]:
-    """Yield a warning for each flow that applies deletes of a change data feed by another sequence than the commit.
+    """Yield a warning for each flow that applies deletes of a change data feed, but is not sequenced by the commit.
 
-    A full refresh, a RESTORE or an overwrite deletes and inserts the same row in one commit. Its other columns are the
-    same in both, so the delete wins.
+    A full refresh, a RESTORE or an overwrite deletes and inserts the same row in one commit. Both changes have the same
+    values in all other columns, so the delete wins.
     """
     for flow in flows:
         spec = None if flow is None else flow.flow.spec

@@ -1,4 +1,4 @@
-"""The faults of a resolution: gathered, so that all are reported together, without those that others have caused."""
+"""The faults of a resolution: reported together, without faults that are consequences of others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GatheredFaults:
         registry: the declarations.
         resolved: the state of the resolution.
         isolated: the faults of datasets that fail alone.
-        waiting: the datasets that can't be analysed without others, with the faults of which they have none to report.
+        waiting: the datasets that can't be analysed because of faults in others; they report no fault themselves.
     """
 
     registry: Registry
@@ -35,26 +35,26 @@ class GatheredFaults:
     _errors: list[SluiceError] = field(default_factory=list)
 
     def add(self, *errors: SluiceError) -> None:
-        """Add errors that have a location and no cause among the others."""
+        """Add errors that have a location and are not consequences of others."""
         self._errors.extend(errors)
 
     def raise_all(self) -> None:
-        """Raise the errors of the code, together with those of sources.
+        """Raise the errors of the code, together with errors of sources.
 
         Raises:
-            GraphErrors: the code has any.
+            GraphErrors: the code has errors.
         """
         if self._errors:
-            # One fault may be gathered twice: for a reader of the dataset, and for the dataset itself.
+            # A fault may be gathered twice: for a reader of the dataset, and for the dataset itself.
             found = (*self._errors, *self.isolated.values())
             raise GraphErrors(list({error.render(): error for error in found}.values()))
 
     def wait(self, target: QualifiedName, names: Iterable[QualifiedName]) -> None:
-        """Let a dataset wait for others that have faults."""
+        """Make a dataset wait for others that have faults."""
         self.waiting[target] = tuple(dict.fromkeys((*self.waiting.get(target, ()), *names)))
 
     def gather(self, error: Exception, spec: FlowSpec | DatasetSpec, reads: Sequence[Read]) -> None:
-        """Add an error with its own location or that of its declaration.
+        """Add an error with its own location or the location of its declaration.
 
         Args:
             error: the error of a flow or of a dataset.
@@ -73,22 +73,22 @@ class GatheredFaults:
             unread = self._unread_behind(reads)
             if is_source_fault(found):
                 self.isolated.setdefault(target, found)
-            elif unread and self._is_of_columns(each, spec):  # they are the stored ones, and may be others now
+            elif unread and self._is_of_columns(each, spec):  # based on stored columns, which may be outdated
                 self.wait(target, unread)
             elif not (self.registry.is_incomplete and self._may_be_consequence(each, spec, reads)):
                 self._errors.append(found)
 
     def _is_of_columns(self, error: Exception, spec: FlowSpec | DatasetSpec) -> bool:
-        """Whether an error depends on the columns of the inputs of a flow, or of those of the flows into a dataset."""
+        """Whether an error depends on the columns of the flow's inputs, or of the flows into the dataset."""
         if isinstance(spec, FlowSpec):
             return is_of_columns(error)
         return not isinstance(error, SluiceError) or error.condition != "INVALID_SCHEMA"
 
     def _unread_behind(self, reads: Iterable[Read]) -> tuple[QualifiedName, ...]:
-        """Return the datasets with a fault of a source from which what is read comes, through others or not."""
+        """Return the unreadable datasets behind some reads, directly or through other datasets."""
         found: dict[QualifiedName, None] = {}
         left = [read.dataset for read in reads]
-        for name in left:  # which grows
+        for name in left:  # the loop extends it
             dataset = None if name is None else self.resolved.datasets.get(name)
             if dataset is not None and dataset.is_unresolved:
                 found |= dict.fromkeys(dataset.waits_for or (dataset.name,))
@@ -97,7 +97,7 @@ class GatheredFaults:
         return tuple(found)
 
     def _may_be_consequence(self, error: Exception, spec: FlowSpec | DatasetSpec, reads: Sequence[Read]) -> bool:
-        """Whether an error may be due to a column that a flow of a module that raised adds."""
+        """Whether an error may be due to a missing column, of a flow in a module that raised."""
         if isinstance(spec, FlowSpec):
             return is_of_columns(error) and self._may_lack_columns(reads)
         condition = error.condition if isinstance(error, SluiceError) else None
@@ -105,17 +105,17 @@ class GatheredFaults:
         return takes_more or (condition != "INVALID_SCHEMA" and self._may_lack_columns(reads))
 
     def _takes_more_flows(self, spec: DatasetSpec) -> bool:
-        """Whether another module may declare further flows into a dataset, all of whose known flows are valid."""
+        """Whether other modules may declare further flows into a dataset; its known flows are valid."""
         return dataset_kind(spec, self.resolved.flows_into(spec.name)) is DatasetKind.STREAMING_TABLE
 
     def _may_lack_columns(self, reads: Iterable[Read]) -> bool:
-        """Whether a module that raised may declare a table that is read, or further flows into it.
+        """Whether a table that is read, or a flow into it, may be declared in a module that raised.
 
-        Then the analysed schema of the table may lack columns, and an error of its reader may be a consequence.
+        The analysed schema of the table may then lack columns, and an error of its reader may be a consequence.
         """
         for read in reads:
             if read.dataset is None:
-                if read.path is not None:  # a table in the pipeline's storage, as an earlier update left it
+                if read.path is not None:  # a table in the pipeline's storage, written by an earlier update
                     return True
                 continue
             dataset = self.resolved.datasets.get(read.dataset)

@@ -1,6 +1,6 @@
-"""Streams that are grouped without a watermark: their tables are materialized views of the same rows.
+"""Streams that are grouped without a watermark: their tables become materialized views of the same rows.
 
-Databricks runs such a stream in Spark's complete mode, which replaces the rows of the table in each batch (ADR 74).
+Databricks runs such a stream in Spark's complete mode, which replaces all rows of the table in each batch (ADR 74).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _OF_SPEED = frozenset({"maxfilespertrigger", "maxbytespertrigger"})
 
 
 def may_be_a_view(error: SluiceError, dataset: DatasetSpec, flow: FlowSpec, reads: Iterable[Read]) -> bool:
-    """Whether a flow that can't run as a stream may be the query of a view that reads its tables as they are.
+    """Whether a flow that can't run as a stream may run as a view's query over the present rows of its tables.
 
-    Its target has no other query, and it begins at the first row of each table: all rows are in the tables then.
+    It is the only flow into its target, and it reads each table from its first row, so the tables have all its rows.
 
     Args:
         error: the error of the stream.

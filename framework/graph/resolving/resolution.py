@@ -74,7 +74,7 @@ class Resolution:
         spark: the session for the analysis; nothing runs in it.
         tables: the tables that exist.
         code_version: hash of the modules' source; None if it is unknown.
-        kept: analyses of earlier updates, by dataset; used where nothing changed that they depend on.
+        kept: analyses of earlier updates, by dataset; reused if all that they depend on is unchanged.
         ignore_stored: whether to ignore the stored table of a dataset because it will be rebuilt.
     """
 
@@ -100,7 +100,7 @@ class Resolution:
     _of_sinks: list[UserError] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Note the settings that the session has outside of analyses, and give sinks their places."""
+        """Record the session's settings outside of analyses, and give sinks their folders."""
         object.__setattr__(self, "_of_sinks", [*delta_sinks(self.registry)])
         place_sinks(self.registry, self.tables, self.spark)
         object.__setattr__(self, "_resolved", Resolved.nothing_of(self.registry))
@@ -125,11 +125,11 @@ class Resolution:
         if self.registry.is_incomplete:
             broken = [error for error in broken if error.condition not in COMPLETE_ONLY]
         spoilt = self.registry.spoilt
-        # A declaration with invalid arguments is incomplete, so a rule that it breaks is not a fault of its own.
+        # A declaration with invalid arguments is incomplete, so it is not checked against the rules.
         self._faults.add(*(error for error in broken if not spoilt & names_in(error)))
         # A dataset that breaks a rule gets no kind and no schema; its queries are still analysed.
         self._faulty.update(spoilt, (name for error in broken for name in names_in(error)))
-        # Spark makes expressions, such as casts, with the settings of the thread's session.
+        # Spark builds expressions, such as casts, with the settings of the thread's session.
         with reading(self), active_session(self.spark), deep_recursion():
             for spec in self.registry.datasets:
                 self._dataset(spec.name)
@@ -146,7 +146,7 @@ class Resolution:
             lacking=dict(self.registry.lacking),
             is_partial=bool(self.registry.unlisted) or self._has_unread(),
         )
-        # The queries of ingestions read no feed, and those that are recalled have no columns here.
+        # The queries of ingestions read no feed, and reused analyses have no columns here.
         sequences = sequence_warnings(
             flow for name, flow in resolved.flows.items() if name not in self.registry.generated
         )
@@ -156,7 +156,7 @@ class Resolution:
         return replace(graph, warnings=(*session, *self.registry.notes, *self._notes, *warnings, *told))
 
     def _has_unread(self) -> bool:
-        """Whether a flow may read more than is known. The queries of ingestions read nothing of the pipeline."""
+        """Whether a flow may have unknown reads. The queries of ingestions read nothing of the pipeline."""
         found = (each for each in self._resolved.datasets.values() if each is not None and each.is_unresolved)
         return any(each.name not in self.registry.isolated for each in found)
 
@@ -179,7 +179,7 @@ class Resolution:
         return found.frame
 
     def is_view(self, name: str) -> bool:
-        """Return whether a name is that of a temporary view of the pipeline."""
+        """Return whether a name is the name of a temporary view of the pipeline."""
         spec = self._resolved.specs.get(self._full_name(name))
         return spec is not None and spec.kind is DatasetKind.TEMPORARY_VIEW
 
@@ -202,7 +202,7 @@ class Resolution:
         if resolved.is_sink:
             raise UserError("PIPELINE_SINK_READ", location=caller_location(), sink=name)
         if resolved.fault is not None and resolved.kind is DatasetKind.TEMPORARY_VIEW:
-            raise resolved.fault  # its query is a part of that of its reader
+            raise resolved.fault  # the view's query is a part of its reader's query
         read = Read(text=text, streaming=streaming, dataset=name, options=tuple(sorted(options.items())))
         if resolved.is_unresolved and resolved.schema is None:  # without a schema, its readers can't be analysed
             self._record(read)
@@ -224,8 +224,8 @@ class Resolution:
         for each in reads:
             self._record(each)
         present = self._settings.present
-        # Each read has columns of its own. The view's query has the reader's settings; if they are not known yet, the
-        # reader is analysed again.
+        # Each read gets its own columns. The view's query runs with the reader's settings. If they are not final yet,
+        # the reader is analysed again.
         if not (is_again or reads_rows) and (present == view.settings or not self._knows(present)):
             return named(view.frame, name)
         spec = view.flow.spec
@@ -242,11 +242,11 @@ class Resolution:
         return bool(self._analyses) and self._analyses[-1].reads_rows
 
     def _knows(self, settings: Mapping[str, str]) -> bool:
-        """Whether the settings in use are those of all views that the query reads."""
+        """Whether the settings in use include the settings of all views that the query reads."""
         return self._analyses[-1].is_final or settings == self._flow_settings()
 
     def _flow_settings(self) -> dict[str, str]:
-        """The settings of the flow that is analysed, as far as the reads so far show."""
+        """The settings of the flow that is being analysed, as far as its reads so far determine them."""
         analysis = self._analyses[-1]
         return flow_settings(analysis.flow, analysis.reads, self._resolved.specs)
 
@@ -291,11 +291,11 @@ class Resolution:
         return dataset
 
     def _without_query(self, flow: GraphFlow) -> ResolvedFlow:
-        """A flow whose query is not analysed now; nothing reads its rows."""
+        """Return a flow without analysing its query, for one whose rows no flow reads."""
         return ResolvedFlow(flow=flow, frame=self._stand_ins.without_columns(), settings={})
 
     def _failed_dataset(self, spec: DatasetSpec) -> GraphDataset | None:
-        """A dataset that fails alone, or waits for one, with its stored schema; None for a fault of the pipeline."""
+        """Return a dataset that fails alone or waits for one, with its stored schema; None for a fault of the pipeline."""
         fault, waits_for = self._faults.isolated.get(spec.name), self._faults.waiting.get(spec.name, ())
         if fault is None and not waits_for:
             return None
@@ -303,7 +303,7 @@ class Resolution:
             reads = tuple(self._reads.get(flow.name, ()))
             self._resolved.flows[flow.name] = self._without_query(GraphFlow(spec=flow, reads=reads))
         stored = known = None
-        with suppress(OperationError):  # its record may be what can't be read
+        with suppress(OperationError):  # the record of the table may be the unreadable part
             stored, known = self.tables.stored_schema(spec.name), self.tables.stored_kind(spec.name)
         schema = None if stored is None else without_hidden(StructType.fromJson(json.loads(stored))).json()
         kind = spec.kind if spec.kind is not DatasetKind.TABLE else known or spec.kind
@@ -312,7 +312,7 @@ class Resolution:
         return GraphDataset(spec=spec, kind=kind, schema=schema, waits_for=waits_for)
 
     def _typed(self, spec: DatasetSpec, resolved: list[ResolvedFlow]) -> GraphDataset | None:
-        """The dataset with its kind and schema; None if a query is of the wrong kind or an expectation is invalid."""
+        """Return the dataset with kind and schema; None if a query has the wrong kind or an expectation is invalid."""
         flows = [flow.flow for flow in resolved]
         kind = DatasetKind.MATERIALIZED_VIEW if spec.name in self._grouped else dataset_kind(spec, flows)
         stored = self._stored_schema(spec.name)
@@ -330,7 +330,7 @@ class Resolution:
         return dataset if valid else None
 
     def _meets_expectations(self, spec: DatasetSpec, flow: ResolvedFlow) -> bool:
-        """Whether all expectations are valid; faults are gathered, so that the schema is still checked."""
+        """Whether all expectations are valid; faults are gathered, not raised, so the schema is still checked."""
         try:
             with self._settings.applied(flow.settings):
                 check_expectations(spec, flow.flow.spec, flow.frame)
@@ -347,7 +347,7 @@ class Resolution:
         return None if self.ignore_stored(name) else self.tables.stored_schema(name)
 
     def _flow(self, dataset: DatasetSpec, spec: FlowSpec) -> ResolvedFlow | None:
-        """The analysed flow; None if it has a fault, which is gathered."""
+        """Return the analysed flow; None if it has a fault, which is gathered."""
         if spec.name in self._resolved.flows:
             return self._resolved.flows[spec.name]
         self._resolved.flows[spec.name] = None
@@ -367,7 +367,7 @@ class Resolution:
         return self._resolved.flows[spec.name]
 
     def _stream_or_view(self, dataset: DatasetSpec, spec: FlowSpec) -> ResolvedFlow:
-        """The analysed flow; of a stream that is grouped without a watermark, the query of a view of its rows."""
+        """Return the analysed flow; a stream that is grouped without a watermark becomes the query of a view."""
         try:
             return self._analysed(dataset, spec)
         except UserError as error:
@@ -377,7 +377,7 @@ class Resolution:
                 raise
             self._analyses[-1] = Analysis(flow=spec, reads_rows=True)
             flow = self._analysed(dataset, spec)
-            if flow.flow.streaming:  # it reads a source that is no table
+            if flow.flow.streaming:  # it also reads a stream that is not a table
                 self._analyses[-1] = before
                 raise
             self._grouped.add(dataset.name)
@@ -386,7 +386,7 @@ class Resolution:
             return flow
 
     def _analysed(self, dataset: DatasetSpec, spec: FlowSpec) -> ResolvedFlow:
-        """The flow, analysed with its settings; those of views are known only when it has read the views."""
+        """Return the flow, analysed with its settings; the settings of views are known only after it has read them."""
         settings = self._flow_settings()
         try:
             resolved = self._analysed_with(settings, dataset, spec)
@@ -415,9 +415,9 @@ class Resolution:
             return ResolvedFlow(flow=flow, frame=frame, settings=settings, versions=versions)
 
     def _handing_out(self, spec: FlowSpec) -> ResolvedFlow:
-        """A flow from a snapshot function, with the schema of its stored target or of its first snapshot."""
+        """Return a flow of a snapshot function, with the schema of its stored target or of its first snapshot."""
         function = self.registry.snapshot_functions[spec.name]
-        with self._settings.applied({}):  # it runs with the pipeline's settings, and not with those of its reader
+        with self._settings.applied({}):  # it runs with the pipeline's settings, not its reader's
             shape = snapshot_shape(function, spec, self._stored_schema(spec.target))
         read = Read(text=f"{display_name(function)}()", streaming=False)
         flow = GraphFlow(spec=spec, reads=(read,), schema=shape.schema.json())
@@ -425,13 +425,13 @@ class Resolution:
         return ResolvedFlow(flow=flow, frame=frame, settings={}, versions=shape.versions)
 
     def _query(self, spec: FlowSpec) -> Callable[[], DataFrame]:
-        """The flow's query function, or the read of its named source."""
+        """Return the flow's query function, or the read of its named source."""
         return self.registry.queries.get(spec.name) or (lambda: self.source_frame(spec))
 
     def source_frame(self, spec: FlowSpec) -> DataFrame:
-        """The rows of an AUTO CDC flow's named source.
+        """Return the rows of an AUTO CDC flow's named source.
 
-        They are a stream, except for snapshots and for a once flow whose source is not a streaming view.
+        They are a stream, except for snapshots and for a once flow unless its source is a streaming view.
         """
         source = spec.source or ""
         name = self.registry.name(source)
@@ -442,7 +442,7 @@ class Resolution:
             batch = spec.from_snapshots or (spec.once and view is not None and not view.flow.streaming)
         try:
             return self.read(self.spark, source, {}, streaming=not batch)
-        except SluiceError as error:  # no user code makes this read: the location is that of the declaration
+        except SluiceError as error:  # no user code makes this read, so the error is at the declaration
             raise error.at(spec.location) from error
 
     def _gather(self, error: Exception, spec: FlowSpec | DatasetSpec) -> None:

@@ -41,7 +41,7 @@ class SnapshotShape:
 
 
 def snapshot_shape(function: SnapshotFunction, flow: FlowSpec, stored: StructType | None) -> SnapshotShape:
-    """Return the shape of a function's snapshots, from its stored target or else from its first snapshot.
+    """Return the shape of a function's snapshots, from its stored target or, without one, from its first snapshot.
 
     No row of the snapshot is read.
 
@@ -51,14 +51,14 @@ def snapshot_shape(function: SnapshotFunction, flow: FlowSpec, stored: StructTyp
     known = None if stored is None else _stored_shape(stored)
     if known is not None:
         return known
-    with not_reading(), unguarded():  # the caller may be another query function, which reads the target
+    with not_reading(), unguarded():  # the caller may be another query function that reads the target
         first = next_snapshot(function, flow, None)
     assert first is not None  # `next_snapshot` raises if there is no first snapshot
     return SnapshotShape(schema=first.frame.schema, versions=first.version.data_type)
 
 
 def _stored_shape(stored: StructType) -> SnapshotShape | None:
-    """The shape of the snapshots that a table was built from; None if the table has no sequence column."""
+    """Return the shape of the snapshots behind a stored table; None if the table has no sequence column."""
     sequence = match_field(struct_of(stored, HIDDEN_COLUMN), SEQUENCE) if stored_kind(stored) else None
     if sequence is None:
         return None

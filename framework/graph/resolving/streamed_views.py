@@ -11,7 +11,7 @@ from framework.graph.graph import DataflowGraph, GraphFlow, Read
 from framework.graph.reading.schemas import reads_changes
 
 STREAMED_VIEW = "STREAM_OF_MATERIALIZED_VIEW"
-"""The condition of the warnings; of those about the code, the one that foretells a failure, so that plans have it."""
+"""The condition of the warnings. Plans show it, too: it is the only warning about code that predicts a failure."""
 
 
 def is_streamed(graph: DataflowGraph, name: QualifiedName) -> bool:
@@ -20,9 +20,9 @@ def is_streamed(graph: DataflowGraph, name: QualifiedName) -> bool:
 
 
 def streamed_view_warnings(graph: DataflowGraph) -> Iterator[UserError]:
-    """Yield a warning for each materialized view that a flow reads as a stream, unless it reads the change data feed.
+    """Yield a warning for each materialized view that a flow streams without reading its change data feed.
 
-    No error, as on Databricks: such a flow runs as long as rows are only added to the view.
+    It is no error, as on Databricks: such a flow runs as long as the view only gains rows.
     """
     for flow in graph.flows:
         target = graph.dataset(flow.spec.target)

@@ -1,1 +1,1 @@
-"""The schema, the properties and the place of the table that a flow writes."""
+"""The schema, the properties and the folder of the table that a flow writes."""

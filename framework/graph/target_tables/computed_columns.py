@@ -1,6 +1,6 @@
 """The rules for columns that Delta computes: generated and identity columns, and columns with a default.
 
-Delta refuses an invalid one when it creates the table, after others were written; here `validate` does.
+Delta refuses an invalid column when it creates the table, after other tables were written. `validate` reports it first.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def check_computed(spec: DatasetSpec, declared: StructType, stored: StructType |
         spec: the declaration.
         declared: its schema.
         stored: the schema of a table whose rows stay, if there is one.
-        session: that of the queries.
+        session: the session of the queries.
 
     Raises:
-        UserError: COMPUTED_COLUMN_INVALID, or COMPUTED_COLUMN_CHANGED for one that the table has otherwise.
+        UserError: COMPUTED_COLUMN_INVALID, or COMPUTED_COLUMN_CHANGED if the table computes the column differently.
     """
     for field in filter(is_computed, declared.fields):
         cause = _fault_of_identity(spec, field) or _fault_of_default(field, session)
@@ -94,7 +94,7 @@ def _fault_of_expressions(declared: StructType, session: SparkSession) -> str:
 
 
 def _changed(declared: StructType, stored: StructType) -> Iterator[str]:
-    """Yield the columns that Delta does not compute in the table as declared: stored rows would have other values."""
+    """Yield the columns that the table does not compute as declared, so that stored rows have other values."""
     before = {field.name.lower(): field for field in stored.fields}
     for field in declared.fields:
         known = before.get(field.name.lower())
@@ -104,6 +104,6 @@ def _changed(declared: StructType, stored: StructType) -> Iterator[str]:
 
 
 def returned_identities(declared: StructType, returned: StructType) -> list[str]:
-    """Return the columns of queries to which only Delta gives numbers."""
+    """Return the columns that queries return although only Delta may number them."""
     names = {field.name.lower() for field in declared.fields if takes_no_values(field)}
     return [field.name for field in returned.fields if field.name.lower() in names]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _TEXT = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`")
-"""Comments and quoted names, whose words are no clauses."""
+"""Comments and quoted names: words in them are not clauses."""
 
 _DDL = "Write a DDL string, for example `id BIGINT`."
 _CLAUSES = {
@@ -29,7 +29,7 @@ _CLAUSES = {
     r"IDENTITY": "Write `GENERATED ALWAYS AS IDENTITY (START WITH 1 INCREMENT BY 1)`; the type is BIGINT.",
     r"GENERATED": "Write `GENERATED ALWAYS AS (expression)` after the type.",
 }
-"""What to do about clauses of DDL that Spark does not parse, by their words."""
+"""Advice about DDL clauses that Spark does not parse, by their words."""
 
 _MASK = re.compile(r"\bMASK\b", re.IGNORECASE)
 
@@ -53,7 +53,7 @@ def parse_schema(spec: DatasetSpec, frame: DataFrame) -> StructType | None:
 
 
 def _with_clauses(spec: DatasetSpec, session: SparkSession) -> StructType:
-    """Parse a schema with clauses that only tables have: GENERATED, IDENTITY, DEFAULT, or in any order."""
+    """Parse a schema with clauses that only tables support (GENERATED, IDENTITY, DEFAULT), in any order."""
     schema = spec.schema or ""
     try:
         columns = columns_of_create_table(session, f"CREATE TABLE t ({schema}\n) USING delta")
@@ -76,14 +76,14 @@ def _invalid(spec: DatasetSpec, cause: str, advice: str) -> UserError:
 
 
 def schema_advice(text: str) -> str:
-    """Return what to do about a DDL text that Spark can't parse."""
+    """Return advice about a DDL text that Spark can't parse."""
     clauses = _TEXT.sub("", text)
     found = (advice for words, advice in _CLAUSES.items() if re.search(rf"\b({words})\b", clauses, re.IGNORECASE))
     return next(found, _DDL)
 
 
 def is_same_type(first: DataType, second: DataType) -> bool:
-    """Return whether two types differ at most in the nullability and the comments of their parts."""
+    """Return whether two types are equal except for the nullability and the comments of their parts."""
     ours, theirs = _parts(first), _parts(second)
     if not ours or type(first) is not type(second):
         return first == second
@@ -93,11 +93,11 @@ def is_same_type(first: DataType, second: DataType) -> bool:
 
 
 def nullable_parts(declared: DataType, found: DataType, path: str) -> Iterator[str]:
-    """Yield the paths of the parts that are declared NOT NULL and may be NULL in the rows of a query.
+    """Yield the paths of parts that are declared NOT NULL but may be NULL in a query's rows.
 
     Args:
         declared: the declared type.
-        found: the type of the query, which may have less fields.
+        found: the type in the query, which may have fewer fields.
         path: the path of the value.
     """
     theirs = {name.lower(): (kind, is_nullable) for name, kind, is_nullable in _parts(found)}

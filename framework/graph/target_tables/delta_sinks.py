@@ -1,4 +1,4 @@
-"""Delta sinks that name a table, as Databricks' documentation does: the folder that they write to."""
+"""Delta sinks that name a table, as in Databricks' documentation: finds the folder that they write to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TABLE, _PATH = "tablename", "path"
 
 
 def place_sinks(registry: Registry, tables: KnownTables, spark: SparkSession) -> None:
-    """Give each Delta sink with `tableName` the folder of that table: where queries of the pipeline find the name.
+    """Set the folder of each Delta sink with `tableName` to the folder where the pipeline's queries find that table.
 
     Args:
         registry: the declarations; a sink with a folder is not changed.

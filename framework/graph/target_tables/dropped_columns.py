@@ -1,7 +1,8 @@
-"""Expectations over columns that a query has no more: it drops or renames them in its last step.
+"""Expectations over columns that a query drops or renames in its last step.
 
-A filter behind the query still finds such a column, as Spark adds what a condition lacks to the projection below it. So
-does Databricks, which filters by expectations. Counts need the conditions as columns of that projection.
+A filter on top of the query still finds such a column, because Spark adds missing attributes to the projection below.
+Databricks filters by expectations in the same way. Counting violations needs the conditions as columns of that
+projection.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _MET = "__sluice_met"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CheckedRows:
-    """The rows of a query with all that its expectations need.
+    """The rows of a query with all columns that its expectations need.
 
     Args:
         frame: the rows, with the columns `added`.
         expectations: the expectations, over columns of `frame`.
-        added: the columns that the query does not have; they are dropped after the checks.
+        added: the columns that the query does not have; to drop after the checks.
     """
 
     frame: DataFrame
@@ -37,17 +38,17 @@ class CheckedRows:
     added: tuple[str, ...] = ()
 
     def of_query(self, checked: DataFrame) -> DataFrame:
-        """Return checked rows with the columns of the query only."""
+        """Return checked rows with only the columns of the query."""
         return checked.drop(*self.added) if self.added else checked
 
 
 def finds_dropped(frame: DataFrame, condition: str) -> bool:
-    """Whether a condition that does not fit the columns of a query is one over columns that it has dropped."""
+    """Whether a condition that can't be resolved on a query's columns refers to columns that the query has dropped."""
     return not _fits(frame, condition) and _is_filter(frame, condition)
 
 
 def with_dropped(frame: DataFrame, expectations: Sequence[ExpectationSpec]) -> CheckedRows:
-    """Return the rows of a query, with a boolean column for each condition over columns that it has dropped.
+    """Return the rows of a query with a boolean column for each condition over dropped columns.
 
     Args:
         frame: the query.
@@ -70,9 +71,9 @@ def with_dropped(frame: DataFrame, expectations: Sequence[ExpectationSpec]) -> C
 
 
 def _before_dropping(frame: DataFrame, conditions: Iterable[str]) -> DataFrame:
-    """Return the rows of a query with the columns that conditions find below its last step."""
+    """Return the rows of a query with the columns that conditions need from below its last step."""
     filtered = frame.where(reduce(and_, map(sql.expr, conditions)))
-    # Of a filter with such columns Spark makes: the query's columns <- the filter <- the query with further columns.
+    # For a filter on such columns, Spark plans: the query's columns <- the filter <- the query with further columns.
     return of_plan(frame.sparkSession, analysed_plan(filtered).child().child())
 
 

@@ -1,4 +1,4 @@
-"""The rule for properties of tables that Delta would refuse when the table is created, after others were written."""
+"""The rule for table properties: reports properties that Delta would refuse later, after other tables were written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FEATURE = "delta.feature."
 
 
 def delta_properties(registry: Registry) -> Iterator[UserError]:
-    """A property that protects a table has its name, and one of Delta is known to it, with a value that it takes."""
+    """Properties that protect a table must be spelled right; Delta properties must exist and have valid values."""
     for dataset in registry.datasets:
         for name, _ in dataset.table_properties:
             if is_misspelled(name):
@@ -42,7 +42,7 @@ def delta_properties(registry: Registry) -> Iterator[UserError]:
 
 
 def _refusal(properties: Mapping[str, str]) -> str | None:
-    """Why Delta refuses properties, as it checks them when it creates a table; None if it takes them."""
+    """Return why Delta would refuse the properties when it creates a table; None if it accepts them."""
     if not properties:
         return None
     for name in filter(_feature, properties):
@@ -56,5 +56,5 @@ def _refusal(properties: Mapping[str, str]) -> str | None:
 
 
 def _feature(name: str) -> str:
-    """The feature of a table that a property is about; empty for another property."""
+    """Return the table feature that a property is about; empty for any other property."""
     return name[len(_FEATURE) :] if name.lower().startswith(_FEATURE) else ""

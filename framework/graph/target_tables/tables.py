@@ -41,13 +41,13 @@ class KnownTables(Protocol):
         ...
 
     def place_of(self, name: QualifiedName, spark: SparkSession) -> str:
-        """The folder of the table of a name, whether or not it exists: that in a catalog, or in the storage."""
+        """The folder of a table by name, in a catalog or in the storage, whether or not the table exists."""
         ...
 
     def external(
         self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
     ) -> ExternalTable | None:
-        """The external table of a name, as written in the module; None if there is no such table."""
+        """The external table with a name as written in the module; None if there is no such table."""
         ...
 
     def schemas(self) -> SchemaStore:
@@ -59,7 +59,7 @@ class KnownTables(Protocol):
         ...
 
     def file_identity(self, files: list[str]) -> str | None:
-        """A text that changes when one of the files changes; None if computing it would take too long."""
+        """Return a text that changes when one of the files changes; None if computing it would take too long."""
         ...
 
 
@@ -71,7 +71,7 @@ def missing_table(
     tables: KnownTables,
     spark: SparkSession,
 ) -> UserError:
-    """Return the error of a read, with the nearest dataset and, for a name of three parts, the known catalogs.
+    """Return the error of a read of a missing table, with the nearest dataset, and the catalogs for a three-part name.
 
     Args:
         name: the name as written in the query.

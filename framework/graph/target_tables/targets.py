@@ -40,18 +40,18 @@ def table_target(
     """Return the dataset with the schema that readers see and the schema of its table.
 
     Args:
-        dataset: a dataset without a schema; it says whether its types widen.
+        dataset: a dataset without a schema; its `widens` says whether types widen.
         inputs: its flows with their analysed queries.
         stored: the schema of its stored table, if there is one.
         versions: the version types of flows from snapshots.
 
     Raises:
-        UserError: columns cannot evolve by addition, differ from the declared schema, have names that Delta
-            cannot store, or are layout columns that the table does not have.
+        UserError: columns can't evolve by addition, differ from the declared schema, have names that Delta can't store,
+            or the layout names columns that the table does not have.
     """
     declared = parse_schema(dataset.spec, inputs[0][1])
     if declared is not None:
-        before = None if dataset.kind is DatasetKind.MATERIALIZED_VIEW else stored  # all rows of a view are computed
+        before = None if dataset.kind is DatasetKind.MATERIALIZED_VIEW else stored  # a view's rows are all computed
         check_computed(dataset.spec, declared, before, inputs[0][1].sparkSession)
     if any(spec.cdc is not None for spec, _ in inputs):
         return _cdc_table(dataset, inputs, declared, stored, versions or {})
@@ -75,7 +75,7 @@ def table_target(
 def may_widen(
     spec: DatasetSpec, flows: Sequence[GraphFlow], datasets: Mapping[QualifiedName, GraphDataset | None]
 ) -> bool:
-    """Return whether types may widen: by the table's property, else if files do so that it reads, itself or not.
+    """Return whether column types may widen: by the table's property, or else because its flows read files that do.
 
     Args:
         spec: the declaration of the dataset.
@@ -126,13 +126,13 @@ def _cdc_table(
 
 
 def _without(schema: StructType | None, columns: Sequence[StructField]) -> StructType | None:
-    """Return a schema without columns: AUTO CDC knows nothing of those that Delta generates."""
+    """Return a schema without some columns; AUTO CDC leaves out the columns that Delta generates."""
     names = {field.name.lower() for field in columns}
     return None if schema is None else StructType([f for f in schema.fields if f.name.lower() not in names])
 
 
 def _with(schema: StructType, generated: Sequence[StructField]) -> StructType:
-    """Return the columns of a target with those that Delta generates from them; the hidden one stays the last."""
+    """Return a target's columns with the columns that Delta generates; the hidden column stays the last."""
     hidden = [field for field in schema.fields if field.name == HIDDEN_COLUMN]
     return StructType([*(field for field in schema.fields if field.name != HIDDEN_COLUMN), *generated, *hidden])
 
@@ -140,16 +140,16 @@ def _with(schema: StructType, generated: Sequence[StructField]) -> StructType:
 def _check_declared(
     dataset: GraphDataset, declared: StructType, found: StructType, queries: Sequence[StructType]
 ) -> None:
-    """Check that every column of the queries is declared with its type, and for a view that it has all declared ones.
+    """Check that the queries' columns are declared with their types; a view must have all declared columns.
 
-    Parts of a column may be nullable, or have comments, in the declaration alone. Delta does not check all parts that
-    are NOT NULL, so those of the queries must be NOT NULL too.
+    A part of a column may be nullable, or have a comment, in the declaration only. Delta does not check every NOT NULL
+    part, so a part that is declared NOT NULL must be NOT NULL in the queries.
 
     Args:
         dataset: the dataset.
         declared: its declared schema.
         found: the columns of all queries.
-        queries: the columns of each query. A merge of columns makes their parts nullable.
+        queries: the columns of each query; needed because merging columns makes their parts nullable.
 
     Raises:
         UserError: USER_SPECIFIED_AND_INFERRED_SCHEMA_NOT_COMPATIBLE with the columns that differ.
@@ -182,7 +182,7 @@ def _check_declared(
 
 
 def _not_in_views(declared: StructType, found: StructType) -> list[str]:
-    """Return the declared columns that a view can't have: it has NULL in those that its query does not return."""
+    """Return the declared columns that a view can't have, because it has NULL where its query has no column."""
     present = {field.name.lower() for field in found.fields}
     return [
         f"{field.name} (missing, but NOT NULL)"
@@ -251,7 +251,7 @@ def _check_feed_names(spec: DatasetSpec, schema: StructType) -> None:
 
 
 def _column_names(data_type: DataType) -> Iterator[str]:
-    """The names of fields at any depth."""
+    """Yield the names of fields at any depth."""
     if isinstance(data_type, StructType):
         for field in data_type.fields:
             yield field.name
@@ -262,7 +262,7 @@ def _column_names(data_type: DataType) -> Iterator[str]:
 
 
 def check_expectations(spec: DatasetSpec, flow: FlowSpec, frame: DataFrame) -> None:
-    """Check that each expectation is a boolean expression over the columns of the query, or keys of appended rows.
+    """Check that each expectation is a boolean expression over the query's columns, or has keys of appended rows.
 
     Raises:
         GraphErrors: one EXPECTATION_INVALID per invalid expectation, at its location.
@@ -283,7 +283,7 @@ def check_expectations(spec: DatasetSpec, flow: FlowSpec, frame: DataFrame) -> N
 
 
 def _no_unique_keys(expectation: ExpectationSpec, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame) -> str:
-    """The reason why rows can't be compared with those of a table; empty if they can, or need not be."""
+    """Return why rows can't be compared with the table's rows; empty if they can, or need not be."""
     if expectation.unique is None:
         return ""
     if spec.kind is DatasetKind.TEMPORARY_VIEW:
@@ -303,7 +303,7 @@ def _no_unique_keys(expectation: ExpectationSpec, spec: DatasetSpec, flow: FlowS
 
 
 def _invalid(expectation: ExpectationSpec, frame: DataFrame) -> str:
-    """The reason why an expectation is invalid; empty if it is valid."""
+    """Return why an expectation is invalid; empty if it is valid."""
     if expectation.unique is not None:
         return ""
     try:
