@@ -1,4 +1,4 @@
-"""How the rows of a database copy were made: the columns of the source, and the configuration."""
+"""The definition of a database copy's rows: the columns of the source, and the configuration."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedColumn:
-    """A column of a source table, as rows of a copy were made with it.
+    """A column of a source table, in the form with which the rows of a copy were made.
 
     Args:
         name: its name at the source.
         type: the Spark type.
         source_type: the name of the type at the source.
-        number: never given to another column of the table.
+        number: the column's number at the source, which is never reused in the table.
         stamp: changes with each statement that alters the column.
-        type_id: what identifies the type at the source; 0 if an earlier release recorded the column.
+        type_id: the identity of the type at the source; 0 if an earlier release recorded the column.
         is_filled: whether rows that are older than the column have a value in it.
-        labels: the values of the enums that its type is made of.
-        fields: the fields of the composite types that its type is made of.
+        labels: the values of the enums in its type.
+        fields: the fields of the composite types in its type.
     """
 
     name: str
@@ -35,10 +35,10 @@ class CopiedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedForm:
-    """What decides how the changes of a source table are staged.
+    """The settings that determine how the changes of a source table are staged.
 
-    A copy with another one can't apply them: their values have other texts, their deletions another key, and an update
-    lacks the state of its time.
+    A copy with a different form can't apply the changes: values have a different text form, deletions have a different
+    key, and updates lack the earlier states of the row.
 
     Args:
         keys: the columns that identify a row.
@@ -53,7 +53,7 @@ class StagedForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyDefinition:
-    """What decides the rows of a copy, beside the rows of its source.
+    """The settings that determine the rows of a copy, given the rows of its source.
 
     Args:
         gateway: the name of the ingestion.
@@ -61,18 +61,19 @@ class CopyDefinition:
         keys: the columns that identify a row.
         scd_type: 1 for the latest rows, 2 for their history.
         row_filter: the condition that its rows meet.
-        selection: the lists of columns in the configuration, as one text.
+        selection: the column lists of the configuration, as one text.
         columns: the columns that are read.
-        most_columns: how many columns the source ever had; a later one has a greater number.
-        key_ids: what keeps the key unique at the source; () if an earlier release recorded the copy.
-        is_full: whether the replica identity of the source, or of one of its partitions, is FULL: its rows may then be
-            changed while it has no key.
-        gone: the numbers of the columns that were dropped before a row of the copy was made.
+        most_columns: the highest column number ever used at the source; a later column has a higher one.
+        key_ids: the identities of what keeps the key unique at the source; () if an earlier release recorded the copy.
+        is_full: whether the replica identity of the source, or of one of its partitions, is FULL: its rows can then
+            change while it has no key.
+        gone: the numbers of columns that were dropped before any row of the copy was made.
         storage: changes when the database rewrites the rows of the source.
         log_version: the version of the columns in the log.
-        soft_deletes: the column that flags deleted rows; None if they are removed, as in copies of earlier releases.
-        earlier_versions: the versions before its last columns were added, each with the greatest number of a column;
-            not recorded.
+        soft_deletes: the column that flags deleted rows; None if deleted rows are removed, as in copies of earlier
+            releases.
+        earlier_versions: the versions before the latest columns were added, each with its highest column number; not
+            recorded.
     """
 
     gateway: str
@@ -93,7 +94,7 @@ class CopyDefinition:
 
     @property
     def staged(self) -> StagedForm:
-        """How changes are staged that rows of this definition follow."""
+        """The form in which changes are staged for rows of this definition."""
         *_, text_columns = ast.literal_eval(self.selection)
         return StagedForm(
             keys=tuple(sorted(self.keys)), text_columns=tuple(text_columns), is_history=self.scd_type != 1

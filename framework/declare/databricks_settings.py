@@ -1,4 +1,4 @@
-"""Values of Spark's settings that only Databricks' runtime knows."""
+"""Values of Spark settings that exist only in Databricks' runtime."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _AUTOMATIC = frozenset({("spark.sql.shuffle.partitions", "auto")})
 
 
 def spark_settings(settings: Pairs) -> Pairs:
-    """Leave out settings by which Databricks' runtime chooses a value itself: so does Spark without the setting."""
+    """Leave out `auto` settings, with which Databricks' runtime chooses the value; Spark uses its default."""
     return tuple((key, value) for key, value in settings if (key, str(value).lower()) not in _AUTOMATIC)

@@ -1,4 +1,4 @@
-"""A table of another catalog that this machine has elsewhere, as a frozen value."""
+"""The local copy of a table of another catalog, as a frozen value."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from framework.declare.specs import Pairs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTable:
-    """A table that the pipeline does not declare, and where its rows are on this machine.
+    """A table that the pipeline does not declare, and the place of its rows on this machine.
 
     Args:
         name: its full name, as written.
-        options: `format`, `path` or `pipeline`, and options of the reader; a path is absolute.
+        options: `format`, `path` or `pipeline`, and options of the reader; paths are absolute.
     """
 
     name: str

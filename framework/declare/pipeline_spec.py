@@ -30,7 +30,7 @@ DEFAULT_SCHEMA = "default"
 _TEXTS = ("name", "storage", "catalog", "schema", "database", "target", "root_path")
 _MAPS = ("configuration", "spark_conf")
 _FLAGS = ("continuous", "development")
-# Fields of Databricks' pipeline resource without an effect on a run outside Databricks.
+# Fields of Databricks' pipeline resource that have no effect outside Databricks.
 _TOLERATED = (
     "allow_duplicate_names",
     "budget_policy_id",
@@ -71,8 +71,8 @@ class PipelineSpec:
     Args:
         root: the folder that libraries are relative to; None for a pipeline made in Python.
         root_path: the folder that modules import from, relative to `root`; None for `root` alone.
-        storage: absolute path or URI, or relative to the working folder for one made in Python.
-        workspace: what this machine has in place of a Databricks workspace.
+        storage: absolute path or URI; for a pipeline made in Python, it may be relative to the working folder.
+        workspace: the local replacements for a Databricks workspace.
     """
 
     name: str
@@ -92,8 +92,8 @@ class PipelineSpec:
     def __post_init__(self) -> None:
         """Refuse a catalog or schema that is not a valid name, because table folders are named after them.
 
-        All texts of the process hide the secrets of the settings. Settings by which Databricks' runtime chooses a value
-        are left out.
+        Registers the secrets in the settings, so that all texts of the process hide them. Leaves out settings whose
+        value Databricks' runtime would choose.
 
         Raises:
             UserError: INVALID_NAME.
@@ -106,7 +106,7 @@ class PipelineSpec:
         object.__setattr__(self, "spark_conf", spark_settings(self.spark_conf))
 
     def with_parameters(self, parameters: Mapping[str, str]) -> PipelineSpec:
-        """The spec with entries of its configuration replaced or added."""
+        """Return the spec with some entries of its configuration replaced or added."""
         return replace(self, configuration=tuple({**dict(self.configuration), **parameters}.items()))
 
 
@@ -132,15 +132,15 @@ def find_spec(folder: Path) -> Path:
 
 
 def load_spec(path: Path, local: Path | None = None) -> PipelineSpec:
-    """Load the spec from a file, with the file of this machine.
+    """Load the spec from a file, together with the local file of this machine.
 
     Args:
         path: the spec.
-        local: the file of this machine; None for `sluice.local.yml` beside the spec, if it exists.
+        local: the local file; None for `sluice.local.yml` beside the spec, if it exists.
 
     Raises:
         UserError: a file is missing or is not valid YAML.
-        GraphErrors: every unknown key (with the nearest known one) and every invalid value.
+        GraphErrors: every unknown key (with the nearest known key) and every invalid value.
     """
     document = read_yaml(path, _YAML)
     values: dict[str, Any] = document.plain()
@@ -176,7 +176,7 @@ def load_spec(path: Path, local: Path | None = None) -> PipelineSpec:
 
 
 def default_storage(name: str) -> str:
-    """The storage folder of a pipeline without a `storage` setting: a folder of its own below `.sluice`.
+    """Return the storage folder of a pipeline without a `storage` setting: its own folder below `.sluice`.
 
     Raises:
         UserError: INVALID_PIPELINE_NAME if the name resolves to another folder, such as the project's.
@@ -187,7 +187,7 @@ def default_storage(name: str) -> str:
 
 
 def _storage(root: Path, values: Mapping[str, Any]) -> str:
-    """The storage of the pipeline; a local path is relative to the spec's folder, not to the working folder."""
+    """Return the storage of the pipeline; a local path is relative to the spec's folder, not to the working folder."""
     storage = str(values.get("storage") or default_storage(values["name"]))
     if not is_local(storage):
         return storage
@@ -206,7 +206,7 @@ def _unknown_keys(document: YamlNode) -> list[SluiceError]:
 
 
 def _lost_storage(document: YamlNode, values: Mapping[str, Any]) -> list[SluiceError]:
-    """The error for a name that is not a valid folder, if the storage is named after it."""
+    """Return the error of a name that is not a valid folder, if the storage is named after it."""
     name = values.get("name")
     if not isinstance(name, str) or not name or not name.isprintable() or values.get("storage"):
         return []
@@ -218,7 +218,7 @@ def _lost_storage(document: YamlNode, values: Mapping[str, Any]) -> list[SluiceE
 
 
 def _refused(document: YamlNode, values: Mapping[str, Any]) -> list[SluiceError]:
-    """The errors for conflicting schema settings, of which all but one would be ignored."""
+    """Return the errors of conflicting schema settings, because all but one would be ignored."""
     errors: list[SluiceError] = []
     schemas = [key for key in ("schema", "database", "target") if values.get(key)]
     if len({values[key] for key in schemas if isinstance(values[key], str)}) > 1:
@@ -261,7 +261,7 @@ def _wrong_types(document: YamlNode, values: Mapping[str, Any]) -> list[SluiceEr
 
 
 def _is_plain(key: str, value: str) -> bool:
-    """Whether a text can be part of a path; catalogs and schemas must be names of one part."""
+    """Whether a text can be a part of a path; catalogs and schemas must be one-part names."""
     if not value.isprintable():
         return False
     return key in {"name", "storage", "root_path"} or is_one_name(value)
@@ -272,12 +272,12 @@ def _pairs(values: Mapping[str, Any] | None) -> Pairs:
 
 
 def _text(value: object) -> str:
-    """A scalar as Spark's text: `true` for YAML's true."""
+    """Return a scalar as Spark's text: `true` for YAML's true."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _spark_conf(workspace: Workspace, values: Mapping[str, Any]) -> Pairs:
-    """The settings of Spark: those of the runtime, with the user's own in their place."""
+    """Return the settings of Spark: the runtime's settings, overridden by the user's own."""
     of_runtime = () if workspace.runtime is None else runtime_settings(workspace.runtime)
     return tuple({**dict(of_runtime), **dict(_pairs(values.get("spark_conf")))}.items())
 
@@ -297,7 +297,7 @@ def _libraries(document: YamlNode, values: Mapping[str, Any]) -> tuple[Library, 
 
 
 def _pattern(entry: object) -> str | None:
-    """The pattern of `glob: {include: …}`, `file: {path: …}` or `notebook: {path: …}`; None for anything else."""
+    """Return the pattern in `glob: {include: …}`, `file: {path: …}` or `notebook: {path: …}`; None for another entry."""
     if not isinstance(entry, dict) or len(entry) != 1:
         return None
     (kind, value), key = next(iter(entry.items())), {"glob": "include", "file": "path", "notebook": "path"}

@@ -37,10 +37,10 @@ class HookSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedQuery:
-    """A query that the engine generates, so that its analysis can be kept.
+    """A query that the engine generates, so its analysis can be reused.
 
     Args:
-        text: all values that the query function uses; functions with equal texts make equal queries.
+        text: all values that the query function uses; functions with equal texts build equal queries.
         reads: the datasets of the pipeline that it reads.
     """
 
@@ -50,12 +50,12 @@ class GeneratedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnlistedTables:
-    """Tables of an ingestion that its source can't list now: those that earlier updates had are known, others may be.
+    """Tables of an ingestion that its source can't list now: only tables from earlier updates are known.
 
     Args:
         ingestion: the ingestion's name.
         schemas: catalog and schema of the copies, as in their full names.
-        error: why.
+        error: the reason.
         is_whole: whether no table of the ingestion can be listed.
     """
 
@@ -69,29 +69,29 @@ class UnlistedTables:
 class Registry:
     """The declarations of the modules of one pipeline, in order of declaration.
 
-    Two declarations of the same name are both kept: the graph's rules report them together.
+    If a name is declared twice, both declarations are kept, and the graph's rules report them together.
 
     Args:
         catalog: the default catalog of unqualified names.
         schema: the default schema of unqualified names.
-        local_tables: tables of other catalogs that this machine has elsewhere.
-        gateways: the ingestions with their tables, once the database was asked for them.
-        waiting_expectations: expectations below a dataset's decorator that has not been applied yet. Those that
-            remain when the modules are loaded belong to no dataset; the loader reports them.
+        local_tables: local copies of tables of other catalogs.
+        gateways: the ingestions with their tables, as listed by the database.
+        waiting_expectations: expectations that are stacked below a dataset's decorator, until that is applied. If any
+            remain after the modules are loaded, they belong to no dataset, and the loader reports them.
         ingestions: the ingestions, which each update expands to datasets and flows.
         unlisted: the tables of ingestions that their databases can't list now.
-        generated: the queries of `queries` that the engine generates, by flow.
-        isolated: datasets whose faults fail their own flows only, and not the pipeline.
-        rebuilt: datasets that their next update rebuilds, because their rows were made in another way.
-        replaced: datasets all of whose rows their next update reads again for this reason, those of `rebuilt` or not.
-        refreshed: datasets of `replaced` whose policy asks for it, with what is told of them.
-        lacking: what datasets do not have although their flows run, such as rows of tables that inherit from a source.
+        generated: the engine's own queries in `queries`, by flow.
+        isolated: datasets with faults that fail their own flows only, not the pipeline.
+        rebuilt: datasets that their next update rebuilds, because their rows were made with an outdated definition.
+        replaced: datasets whose next update reads all rows again for that reason, with or without a rebuild.
+        refreshed: datasets of `replaced` that are read again because of their policy, each with its note for the user.
+        lacking: what datasets lack although their flows run, such as rows of tables that inherit from a source.
         faults: the gathered faults of declarations.
         configuration: keys of the pipeline's configuration that modules set.
-        notes: what the modules contain without an effect here, for warnings of the graph.
+        notes: parts of the modules that have no effect here, for warnings of the graph.
         spoilt: the names of datasets and flows with faulty declarations.
         gathers_faults: whether the faults of declarations are gathered; otherwise a declaration raises its fault.
-        is_incomplete: whether a module raised, so that its declarations are missing.
+        is_incomplete: whether a module raised, so that declarations are missing.
     """
 
     catalog: str
@@ -122,19 +122,19 @@ class Registry:
     is_incomplete: bool = False
 
     def name(self, text: str) -> QualifiedName:
-        """The full name for a name as written in a module."""
+        """Return the full name for a name as written in a module."""
         return QualifiedName.parse(text, catalog=self.catalog, schema=self.schema)
 
     def may_lack(self, name: QualifiedName) -> bool:
-        """Whether a name may be that of a table of an ingestion that its source can't list now."""
+        """Whether a name may be a table of an ingestion that its source can't list now."""
         return any((name.catalog, name.schema) in each.schemas for each in self.unlisted)
 
     def take_expectations(self, taken: Collection[ExpectationSpec]) -> None:
-        """Remove expectations from the waiting ones, because their dataset is declared."""
+        """Remove expectations from the waiting ones after their dataset is declared."""
         self.waiting_expectations[:] = [waiting for waiting in self.waiting_expectations if waiting not in taken]
 
     def forget_waiting(self, function: object) -> None:
-        """Remove a function's expectations from the waiting ones: the fault of its dataset is already gathered."""
+        """Remove a function's expectations from the waiting ones after the fault of its dataset is gathered."""
         declared = getattr(function, DECLARED_MARK, None)
         self.take_expectations(getattr(declared, "expectations", ()))
 
@@ -158,14 +158,14 @@ def is_registering() -> bool:
 
 
 def add_note(note: SluiceError) -> None:
-    """Add a note to the registry that is being filled; a module that a query function imports later adds none."""
+    """Add a note to the registry being filled; ignore notes of a module that a query function imports later."""
     registry = _active.get()
     if registry is not None and note not in registry.notes:
         registry.notes.append(note)
 
 
 def active_registry() -> Registry:
-    """The registry that is being filled.
+    """Return the registry that is being filled.
 
     Raises:
         UserError: GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE if no pipeline is being loaded.

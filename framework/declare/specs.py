@@ -1,8 +1,7 @@
 """Specs of datasets and flows, as frozen values.
 
-Specs contain only plain values, tuples and enums, so each one compares, hashes and round-trips through
-JSON. Columns are SQL text. Query functions are not part of the specs: the registry keeps them by
-flow name.
+Specs contain only plain values, tuples and enums, so they can be compared, hashed and converted to JSON and back.
+Columns are SQL text. Query functions are not a part of the specs: the registry keeps them by flow name.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ class ViolationAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectationSpec:
-    """A named condition that each row should meet; NULL counts as not met.
+    """A named condition that each row should meet; NULL counts as a violation.
 
     Args:
-        unique: for `UNIQUE (…)`, which compares rows with each other, the expressions that no two rows may share.
+        unique: the expressions of `UNIQUE (…)`, which compares rows: no two rows may have equal values of them.
     """
 
     name: str
@@ -65,7 +64,7 @@ class ExpectationSpec:
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """What is computed of each row, as SQL."""
+        """The SQL expressions that are computed for each row."""
         return (self.condition,) if self.unique is None else self.unique
 
 
@@ -73,9 +72,9 @@ class ExpectationSpec:
 class DatasetSpec:
     """A table, view or sink of the pipeline.
 
-    `schema` is DDL text or the JSON of a StructType. `format` and `options` are those of sinks;
-    tables allow only the format `delta`. `keys` are PRIMARY KEY and FOREIGN KEY as written, for readers; nothing checks
-    them. `cluster_by` and `partition_columns` are mutually exclusive.
+    `schema` is DDL text or the JSON of a StructType. `format` and `options` are for sinks; a table's format can only be
+    `delta`. `keys` are PRIMARY KEY and FOREIGN KEY as written; they inform readers and are not checked. `cluster_by`
+    and `partition_columns` are mutually exclusive.
     """
 
     name: QualifiedName
@@ -100,7 +99,7 @@ class DatasetSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSelection:
-    """All columns (`columns` None), only the named ones, or (`excluded`) all but the named ones."""
+    """A selection of columns: all (`columns` is None), only the named ones, or (`excluded`) all but the named ones."""
 
     columns: tuple[str, ...] | None = None
     excluded: bool = False
@@ -108,13 +107,13 @@ class ColumnSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoCdcSpec:
-    """How an AUTO CDC flow turns change events into rows of its target.
+    """The definition of how an AUTO CDC flow applies change events to its target.
 
     Expressions are SQL text over the source's columns. `scd_type` is 1 or 2.
-    `ignore_null_updates` is None if nulls overwrite, else the columns whose nulls mean
-    "not authored". `columns_to_update` is the name of a column that contains the list of columns
-    that the event authors. `soft_deletes` is the name of the column that flags deleted rows; None if the flow
-    does not say, and rows are removed if no flow of the target does.
+    `ignore_null_updates` is None if nulls overwrite; otherwise it selects the columns in which null means "not
+    authored". `columns_to_update` is the name of a column with the list of columns that the event authors.
+    `soft_deletes` is the name of the column that flags deleted rows; it is None if the flow does not set it. If no flow
+    of the target sets it, deleted rows are removed.
     """
 
     keys: tuple[str, ...]
@@ -132,10 +131,10 @@ class AutoCdcSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSpec:
-    """One flow: from a query into a target.
+    """A flow from a query into a target.
 
-    `source` is the name of the dataset or table that an AUTO CDC flow without a query function
-    reads. `once` flows run once per generation of their checkpoint.
+    `source` is the name of the dataset or table that an AUTO CDC flow without a query function reads. A flow with
+    `once` runs once per generation of its checkpoint.
     """
 
     name: QualifiedName
@@ -151,11 +150,11 @@ class FlowSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoFullRefreshPolicy:
-    """When an update reads a table again by itself because its columns changed at the source.
+    """The policy by which an update reads a table again after its columns changed at the source.
 
     Args:
-        enabled: whether it does so; otherwise the table is held.
-        min_interval_hours: the least time since the table was last read as a whole, in hours.
+        enabled: whether updates do so; otherwise the table is held.
+        min_interval_hours: the minimum time since the last full read of the table, in hours.
     """
 
     enabled: bool
@@ -164,18 +163,18 @@ class AutoFullRefreshPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableConfiguration:
-    """How a source table is copied.
+    """The configuration of a source table's copy.
 
     Args:
         scd_type: 1 for the latest rows, 2 for their history.
         primary_keys: columns that identify a row; () for the key of the source table.
         include_columns: the copied columns; () for all.
         exclude_columns: columns that are not copied.
-        row_filter: a condition in Spark SQL; only rows that meet it are in the copy.
+        row_filter: a condition in Spark SQL; the copy has only the rows that meet it.
         text_columns: columns that are copied as the database's text.
-        soft_deletes: the column that is true in deleted rows, which stay; None if they are removed.
-        auto_full_refresh_policy: whether a change of its columns makes an update read all its rows again. It decides
-            no row, so it is not a part of the text by which two declarations are compared.
+        soft_deletes: the column that is true in deleted rows, which are kept; None if deleted rows are removed.
+        auto_full_refresh_policy: whether an update reads all rows again after the table's columns changed. It does not
+            affect rows, so it is not a part of the text by which two declarations are compared.
     """
 
     scd_type: int = 1
@@ -199,7 +198,7 @@ class IngestedObject:
         exclude: patterns of tables that are left out.
         destination_catalog: the catalog of the copies; None for the pipeline's.
         destination_schema: the schema of the copies; None for the pipeline's.
-        destination_table: the name of the copy of a single table; None for that of the source.
+        destination_table: the name of the copy of a single table; None for the name of the source table.
         configuration: how the tables are copied.
     """
 
@@ -215,12 +214,13 @@ class IngestedObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestionSpec:
-    """Tables of one database that the pipeline copies and keeps equal to their source.
+    """The tables of one database that the pipeline copies and keeps up to date.
 
     Args:
-        name: of the gateway: what it keeps at the source and its staging table have names made of it.
+        name: name of the gateway, from which the names of its objects at the source and of its staging table are
+            derived.
         connection: name of the connection.
-        objects: what is copied.
+        objects: the source tables and schemas to copy.
         options: options of both sources, such as `chunkBytes`.
         location: the declaration.
     """
@@ -243,14 +243,14 @@ class IngestedTable:
         snapshot_flow: the flow that reads the table once.
         cdc_flow: the flow that applies the table's changes.
         keys: the columns that identify a row; () for a table that can't be copied now.
-        identity: what identifies the table in its database, whatever its name; empty if it can't be copied now.
-        continuity: what tells it, and its part of the log, from those of the same name, as text of the dialect.
+        identity: the identity of the table in its database, which a rename keeps; empty if it can't be copied now.
+        continuity: text of the dialect that changes if another table, or another part of the log, takes the same name.
         is_logged: whether the log has its changes now.
-        named_continuity: its continuity when rows came or went, up to which an error names these; else empty.
+        named_continuity: the latest continuity for which an error has named the rows that came or went; else empty.
         is_refreshed: whether its policy makes the next update read all its rows again.
-        definition: how rows are made now; None for a table that can't be copied now, and in a stored state.
-        copy_name: the name of the copy, if another copy of the same table has that of the source as its `key`; else
-            empty.
+        definition: the definition of its rows now; None for a table that can't be copied now, and in a stored state.
+        copy_name: the name of the copy if several copies of a table exist, and another one has the source's name as its
+            `key`; else empty.
     """
 
     source_schema: str
@@ -269,29 +269,29 @@ class IngestedTable:
 
     @property
     def key(self) -> str:
-        """What states and requests call the copy; a table that is copied once has its name at the source."""
+        """The copy's name in states and requests; for a table with one copy, its name at the source."""
         return self.copy_name or self.source
 
     @property
     def source(self) -> str:
-        """The name at the source, as users write it: `schema.table`."""
+        """The name at the source, in the user's spelling: `schema.table`."""
         return f"{self.source_schema}.{self.source_table}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestedGateway:
-    """The tables that are copied from one database through one reader of its log, as declared.
+    """The tables copied from one database through one reader of its log, as declared.
 
     Args:
         name: name of the gateway.
         connection: name of the connection.
         folder: the folder of `connections.yml`.
-        position_name: the name of the position that the database keeps for it, as `LogName`.
-        table_list: the name of the list of its tables there.
+        position_name: the name under which the database keeps its log position, as `LogName`.
+        table_list: the name of its table list in the database.
         changes: the table of staged changes, and the name of the flow into it.
         tables: the copied tables.
-        scheme: the scheme of the connection, which says what kind of database it is; empty if it is unknown.
-        other_storage: another storage whose updates read the log, as text; empty without one.
+        scheme: the scheme of the connection, which identifies the kind of database; empty if unknown.
+        other_storage: another storage with updates that read the log, as text; empty without one.
     """
 
     name: str
@@ -305,6 +305,6 @@ class IngestedGateway:
     other_storage: str = ""
 
     def name_of(self, table: IngestedTable) -> str:
-        """Return the name of a table in commands: that at the source, or of its copy if the table has another one."""
+        """Return a table's name in commands: its name at the source, or the name of its copy if that is different."""
         is_only = sum(each.source == table.source for each in self.tables) == 1
         return table.source if is_only else str(table.target)

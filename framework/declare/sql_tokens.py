@@ -1,4 +1,4 @@
-"""Tokens of a SQL text, with their places: enough to find statements, clauses and names. Spark parses the rest."""
+"""Tokens of a SQL text with their positions, to find statements, clauses and names. Spark parses the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 
 
 class TokenKind(StrEnum):
-    """The kind of a token. A comment or a space is none."""
+    """The kind of a token. Comments and spaces are no tokens."""
 
     WORD = "word"
     QUOTED = "quoted"
@@ -32,7 +32,7 @@ class Token:
         return self.kind is TokenKind.WORD and self.text.upper() == word
 
     def is_one(self, text: str) -> bool:
-        """Whether it is this keyword or symbol."""
+        """Whether it is a keyword or symbol with this text."""
         return self.is_word(text) or self.is_symbol(text)
 
     def is_symbol(self, symbol: str) -> bool:
@@ -44,8 +44,8 @@ class UnclosedTextError(Exception):
     """A string, a quoted name or a comment without an end.
 
     Args:
-        start: its place.
-        kind: what it is.
+        start: its position.
+        kind: the kind of the unclosed text.
     """
 
     def __init__(self, start: int, kind: str) -> None:
@@ -56,7 +56,7 @@ class UnclosedTextError(Exception):
 _SPACE = re.compile(r"(?:\s+|--[^\n]*)+")
 _COMMENT = re.compile(r"/\*|\*/")
 _BODY = r"\$\$.*?\$\$"
-"""The body of a function in Python."""
+"""The body of a Python function."""
 _STRING = rf"""(?:{_BODY}|[rR](?:'[^']*'|"[^"]*")|'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*")"""
 _TOKEN = re.compile(
     rf"(?P<string>{_STRING})|(?P<quoted>`(?:``|[^`])*`)|(?P<word>\w+)|(?P<unclosed>['\"`]|\$\$)|(?P<symbol>.)",
@@ -68,7 +68,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Yield the tokens of a text in their order.
+    """Yield the tokens of a text in order.
 
     Raises:
         UnclosedTextError: a string, a quoted name or a comment has no end.
@@ -87,7 +87,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def statements(text: str) -> Iterator[tuple[Token, ...]]:
-    """Yield the tokens of each statement, without the semicolons between them; empty statements are left out.
+    """Yield the tokens of each statement, without the semicolons between them; skip empty statements.
 
     Raises:
         UnclosedTextError: as for `tokens`.
@@ -104,7 +104,7 @@ def statements(text: str) -> Iterator[tuple[Token, ...]]:
 
 
 def closing(found: Sequence[Token], opening: int) -> int:
-    """Return the place of the parenthesis that closes the one at a place; the number of the tokens if none does.
+    """Return the index of the parenthesis that closes the one at an index; the number of tokens if none does.
 
     Examples:
         >>> [closing([*tokens("f(a, (b)) c")], 1), closing([*tokens("f(a")], 1)]
@@ -119,7 +119,7 @@ def closing(found: Sequence[Token], opening: int) -> int:
 
 
 def string_value(token: Token) -> str:
-    r"""Return the value of a string, as Spark reads it.
+    r"""Return the value of a string literal, as Spark reads it.
 
     Examples:
         >>> [string_value(each) for each in tokens(r"'it''s' 'a\tb' r'a\tb' '\u00e9'")]
@@ -144,7 +144,7 @@ def _unescaped(quote: str, match: re.Match[str]) -> str:
 
 
 def _after_comments(text: str, place: int) -> int:
-    """Return the place of the next token, or the end; comments in `/* */` may contain others."""
+    """Return the position of the next token, or the end; `/* */` comments may be nested."""
     while True:
         found = _SPACE.match(text, place)
         place = place if found is None else found.end()

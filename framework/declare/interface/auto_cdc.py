@@ -71,10 +71,10 @@ def auto_cdc_flow(
     comment: str | None = None,
     **arguments: Unpack[CdcArguments],
 ) -> QueryDecorator:
-    """Declare an AUTO CDC flow whose change events are the decorated function's rows.
+    """Declare an AUTO CDC flow with the decorated function's rows as its change events.
 
-    The arguments are those of `create_auto_cdc_flow`, without a source; the name defaults to the function's.
-    `spark_conf` and `comment` are those of `append_flow`.
+    The arguments are those of `create_auto_cdc_flow` without `source`; the name defaults to the function's.
+    For `spark_conf` and `comment`, see `append_flow`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* or AUTOCDC_* for an invalid argument.
@@ -95,10 +95,10 @@ def snapshot_flow(
     comment: str | None = None,
     **arguments: Unpack[HistoryArguments],
 ) -> QueryDecorator:
-    """Declare that the decorated function's rows are applied to the target once, as its initial state.
+    """Declare a flow that applies the decorated function's rows to the target once, as its initial state.
 
-    An AUTO CDC flow with `once=True`. The function may return a batch or a streaming DataFrame; a
-    stream is read to its end and resumes after an interruption. The default sequence sorts before all events.
+    It is an AUTO CDC flow with `once=True`. The function may return a batch or a streaming DataFrame. A stream is read
+    to its end, and resumes after an interruption. The default sequence sorts before all events.
 
     Args:
         target: a streaming table, declared with `create_streaming_table`.
@@ -120,7 +120,7 @@ def snapshot_flow(
 def _query_flow(
     call: Call, target: str, cdc: AutoCdcSpec, *, name: str | None, once: object, spark_conf: object, comment: object
 ) -> QueryDecorator:
-    """The decorator that registers an AUTO CDC flow whose source is the decorated function."""
+    """Return the decorator that registers an AUTO CDC flow with the decorated function as its source."""
     into = call.qualified("target", target)
     call.optional_text("name", name)
     is_once = call.flag("once", once)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 ColumnList = list[str] | list["Column"] | tuple["str | Column", ...] | None
 
 SOFT_DELETES = "__deleted"
-"""The column that flags deleted rows if the declaration does not name another one."""
+"""The default name of the column that flags deleted rows."""
 
 _SCD_TYPES = {"1": 1, "2": 2}
 
 
 class HistoryArguments(TypedDict, total=False):
-    """The arguments that all flows of change events and of their initial state share.
+    """The arguments shared by all flows of change events and of their initial state.
 
     Args:
         where: a filter; only events for which it is true are applied.
@@ -41,7 +41,7 @@ class HistoryArguments(TypedDict, total=False):
 
 
 class CdcArguments(HistoryArguments, total=False):
-    """The arguments that all flows of change events share.
+    """The arguments shared by all flows of change events.
 
     Args:
         ignore_null_updates: a null in an event means "not authored" and leaves the target's value.
@@ -64,7 +64,7 @@ class CdcArguments(HistoryArguments, total=False):
 
 
 def read_cdc(call: Call, keys: object, sequence_by: str | Column, given: Mapping[str, Any]) -> AutoCdcSpec:
-    """Return the spec for the arguments of an AUTO CDC flow; `given` are some of `CdcArguments`.
+    """Return the spec for the arguments of an AUTO CDC flow; `given` has some of `CdcArguments`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* or AUTOCDC_* for the first invalid argument.
@@ -96,7 +96,7 @@ def read_cdc(call: Call, keys: object, sequence_by: str | Column, given: Mapping
 
 
 def read_keys(call: Call, keys: object) -> tuple[str, ...]:
-    """The key columns' names, at least one.
+    """Return the names of the key columns, at least one.
 
     Raises:
         UserError: AUTOCDC_EMPTY_KEYS, or as for `column_names`.
@@ -110,7 +110,7 @@ def read_keys(call: Call, keys: object) -> tuple[str, ...]:
 
 
 def read_sequence(call: Call, sequence_by: str | Column | None) -> str:
-    """The sequence as SQL text.
+    """Return the sequence as SQL text.
 
     Raises:
         UserError: AUTOCDC_MISSING_SEQUENCE_BY, or as for `row_expression`.
@@ -121,7 +121,7 @@ def read_sequence(call: Call, sequence_by: str | Column | None) -> str:
 
 
 def read_scd_type(call: Call, value: object) -> int:
-    """The SCD type, 1 or 2, from a number or text; 1 by default.
+    """Return the SCD type, 1 or 2, from a number or text; 1 by default.
 
     Raises:
         UserError: INVALID_ARGUMENT.VALUE for any other value.
@@ -135,7 +135,7 @@ def read_scd_type(call: Call, value: object) -> int:
 
 
 def read_history(call: Call, scd_type: int, tracked: object, untracked: object) -> ColumnSelection:
-    """The columns whose change begins a new row of SCD type 2.
+    """Return the columns with which SCD type 2 begins a new row when they change.
 
     Raises:
         UserError: INVALID_ARGUMENT.BOTH, or AUTOCDC_NEEDS_SCD_TYPE for a target of type 1.
@@ -151,10 +151,11 @@ def read_history(call: Call, scd_type: int, tracked: object, untracked: object) 
 
 
 def read_soft_deletes(call: Call, scd_type: int, value: object) -> str | None:
-    """The name of the column that flags deleted rows, which then stay; None if rows are removed.
+    """Return the name of the column that flags deleted rows, which are kept; None if they are removed.
 
     Raises:
-        UserError: INVALID_ARGUMENT.*, or AUTOCDC_NEEDS_SCD_TYPE for a target of type 2, whose history has deleted rows.
+        UserError: INVALID_ARGUMENT.*, or AUTOCDC_NEEDS_SCD_TYPE for a target of type 2, which keeps deleted rows
+            anyway.
     """
     name = flag_column(call, "soft_deletes", value)
     if name is not None and scd_type != 1:
@@ -163,7 +164,7 @@ def read_soft_deletes(call: Call, scd_type: int, value: object) -> str | None:
 
 
 def flag_column(call: Call, argument: str, value: object) -> str | None:
-    """The name of a column that flags deleted rows: True for `__deleted`; None for False.
+    """Return the name of a column that flags deleted rows: True stands for `__deleted`, False for None.
 
     Raises:
         UserError: INVALID_ARGUMENT.* for any other value.
@@ -176,7 +177,7 @@ def flag_column(call: Call, argument: str, value: object) -> str | None:
 
 
 def _columns(call: Call, included: object, excluded: object) -> ColumnSelection:
-    """The columns of the target."""
+    """Return the columns of the target."""
     if included is not None and excluded is not None:
         raise call.fault(
             "AUTOCDC_BOTH_COLUMN_LIST_AND_EXCEPT_COLUMN_LIST",
@@ -191,7 +192,7 @@ def _columns(call: Call, included: object, excluded: object) -> ColumnSelection:
 
 
 def _nulls_ignored(call: Call, everywhere: object, included: object, excluded: object) -> ColumnSelection | None:
-    """The columns whose nulls mean "not authored"; a column list has the same effect with or without the flag."""
+    """Return the columns in which null means "not authored"; a column list works with or without the flag."""
     call.exclusive(
         ignore_null_updates_column_list=included,
         ignore_null_updates_except_column_list=excluded,
@@ -205,5 +206,5 @@ def _nulls_ignored(call: Call, everywhere: object, included: object, excluded: o
 
 
 def _single_column(call: Call, argument: str, value: str | Column | None) -> str | None:
-    """The name of one column, or None."""
+    """Return the name of one column, or None."""
     return None if value is None else column_names(call, argument, [value])[0]

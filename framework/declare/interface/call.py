@@ -1,7 +1,7 @@
 """One call of a declaration function: its name and location, and the validation of its arguments.
 
-Every argument of a declaration is validated here, so that the error for an invalid one names the function,
-the argument, the location and the remedy, without a traceback of Sluice's code.
+Every argument of a declaration is validated here. The error of an invalid argument names the function, the argument,
+the location and the remedy, without a traceback of Sluice's code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from framework.native.runtime import on_databricks
 P = ParamSpec("P")
 R = TypeVar("R")
 _FORMER_NAMES = {"snapshot_and_version": "source"}
-"""Arguments by the names that `dlt` had for them before."""
+"""Arguments by their former names in `dlt`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Call:
 
     @classmethod
     def of(cls, function: str, flow: object = None) -> Call:
-        """The current call of the user's code.
+        """Return the current call in the user's code.
 
         Raises:
             UserError: GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE if no pipeline is being loaded.
@@ -51,7 +51,7 @@ class Call:
         return cls(function=function, location=caller_location(), flow=flow)
 
     def fault(self, condition: str, **fields: object) -> UserError:
-        """The error of `condition` at this call; its fields include the names of the function and the flow."""
+        """Return the error of `condition` at this call; its fields include the names of the function and the flow."""
         return UserError(condition, location=self.location, **{"function": self.function, "flow": self.flow, **fields})
 
     def wrong_type(self, argument: str, value: object, expected: str) -> NoReturn:
@@ -63,7 +63,7 @@ class Call:
         raise self.fault("INVALID_ARGUMENT.VALUE", argument=argument, value=value, expected=expected)
 
     def text(self, argument: str, value: object) -> str:
-        """A text that is not empty, without surrounding whitespace."""
+        """Return a text that is not empty, without surrounding whitespace."""
         if not isinstance(value, str):
             self.wrong_type(argument, value, "a str")
         if not value.strip():
@@ -77,17 +77,17 @@ class Call:
         return value
 
     def optional_text(self, argument: str, value: object) -> str | None:
-        """A text that is not empty, or None."""
+        """Return a text that is not empty, or None."""
         return None if value is None else self.text(argument, value)
 
     def comment(self, value: object) -> str | None:
-        """The comment without changes; None if it is empty."""
+        """Return the comment unchanged; None if it is empty."""
         if value is not None and not isinstance(value, str):
             self.wrong_type("comment", value, "a str")
         return self._unicode("comment", value) if value else None
 
     def flag(self, argument: str, value: object) -> bool:
-        """True or False; None counts as False."""
+        """Return True or False; None counts as False."""
         if value is None:
             return False
         if not isinstance(value, bool):
@@ -95,14 +95,14 @@ class Call:
         return value
 
     def choice(self, argument: str, value: object, choices: Collection[str]) -> str | None:
-        """One of the choices in lower case, or None."""
+        """Return one of the choices in lower case, or None."""
         text = self.optional_text(argument, value)
         if text is not None and text.lower() not in choices:
             self.wrong_value(argument, value, "one of " + ", ".join(sorted(choices)))
         return text and text.lower()
 
     def names(self, argument: str, value: object) -> tuple[str, ...]:
-        """A list of column names as a tuple; empty for None.
+        """Return a list of column names as a tuple; empty for None.
 
         Raises:
             UserError: INVALID_ARGUMENT.* for another type, or for a repeated name.
@@ -122,7 +122,7 @@ class Call:
             self.wrong_value(argument, list(names), f"a list without duplicates ({repeated} is repeated)")
 
     def pairs(self, argument: str, value: object) -> Pairs:
-        """A dict of settings as pairs of texts, sorted by key, without those of Databricks' runtime."""
+        """Return a dict of settings as pairs of texts, sorted by key, without settings for Databricks' runtime only."""
         if value is None:
             return ()
         if not isinstance(value, Mapping):
@@ -133,7 +133,7 @@ class Call:
         return settings
 
     def _setting(self, argument: str, key: object, value: object) -> str:
-        """A setting's value as Spark's text: `true`, not `True`."""
+        """Return a setting's value as Spark's text: `true`, not `True`."""
         if isinstance(value, bool):
             return str(value).lower()
         if not isinstance(value, str | int | float):
@@ -141,7 +141,7 @@ class Call:
         return str(value)
 
     def qualified(self, argument: str, value: object) -> QualifiedName:
-        """The full name of a dataset or flow of this pipeline.
+        """Return the full name of a dataset or flow of this pipeline.
 
         Raises:
             UserError: INVALID_NAME at the location of the call, or as for `text`.
@@ -153,7 +153,7 @@ class Call:
             raise UserError(error.condition, location=self.location, **error.fields) from None
 
     def column_name(self, argument: str, text: str) -> str:
-        """The column name of an identifier such as `a` or `` `a b` ``, without backticks.
+        """Return the column name of an identifier such as `a` or `` `a b` ``, without backticks.
 
         Raises:
             UserError: AUTOCDC_MULTIPART_COLUMN_IDENTIFIER for `a.b`; INVALID_ARGUMENT.VALUE for an invalid identifier.
@@ -216,9 +216,9 @@ def declaration(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def signature_of(function: Any) -> inspect.Signature:
-    """Return the signature of a declaration, with each argument of an `Unpack[…]` as a parameter of its own.
+    """Return the signature of a declaration, with each argument of `Unpack[…]` as a separate parameter.
 
-    One that is a bool is False by default, any other one is None.
+    The default of such a parameter is False for a bool, and None for other types.
     """
     signature = inspect.signature(function)
     *parameters, last = signature.parameters.values()
@@ -252,7 +252,7 @@ def _is_ours() -> bool:
 
 
 def _misfit(function: str, signature: inspect.Signature, kwargs: Mapping[str, object], error: TypeError) -> UserError:
-    """The error for arguments that don't fit the signature; for an unknown one it suggests the nearest name."""
+    """Return the error of arguments that don't fit the signature, with the nearest name for an unknown argument."""
     call = Call(function=function, location=caller_location())
     unknown = next((name for name in kwargs if name not in signature.parameters), None)
     if unknown is None:

@@ -23,25 +23,25 @@ Conditions = Mapping[str, "str | Column"]
 
 @declaration
 def expect(name: str, inv: str | Column) -> Decorator:
-    """Keep rows that fail the condition, and count them.
+    """Keep rows that violate the condition, and count them.
 
     Args:
         name: the expectation's name in the event log.
-        inv: a boolean SQL expression or a Column; a row fails if it is false or NULL. `UNIQUE (a, b)` fails rows whose
-            values of these expressions another row of the table has, unless one of them is NULL.
+        inv: a boolean SQL expression or a Column; a row violates it if it is false or NULL. `UNIQUE (a, b)` is violated
+            by rows with the same values of these expressions as another row of the table, unless one of them is NULL.
     """
     return _expecting(Call.of("expect"), {name: inv}, ViolationAction.WARN)
 
 
 @declaration
 def expect_or_drop(name: str, inv: str | Column) -> Decorator:
-    """Drop rows that fail the condition, and count them; arguments as for `expect`."""
+    """Drop rows that violate the condition, and count them; arguments as for `expect`."""
     return _expecting(Call.of("expect_or_drop"), {name: inv}, ViolationAction.DROP)
 
 
 @declaration
 def expect_or_fail(name: str, inv: str | Column) -> Decorator:
-    """Fail the flow at a row that fails the condition, and write nothing of its batch; arguments as for `expect`."""
+    """Fail the flow if a row violates the condition, and write nothing of its batch; arguments as for `expect`."""
     return _expecting(Call.of("expect_or_fail"), {name: inv}, ViolationAction.FAIL)
 
 
@@ -66,7 +66,7 @@ def expect_all_or_fail(expectations: Conditions) -> Decorator:
 def read_expectations(
     call: Call, *, expect_all: object, expect_all_or_drop: object, expect_all_or_fail: object
 ) -> tuple[ExpectationSpec, ...]:
-    """The expectations in the three arguments of `create_streaming_table`.
+    """Return the expectations in the three arguments of `create_streaming_table`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* for an invalid expectation, DUPLICATE_EXPECTATION for a repeated name.
@@ -83,7 +83,7 @@ def read_expectations(
 
 
 def _expecting(call: Call, conditions: object, action: ViolationAction) -> Decorator:
-    """The decorator that adds expectations to the function's dataset, declared below or above it."""
+    """Return the decorator that adds expectations to the function's dataset, declared below or above it."""
     specs = _specs(call, "expectations", conditions, action)
 
     def decorate(function: QueryFunction) -> QueryFunction:
@@ -99,7 +99,7 @@ def _expecting(call: Call, conditions: object, action: ViolationAction) -> Decor
 
 
 def _extend(dataset: DatasetSpec, specs: tuple[ExpectationSpec, ...]) -> DatasetSpec | None:
-    """Replace a registered dataset by one with more expectations; None if the registry does not hold it."""
+    """Replace a registered dataset with one that has more expectations; return None if it is not in the registry."""
     datasets = active_registry().datasets
     position = next((index for index, known in enumerate(datasets) if known is dataset), None)
     if position is None:
@@ -135,7 +135,7 @@ def _specs(call: Call, argument: str, conditions: object, action: ViolationActio
 
 
 def _unique_keys(condition: str) -> tuple[str, ...] | None:
-    """Return the expressions of `UNIQUE (…)`, also within parentheses; None for any other condition.
+    """Return the expressions of `UNIQUE (…)`, which may be in parentheses; None for any other condition.
 
     Examples:
         >>> _unique_keys("(unique(id, lower(`e mail`)))")
@@ -159,7 +159,7 @@ def _unique_keys(condition: str) -> tuple[str, ...] | None:
 
 
 def _joined(first: tuple[ExpectationSpec, ...], second: tuple[ExpectationSpec, ...]) -> tuple[ExpectationSpec, ...]:
-    """Both in their order from top to bottom; names are unique, because violations are counted by name."""
+    """Return both, in order from top to bottom; names are unique, because violations are counted by name."""
     names = {spec.name for spec in first}
     repeated = next((spec for spec in second if spec.name in names), None)
     if repeated is not None:

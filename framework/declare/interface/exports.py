@@ -1,4 +1,4 @@
-"""The public interface of pipeline modules: every name they may import, in each of its spellings.
+"""The public interface of pipeline modules: every name that they may import, in all spellings.
 
 `framework.pipelines` re-exports it, and the shims provide it as `pyspark.pipelines` and `dlt`.
 """
@@ -25,7 +25,7 @@ from framework.declare.interface.sinks import create_sink, foreach_batch_sink
 from framework.declare.interface.snapshots import create_auto_cdc_from_snapshot_flow
 from framework.declare.interface.tables import create_streaming_table, materialized_view, table, temporary_view
 
-# Older names of the same functions, which modules written for DLT still use.
+# Older names of the same functions, still used by modules written for DLT.
 view = temporary_view
 create_table = table
 create_view = temporary_view

@@ -1,4 +1,4 @@
-"""SQL expressions over one row: parsed from texts and Columns, and checked at declaration."""
+"""SQL expressions over one row: read from texts and Columns, and checked at declaration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_column(value: object) -> bool:
 
 
 def row_expression(call: Call, argument: str, value: str | Column) -> str:
-    """The SQL text of an expression over one row.
+    """Return the SQL text of an expression over one row.
 
     Raises:
         UserError: INVALID_ARGUMENT.* if it is neither text nor a Column, has no SQL text, is not valid SQL,
@@ -42,12 +42,12 @@ def row_expression(call: Call, argument: str, value: str | Column) -> str:
 
 
 def optional_row_expression(call: Call, argument: str, value: str | Column | None) -> str | None:
-    """As `row_expression`, or None."""
+    """Return the text as `row_expression` does, or None."""
     return None if value is None else row_expression(call, argument, value)
 
 
 def column_names(call: Call, argument: str, value: object) -> tuple[str, ...]:
-    """The column names in a list of texts and Columns, in its order.
+    """Return the column names in a list of texts and Columns, in its order.
 
     Raises:
         UserError: AUTOCDC_NON_COLUMN_IDENTIFIER for a Column that is an expression,
@@ -84,7 +84,7 @@ def _column_text(call: Call, argument: str, column: Any) -> str:
 
 
 def _fault(text: str) -> str | None:
-    """The reason why a text is not an expression over one row, or None; not checked without a JVM."""
+    """Return why a text is not an expression over one row, or None; not checked without a JVM."""
     from framework.engine.sessions.session import has_session
 
     if not has_session() or _IDENTIFIER.fullmatch(text):
@@ -94,7 +94,7 @@ def _fault(text: str) -> str | None:
 
 @functools.lru_cache(maxsize=4096)
 def _parsed_fault(text: str) -> str | None:
-    """As `_fault`; cached, because a thousand generated flows share a few texts and each check calls the JVM."""
+    """Cached part of `_fault`: a thousand generated flows share a few texts, and each check calls the JVM."""
     from pyspark.errors import ParseException
 
     from framework.engine.plans.parsed_expressions import part_beyond_one_row

@@ -57,16 +57,16 @@ def append_flow(
 
 
 def full_flow_name(call: Call, function: QueryFunction, name: str | None) -> QualifiedName:
-    """The full name of a decorated flow: the given name, else the function's."""
+    """Return the full name of a decorated flow: the given name, else the function's name."""
     check_query(call, function)
     return call.qualified("name", name if name is not None else default_name(call, function))
 
 
 def register_query_flow(call: Call, function: QueryFunction, flow: FlowSpec) -> QueryFunction:
-    """Register a flow whose query is the decorated function; return the function without changes.
+    """Register a flow with the decorated function as its query; return the function unchanged.
 
     Raises:
-        UserError: EXPECTATION_ON_FLOW if expectations are stacked below, because they belong to the target.
+        UserError: EXPECTATION_ON_FLOW if expectations are stacked below; expectations belong to the target.
     """
     waiting = declared_of(function).expectations
     if waiting:

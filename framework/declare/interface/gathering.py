@@ -1,9 +1,8 @@
-"""Gathering of faults in declarations: an invalid argument does not end the load of its module.
+"""Gathering of faults in declarations: an invalid argument does not stop the loading of its module.
 
-An exception from a declaration would end its module and hide the faults of all later declarations.
-So while modules are loaded, the fault is gathered, the invalid argument is omitted, and the call is repeated.
-The repeated call finds the next fault and lets the graph analyse the query. The pipeline is refused
-with all faults together.
+An exception from a declaration would end its module and hide the faults of all later declarations. So while modules
+are loaded, the fault is gathered, the invalid argument is omitted, and the call is repeated. The repeated call finds
+the next fault, and the query is analysed, too. The pipeline is then refused with all faults together.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from typing import Any
 from framework.declare.registry import Registry
 from framework.foundation.errors import UserError
 
-# The beginning of an argument in an error: `schema`, `keys[0]`, `spark_conf['a']`, `table_properties key`.
+# The start of an argument in an error: `schema`, `keys[0]`, `spark_conf['a']`, `table_properties key`.
 _ARGUMENT = re.compile(r"\w+")
 _BLAMED = {"AUTOCDC_EMPTY_KEYS": "keys", "AUTOCDC_MISSING_SEQUENCE_BY": "sequence_by"}
-# Replacements of invalid required arguments, so that the remaining arguments are checked; the names are spoilt anyway.
+# Replacements for invalid required arguments, to check the remaining arguments; the declared names are spoilt anyway.
 _PLACEHOLDERS: Mapping[str, object] = {"keys": ["id"], "sequence_by": "0"}
 _NAMES = ("name", "flow_name", "target")
 
@@ -66,7 +65,7 @@ def call_gathering(
 
 
 def _blamed(error: UserError) -> str:
-    """The name of the argument that an error is about; empty if unknown."""
+    """Return the name of the argument that an error is about; empty if unknown."""
     named = error.fields.get("argument") or error.fields.get("second") or _BLAMED.get(error.condition)
     found = _ARGUMENT.match(str(named or ""))
     return found.group() if found else ""
@@ -75,7 +74,7 @@ def _blamed(error: UserError) -> str:
 def _gathering_decorator(
     decorator: Callable[..., Any], registry: Registry, names: list[object] | None, *, faulty: bool
 ) -> Callable[..., Any]:
-    """The decorator with its faults added to the registry; the function is then returned undecorated."""
+    """Return the decorator with its faults added to the registry; the function is then returned undecorated."""
 
     @functools.wraps(decorator)
     def decorate(function: Any) -> Any:
@@ -93,14 +92,14 @@ def _gathering_decorator(
 
 
 def _names_of(signature: inspect.Signature, given: Mapping[str, object]) -> list[object] | None:
-    """The given names of dataset, flow and target; None for an expectation, which declares none of these."""
+    """Return the given names of dataset, flow and target; None for an expectation, which declares none of these."""
     if signature.parameters.keys() & {"inv", "expectations"}:
         return None
     return [given[name] for name in _NAMES if given.get(name) is not None]
 
 
 def _given_up(registry: Registry, names: list[object] | None) -> Callable[..., Any]:
-    """A decorator that changes nothing, as replacement of a declaration that cannot be completed."""
+    """Return a decorator that changes nothing, in place of a declaration that can't be completed."""
     for name in names or ():
         _spoil(registry, name)
 
@@ -123,7 +122,7 @@ def _spoil(registry: Registry, name: object) -> None:
 
 
 def _spoil_since(registry: Registry, before: tuple[int, int]) -> None:
-    """Mark the declarations of a faulty call: their queries are analysed, but broken rules are not reported."""
+    """Mark the declarations of a faulty call as spoilt: their queries are analysed, but rules do not apply to them."""
     registry.spoilt.update(dataset.name for dataset in registry.datasets[before[0] :])
     for flow in registry.flows[before[1] :]:
         registry.spoilt.update((flow.name, flow.target))

@@ -18,9 +18,9 @@ def on_event_hook(*, max_allowable_consecutive_failures: int | None = None) -> C
 def on_event_hook(
     hook: EventHook | None = None, /, *, max_allowable_consecutive_failures: int | None = None
 ) -> EventHook | Callable[[EventHook], EventHook]:
-    """Call the decorated function with each event of an update, as a dict, one after the other.
+    """Call the decorated function with each event of an update, as a dict, one event at a time.
 
-    Hooks run asynchronously: a slow or a failing hook neither delays nor fails the update.
+    Hooks run asynchronously: a slow or failing hook neither delays nor fails the update.
 
     Args:
         hook: the decorated function, if the decorator is used without arguments.
@@ -28,7 +28,7 @@ def on_event_hook(
             a row; None: never.
 
     Raises:
-        UserError: INVALID_ARGUMENT.* for an invalid argument, DUPLICATE_EVENT_HOOK for a second hook with the name.
+        UserError: INVALID_ARGUMENT.* for an invalid argument, DUPLICATE_EVENT_HOOK for a second hook of the same name.
     """
     call = Call.of("on_event_hook")
     limit = max_allowable_consecutive_failures

@@ -15,12 +15,12 @@ from framework.foundation.nearest import nearest_name
 
 SCD_TYPES = {"SCD_TYPE_1": 1, "SCD_TYPE_2": 2}
 REFUSED_SCD_TYPES = ("APPEND_ONLY",)
-"""Words of Lakeflow Connect that have no exact meaning here, each with a condition of its own."""
+"""Words of Lakeflow Connect without an exact equivalent here, each with its own condition."""
 COLUMN_LISTS = ("primary_keys", "include_columns", "exclude_columns")
 CONFIGURATION = ("scd_type", *COLUMN_LISTS, "sequence_by", "row_filter", "auto_full_refresh_policy")
-"""The words of a table_configuration: those of the ingestion spec of a bundle, which a test compares."""
+"""The words of a table_configuration; a test checks that they equal the words of a bundle's ingestion spec."""
 LOCAL_CONFIGURATION = ("text_columns", "soft_deletes")
-"""Words of a table_configuration that only this call has."""
+"""Words of a table_configuration that only this call supports."""
 _SCHEMA = ("source_schema", "destination_catalog", "destination_schema", "include", "exclude", "table_configuration")
 _TABLE = (
     "source_schema",
@@ -30,7 +30,7 @@ _TABLE = (
     "destination_table",
     "table_configuration",
 )
-# It is a part of names at the source, which have at most 63 characters of this kind.
+# The name is a part of names at the source, which have at most 63 of these characters.
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,55}")
 
 
@@ -45,21 +45,21 @@ def ingest_database(
 ) -> None:
     """Declare copies of database tables that follow their source, each with a snapshot flow and a change flow.
 
-    The tables of a schema are those that the database has when an update starts, so a new one joins by itself.
+    The tables of a schema are listed when an update starts, so new tables are included without a change of the code.
 
     Args:
-        name: name of the gateway, in lower-case letters, digits and underscores. What it keeps at the source is
-            `sluice_<name>`; the table `<name>_changes` has the changes of all tables. The flows of a copy are
-            `<copy>_snapshot_flow` and `<copy>_cdc_flow`.
+        name: name of the gateway, in lower-case letters, digits and underscores. The objects that it keeps at the
+            source are named `sluice_<name>`; the table `<name>_changes` has the changes of all tables. The flows of a
+            copy are `<copy>_snapshot_flow` and `<copy>_cdc_flow`.
         connection: name of the connection, see `docs/databases.md`.
         objects: a list of `{"table": {…}}` with source_schema, source_table, destination_catalog,
             destination_schema, destination_table, and of `{"schema": {…}}` with source_schema, destination_catalog,
             destination_schema, and lists of patterns include and exclude; each may have a table_configuration.
         table_configuration: for all tables: scd_type (SCD_TYPE_1 or SCD_TYPE_2), primary_keys, include_columns,
             exclude_columns, row_filter (a condition in Spark SQL), text_columns, soft_deletes (True or the name of a
-            column that is true in deleted rows, which then stay), auto_full_refresh_policy (a dict of enabled and
-            min_interval_hours, which is 24 without it): an update reads a table again by itself if its columns changed
-            at the source in a way that a copy can't follow, at most once in so many hours.
+            column that is true in deleted rows, which are then kept), auto_full_refresh_policy (a dict of enabled and
+            min_interval_hours; default: 24). With this policy, an update reads a table again if its columns changed at
+            the source in a way that a copy can't follow, at most once in that many hours.
         options: options of the sources `database_snapshot` and `database_changes`.
 
     Raises:
@@ -126,7 +126,7 @@ def _object(call: Call, argument: str, value: object, common: TableConfiguration
 
 
 def _configuration(call: Call, argument: str, value: object, common: TableConfiguration) -> TableConfiguration:
-    """Return the configuration of a table: what its own says, and the rest of the common one."""
+    """Return the configuration of a table: its own settings, and the common ones for the rest."""
     if value is None:
         return common
     fields = _fields(call, argument, value, (*CONFIGURATION, *LOCAL_CONFIGURATION))
@@ -159,7 +159,7 @@ def _scd_type(call: Call, argument: str, value: object, common: int) -> int:
 def _soft_deletes(
     call: Call, argument: str, configuration: Mapping[str, Any], common: TableConfiguration, scd_type: int
 ) -> str | None:
-    """The column that flags deleted rows. The common one is for the tables without a history, which has such rows."""
+    """Return the column that flags deleted rows; the common one is for tables without a history, which has such rows."""
     own = flag_column(call, argument, configuration.get("soft_deletes"))
     if scd_type == 1:
         return common.soft_deletes if configuration.get("soft_deletes") is None else own
@@ -186,7 +186,7 @@ def _policy(
 
 
 def _texts(call: Call, argument: str, value: object) -> tuple[str, ...]:
-    """A list of names as the database has them; unlike other texts, they may begin or end with spaces."""
+    """Return a list of names as the database has them; unlike other texts, they may begin or end with spaces."""
     if value is None:
         return ()
     if not isinstance(value, list | tuple):

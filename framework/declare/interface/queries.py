@@ -1,7 +1,7 @@
 """Validation of decorated query functions, and the declarations attached to them.
 
-A decorator returns a function of the same behaviour that carries its declarations,
-so that expectations may be stacked above or below a dataset's decorator.
+A decorator returns a function with the same behaviour that carries its declarations, so expectations may be stacked
+above or below a dataset's decorator.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ QueryDecorator: TypeAlias = "Callable[[Callable[[], DataFrame]], QueryFunction]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """The declarations of a decorated function: its dataset, or expectations that await one."""
+    """The declarations of a decorated function: its dataset, or expectations that wait for a dataset."""
 
     dataset: DatasetSpec | None = None
     expectations: tuple[ExpectationSpec, ...] = ()
 
 
 def declared_of(function: Callable[..., Any]) -> Declared:
-    """The declarations that a function carries."""
+    """Return the declarations that a function carries."""
     found = getattr(function, DECLARED_MARK, None)
     return found if isinstance(found, Declared) else Declared()
 
 
 def marked(function: F, declared: Declared) -> F:
-    """A function that behaves as `function` and carries `declared`; `function` itself is not changed."""
+    """Return a function that behaves as `function` and carries `declared`; `function` itself is not changed."""
 
     @functools.wraps(function)
     def query(*args: Any, **kwargs: Any) -> Any:
@@ -61,7 +61,7 @@ def check_callable(call: Call, function: object) -> None:
 
 
 def check_query(call: Call, function: Callable[..., Any]) -> None:
-    """Refuse an object that is not callable without arguments.
+    """Refuse a function that can't be called without arguments.
 
     Raises:
         UserError: DECORATOR_ARGUMENT_NOT_CALLABLE or QUERY_FUNCTION_HAS_PARAMETERS.
@@ -73,7 +73,7 @@ def check_query(call: Call, function: Callable[..., Any]) -> None:
 
 
 def required_parameters(function: Callable[..., Any]) -> list[str]:
-    """The names of the parameters without a default; empty if the signature is unknown."""
+    """Return the names of the parameters without a default; empty if the signature is unknown."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -87,12 +87,12 @@ def required_parameters(function: Callable[..., Any]) -> list[str]:
 
 
 def display_name(function: Callable[..., Any]) -> str:
-    """The function's name, for error texts."""
+    """Return the function's name, for error texts."""
     return getattr(function, "__name__", repr(function))
 
 
 def default_name(call: Call, function: Callable[..., Any]) -> str:
-    """The function's name, as the default name of its dataset or flow.
+    """Return the function's name, as the default name of its dataset or flow.
 
     Raises:
         UserError: INVALID_ARGUMENT.NO_NAME for a lambda or a callable object without a name.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @declaration
 def read(name: str) -> DataFrame:
-    """The rows of a dataset as a batch DataFrame: `spark.read.table(name)`.
+    """Return the rows of a dataset as a batch DataFrame: `spark.read.table(name)`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* for an invalid name, NO_ACTIVE_SESSION if there is no active session.
@@ -27,7 +27,7 @@ def read(name: str) -> DataFrame:
 
 @declaration
 def read_stream(name: str) -> DataFrame:
-    """The rows of a dataset as a stream: `spark.readStream.table(name)`.
+    """Return the rows of a dataset as a stream: `spark.readStream.table(name)`.
 
     Raises:
         UserError: INVALID_ARGUMENT.* for an invalid name, NO_ACTIVE_SESSION if there is no active session.
@@ -37,7 +37,7 @@ def read_stream(name: str) -> DataFrame:
 
 
 def _session(call: Call) -> SparkSession:
-    """The session of the query function."""
+    """Return the session of the query function."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()

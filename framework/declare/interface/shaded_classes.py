@@ -1,17 +1,17 @@
-"""Class names of Kafka's client in options: Databricks has them below `kafkashaded.`, the client itself does not."""
+"""Class names of the Kafka client in options: Databricks has them below `kafkashaded.`, Apache Kafka does not."""
 
 from __future__ import annotations
 
 from framework.declare.specs import Pairs
 
 KAFKA = "kafka"
-"""The format whose options have such names."""
+"""The format whose options may contain such names."""
 
 _PREFIX = "kafkashaded."
 
 
 def unshaded(options: Pairs) -> Pairs:
-    """Return options with the names of classes that exist outside of Databricks, such as login modules.
+    """Return options with class names, such as login modules, that exist outside of Databricks.
 
     Examples:
         >>> unshaded((("kafka.sasl.jaas.config", "kafkashaded.org.x.Login required;"), ("topic", "kafkashaded.t")))

@@ -18,7 +18,7 @@ def create_sink(name: str, format: str, options: Mapping[str, str] | None = None
     """Declare a sink of one of Spark's streaming formats; a full refresh does not clear it.
 
     Args:
-        name: the sink's name, to use as the target of append flows.
+        name: the sink's name, which append flows use as their target.
         format: the format of a streaming sink, such as `delta`, `kafka` or the name of a Python data source.
         options: the format's options.
 
@@ -45,7 +45,7 @@ def foreach_batch_sink(*, name: str | None = None) -> Callable[[BatchFunction], 
 def foreach_batch_sink(
     batch_function: BatchFunction | str | None = None, /, *, name: str | None = None
 ) -> BatchFunction | Callable[[BatchFunction], BatchFunction]:
-    """Declare a sink whose micro-batches the decorated function writes; it gets a DataFrame and the batch's id.
+    """Declare a sink whose micro-batches the decorated function writes; it gets a DataFrame and the batch ID.
 
     Args:
         batch_function: the decorated function, if the decorator is used without arguments.

@@ -79,12 +79,12 @@ def create_auto_cdc_from_snapshot_flow(
 
 
 def _given_once(snapshot: tuple[DataFrame, Any], latest: Any) -> tuple[DataFrame, Any] | None:
-    """The snapshot, unless its version or a later one has been applied."""
+    """Return the snapshot, unless its version or a later one has been applied."""
     return snapshot if latest is None or snapshot[1] > latest else None
 
 
 def _source_name(call: Call, source: str | Callable[..., Any] | tuple[Any, ...] | None) -> str | None:
-    """The source's name, or None when it is a function of one argument or a snapshot."""
+    """Return the source's name; None if it is a function of one argument, or a snapshot."""
     if source is None:
         raise call.fault("AUTOCDC_MISSING_SOURCE")
     if isinstance(source, tuple) and len(source) == len(("frame", "version")):

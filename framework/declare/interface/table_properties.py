@@ -1,8 +1,8 @@
-"""Properties of tables by what they do here: honoured, without an effect, and all others, which are errors.
+"""Table properties by their effect here: honoured, or without an effect. All others of these kinds are errors.
 
 The lists are closed. Sources: Databricks' pages "Table properties reference" of Delta Lake, "Control data file size"
-and "Pipeline properties reference", as of 2026. Of other `delta.*` properties, `validate` asks Delta itself. Properties
-with other names are the user's own.
+and "Pipeline properties reference", as of 2026. `validate` checks other `delta.*` properties with Delta itself.
+Properties with other names are the user's own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TUNING = {name.lower(): why for name, why in _WITHOUT_EFFECT.items()}
 
 
 def without_tuning(properties: Pairs, location: SourceLocation | None) -> Pairs:
-    """Return the properties of a table without those that only tune; note each of these.
+    """Return the properties of a table without mere tuning; add a note for each omitted property.
 
     Args:
         properties: names and values as declared.
@@ -54,7 +54,7 @@ def without_tuning(properties: Pairs, location: SourceLocation | None) -> Pairs:
 
 
 def _without_effect(name: str, value: str) -> str | None:
-    """Return why a property has no effect; None if it has one, or may be meant to have one."""
+    """Return why a property has no effect; None if it has one, or is probably a misspelling of one that has."""
     lower = name.lower()
     if (lower, value.lower()) == ("delta.isolationlevel", "writeserializable"):  # the default on Databricks
         return _WEAKER
@@ -65,7 +65,7 @@ def _without_effect(name: str, value: str) -> str | None:
 
 
 def is_misspelled(name: str) -> bool:
-    """Return whether a property may be meant to protect a table from full refreshes, and does not.
+    """Return whether a property is probably a misspelling of the one that protects a table from full refreshes.
 
     Examples:
         >>> [is_misspelled(f"pipelines.{name}") for name in ("reset.alowed", "reset.allowed", "autoOptimize.other")]

@@ -197,7 +197,7 @@ def create_streaming_table(
 def _decorate(
     draft: DatasetDraft, query_function: QueryFunction | None, name: str | None
 ) -> QueryFunction | Callable[[QueryFunction], QueryFunction]:
-    """The decorated function, or the decorator if there is no function yet."""
+    """Return the decorated function, or the decorator if there is no function yet."""
     draft.call.optional_text("name", name)
 
     def decorate(function: QueryFunction) -> QueryFunction:
@@ -209,14 +209,14 @@ def _decorate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetDraft:
-    """A dataset with checked arguments but without a name, which may depend on the decorated function."""
+    """A dataset with checked arguments, but not yet a name, which may come from the decorated function."""
 
     call: Call
     kind: DatasetKind
     fields: dict[str, Any]
 
     def finish(self, name: QualifiedName, **more: Any) -> DatasetSpec:
-        """The dataset with its name and further fields."""
+        """Return the dataset with its name and further fields."""
         return DatasetSpec(name=name, kind=self.kind, location=self.call.location, **self.fields, **more)
 
 
@@ -249,12 +249,12 @@ def storage_draft(
     }
     if isinstance(schema, str):
         columns, checked["keys"] = split_keys(schema)
-        checked["schema"] = columns or None  # keys alone say nothing of the columns, which are those of the query
+        checked["schema"] = columns or None  # keys alone do not declare columns, which come from the query
     return DatasetDraft(call=call, kind=kind, fields=checked | fields)
 
 
 def read_schema(call: Call, schema: object) -> str | None:
-    """The schema as text: DDL text unchanged, or the JSON of a StructType."""
+    """Return the schema as text: DDL text unchanged, or the JSON of a StructType."""
     if schema is None or isinstance(schema, str):
         return call.optional_text("schema", schema)
     from pyspark.sql.types import StructType

@@ -1,1 +1,1 @@
-"""SQL files: their statements declare what decorators declare."""
+"""SQL files: their statements make the same declarations as decorators."""

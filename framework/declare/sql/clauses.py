@@ -1,4 +1,4 @@
-"""The clauses of a statement: each has its reader, and stands once, in any order."""
+"""The clauses of a statement: each clause has a reader; clauses may be in any order, each at most once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from framework.declare.sql.cursor import Cursor, Keywords
 from framework.declare.sql.statements import Argument
 
 Reader = Callable[[Cursor], dict[str, Argument]]
-"""Reads what follows on the keywords of a clause, as arguments of a declaration."""
+"""Reads the text after a clause's keywords, as arguments of a declaration."""
 
 
 def read_clauses(
@@ -19,14 +19,14 @@ def read_clauses(
     expected: str,
     is_over: Callable[[Cursor], bool] = Cursor.at_end,
 ) -> dict[str, Argument]:
-    """Read clauses up to where they are over.
+    """Read clauses until there are no more.
 
     Args:
         cursor: the tokens from the first clause on.
         readers: the clauses by their keywords.
-        refused: clauses of Databricks that Sluice does not have, with what to do about them.
-        expected: what else may stand there, for errors.
-        is_over: whether no clause comes next.
+        refused: clauses of Databricks that Sluice does not support, with the advice for each.
+        expected: what else is allowed in that place, for errors.
+        is_over: whether no further clause follows.
 
     Raises:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR.

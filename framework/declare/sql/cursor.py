@@ -1,4 +1,4 @@
-"""A place in the tokens of a statement, and what comes next: keywords, names, strings, and texts up to a clause."""
+"""A position in the tokens of a statement, with methods to read keywords, names, strings, and texts up to a clause."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _CLOSING = {"(": ")", "[": "]"}
 
 
 class Cursor:
-    """Reads the tokens of one statement, or those in its parentheses, from left to right.
+    """Reads the tokens of a statement, or of a part in parentheses, from left to right.
 
     Args:
         file: the SQL file.
         text: the text with the tokens.
         line: the line of the file where the text begins.
         tokens: the tokens to read.
-        place: the place of the first one.
+        place: the index of the first token to read.
     """
 
     def __init__(self, file: str, text: str, line: int, tokens: Sequence[Token], place: int = 0) -> None:
@@ -36,21 +36,21 @@ class Cursor:
 
     @property
     def line(self) -> int:
-        """The line of the file of the next token, or of the last one at the end."""
+        """The line in the file of the next token, or at the end of the last one."""
         token = self._tokens[min(self._next, len(self._tokens) - 1)]
         return self._line + self._text.count("\n", 0, token.start)
 
     @property
     def location(self) -> SourceLocation:
-        """The place of the next token in the file."""
+        """The location of the next token in the file."""
         return SourceLocation(file=self._file, line=self.line)
 
     def copy(self) -> Cursor:
-        """Return a cursor at the same place."""
+        """Return a cursor at the same position."""
         return Cursor(self._file, self._text, self._line, self._tokens, self._next)
 
     def go_to(self, other: Cursor) -> None:
-        """Move to the place of another cursor of the same tokens."""
+        """Move to the position of another cursor over the same tokens."""
         self._next = other._next
 
     def at_end(self) -> bool:
@@ -58,12 +58,12 @@ class Cursor:
         return self._next == len(self._tokens)
 
     def is_at(self, *words: str) -> bool:
-        """Whether these keywords, or symbols, come next."""
+        """Whether these keywords or symbols are next."""
         following = self._tokens[self._next : self._next + len(words)]
         return len(following) == len(words) and all(map(Token.is_one, following, words))
 
     def accept(self, *words: str) -> bool:
-        """Read these keywords if they come next, and say whether they did."""
+        """Read these keywords if they are next; return whether they were."""
         found = self.is_at(*words)
         self._next += len(words) if found else 0
         return found
@@ -78,16 +78,16 @@ class Cursor:
             self.fail(" ".join(words))
 
     def is_at_symbol(self, symbol: str, *, after: int = 0) -> bool:
-        """Whether this symbol comes next, or after some other tokens."""
+        """Whether this symbol is next, or follows after a number of other tokens."""
         place = self._next + after
         return place < len(self._tokens) and self._tokens[place].is_symbol(symbol)
 
     def is_at_string(self) -> bool:
-        """Whether a string comes next."""
+        """Whether a string is next."""
         return not self.at_end() and self._tokens[self._next].kind is TokenKind.STRING
 
     def accept_symbol(self, symbol: str) -> bool:
-        """Read this symbol if it comes next, and say whether it did."""
+        """Read this symbol if it is next; return whether it was."""
         found = self.is_at_symbol(symbol)
         self._next += found
         return found
@@ -109,7 +109,7 @@ class Cursor:
         return part[1:-1].replace("``", "`") if part.startswith("`") else part
 
     def string(self) -> str:
-        """Read a string; several in a row are one, as in Spark."""
+        """Read a string; adjacent strings are one, as in Spark."""
         values = []
         while self.is_at_string():
             values.append(string_value(self._tokens[self._next]))
@@ -121,7 +121,7 @@ class Cursor:
         return value
 
     def inside(self) -> Cursor:
-        """Read parentheses, and return a cursor for the tokens in them."""
+        """Read a part in parentheses, and return a cursor over the tokens in it."""
         if not self.is_at_symbol("("):
             self.fail("`(`")
         first = self._next + 1
@@ -132,7 +132,7 @@ class Cursor:
         return Cursor(self._file, self._text, self._line, self._tokens[first : self._next - 1])
 
     def items(self) -> list[Cursor]:
-        """Return a cursor for each of the items between commas; commas in brackets of any kind separate none."""
+        """Return a cursor for each item between commas; commas in brackets of any kind do not separate items."""
         found, start, angles = [], self._next, 0
         while not self.at_end():
             token = self._tokens[self._next]
@@ -147,7 +147,7 @@ class Cursor:
         return [Cursor(self._file, self._text, self._line, each) for each in found]
 
     def until(self, ends: Iterable[Keywords] = ()) -> str:
-        """Read up to one of some sequences of keywords outside of brackets, or to the end, and return the text.
+        """Read up to one of the given keyword sequences outside of brackets, or to the end, and return the text.
 
         Raises:
             UserError: PARSE_SYNTAX_ERROR if there is nothing before it.
@@ -156,7 +156,7 @@ class Cursor:
         return self._text[read[0].start : read[-1].end]
 
     def part(self, ends: Iterable[Keywords]) -> Cursor:
-        """Read as `until`, and return a cursor for what was read.
+        """Read as `until` does, and return a cursor over the read tokens.
 
         Raises:
             UserError: PARSE_SYNTAX_ERROR if there is nothing before it.
@@ -178,7 +178,7 @@ class Cursor:
             self.fail("the end")
 
     def fail(self, expected: str) -> NoReturn:
-        """Raise the error for a token that is not what is expected.
+        """Raise the error of an unexpected token.
 
         Raises:
             UserError: PARSE_SYNTAX_ERROR, always.
@@ -187,7 +187,7 @@ class Cursor:
         raise UserError("PARSE_SYNTAX_ERROR", location=self.location, near=near, expected=expected)
 
     def refuse(self, statement: str, advice: str) -> NoReturn:
-        """Raise the error for a statement or a clause that declares nothing that Sluice knows, at the next token.
+        """Raise the error, at the next token, of a statement or clause that Sluice does not support.
 
         Raises:
             UserError: PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR, always.
@@ -197,15 +197,15 @@ class Cursor:
         )
 
     def _check_string(self, text: str) -> None:
-        """Refuse a string with a parameter of the machine (`${env:HOME}`): Spark replaces it in queries only."""
+        """Refuse a string with an environment variable (`${env:HOME}`), which Spark replaces in queries only."""
         found = PARAMETER.search(text)
         if found is not None:
             raise UserError("SQL_PARAMETER_UNDEFINED", location=self.location, name=found[1])
 
     def check_parameters(self) -> None:
-        """Refuse a parameter outside of comments: Spark would write nothing in its place when the query runs.
+        """Refuse a parameter outside of comments, because Spark would replace it with nothing when the query runs.
 
-        Those of the machine (`${env:HOME}`) are Spark's to replace.
+        Environment variables (`${env:HOME}`) are allowed, because Spark replaces them.
 
         Raises:
             UserError: SQL_PARAMETER_UNDEFINED.
@@ -224,7 +224,7 @@ class Cursor:
         return self._tokens[self._next - 1].text
 
     def skip(self) -> None:
-        """Read one token; an opening bracket with all up to the closing one."""
+        """Read one token; for an opening bracket, all tokens up to the closing one."""
         closing: list[str] = []
         while True:
             if self.at_end():

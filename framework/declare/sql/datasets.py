@@ -1,4 +1,4 @@
-"""`CREATE STREAMING TABLE` and `CREATE [MATERIALIZED | TEMPORARY] VIEW`, as calls of Python's interface."""
+"""`CREATE STREAMING TABLE` and `CREATE [MATERIALIZED | TEMPORARY] VIEW`, as calls of the Python interface."""
 
 from __future__ import annotations
 
@@ -65,26 +65,26 @@ class _Columns:
 
 
 def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
-    """Yield the calls for a statement, after its CREATE.
+    """Yield the calls for a statement, from after its CREATE.
 
     Args:
         cursor: the tokens after CREATE.
-        scope: what earlier statements set.
+        scope: the settings of earlier statements.
 
     Raises:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR, DUPLICATE_EXPECTATION.
     """
     line, location = cursor.line, cursor.location
     if not cursor.accept("OR", "REFRESH"):
-        cursor.accept("OR", "REPLACE")  # what both keep and replace follows from the declaration
+        cursor.accept("OR", "REPLACE")  # a declaration has the same effect for a new and a stored dataset
     if cursor.accept("VIEW"):
         yield _view(cursor, line, location, scope)
         return
     function, is_private = _kind(cursor)
     cursor.accept("IF", "NOT", "EXISTS")
-    if cursor.is_at("AS"):  # it would be the name, because a query needs no AS
+    if cursor.is_at("AS"):  # otherwise AS would be the name, because a query needs no AS
         cursor.fail("a name")
-    parts = cursor.parts()  # a temporary view has neither a catalog nor a schema
+    parts = cursor.parts()  # a temporary view has no catalog or schema
     full_name = ".".join(parts if function == "temporary_view" else scope.namespace.full(parts))
     arguments: dict[str, Argument] = {"name": full_name}
     columns = _columns(cursor.inside()) if cursor.is_at_symbol("(") else _Columns()
@@ -116,7 +116,7 @@ def dataset_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
 
 
 def _view(cursor: Cursor, line: int, location: SourceLocation, scope: SqlScope) -> SqlCall:
-    """Read CREATE VIEW, whose rows others read by its name: they are stored, as there is no catalog for its query."""
+    """Read CREATE VIEW; the view's rows are stored for readers outside, because no catalog has its query."""
     cursor.accept("IF", "NOT", "EXISTS")
     if cursor.is_at("AS"):
         cursor.fail("a name")
@@ -190,7 +190,7 @@ def _streaming_table(
 
 
 def _is_at_query(cursor: Cursor) -> bool:
-    """Whether a query comes next without an AS, which may be left out as in CREATE TABLE of Spark."""
+    """Whether a query follows without AS, which may be left out as in Spark's CREATE TABLE."""
     return any(cursor.is_at(word) for word in _QUERIES) and not cursor.is_at("WITH", "ROW", "FILTER")
 
 
@@ -236,7 +236,7 @@ def _read_constraint(item: Cursor, found: _Columns) -> None:
 
 
 def _read_column(item: Cursor, found: _Columns) -> None:
-    """Read a column with its type, as text, or a column with its name only and a comment."""
+    """Read a column: its name with a type, as text, or its name with only a comment."""
     rest = item.copy()
     name = rest.identifier()
     if rest.at_end() or rest.is_at("COMMENT"):
@@ -247,7 +247,7 @@ def _read_column(item: Cursor, found: _Columns) -> None:
 
 
 def _is_over(cursor: Cursor) -> bool:
-    """Whether the flow or the query of a dataset comes next, or nothing."""
+    """Whether the flow or the query of a dataset follows, or the end."""
     return cursor.at_end() or cursor.is_at("AS") or cursor.is_at("FLOW") or _is_at_query(cursor)
 
 
@@ -291,7 +291,7 @@ _READERS_OF_VIEWS: dict[Keywords, Reader] = {words: _READERS[words] for words in
 
 
 def _names(cursor: Cursor) -> list[str]:
-    """Read names of columns between commas; each without its backticks, and `a.b` for the field of a struct."""
+    """Read column names separated by commas, without backticks; `a.b` is a field of a struct."""
     found = []
     for item in cursor.items():
         parts = [item.identifier()]

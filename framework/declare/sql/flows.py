@@ -1,4 +1,4 @@
-"""`CREATE FLOW` and `AUTO CDC INTO`, as calls of Python's interface."""
+"""`CREATE FLOW` and `AUTO CDC INTO`, as calls of the Python interface."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _NOT_HERE: dict[Keywords, str] = {("SYSTEM", "SEQUENCE", "BY"): "Delete the clau
 
 
 def flow_calls(cursor: Cursor, scope: SqlScope) -> Iterator[SqlCall]:
-    """Yield the calls for a statement, after its CREATE FLOW.
+    """Yield the calls for a statement, from after its CREATE FLOW.
 
     Args:
         cursor: the tokens after CREATE FLOW.
-        scope: what earlier statements set.
+        scope: the settings of earlier statements.
 
     Raises:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR.
@@ -63,7 +63,7 @@ def refuse_replacement(cursor: Cursor) -> None:
 
 
 def change_calls(cursor: Cursor, line: int, arguments: Mapping[str, Argument], scope: SqlScope) -> Iterator[SqlCall]:
-    """Yield the calls for what follows on AUTO CDC or APPLY CHANGES: `INTO target FROM …`."""
+    """Yield the calls for the rest of AUTO CDC or APPLY CHANGES: `INTO target FROM …`."""
     into = _into(cursor, scope)
     yield from auto_cdc_calls(cursor, line, {"name": into["target"], **arguments, **into}, scope)
 
@@ -96,7 +96,7 @@ def auto_cdc_calls(cursor: Cursor, line: int, arguments: Mapping[str, Argument],
 
 
 def _snapshot_calls(cursor: Cursor, line: int, arguments: Mapping[str, Argument], scope: SqlScope) -> Iterator[SqlCall]:
-    """Yield the calls for a flow that compares snapshots, and for a view of its own with the query of the snapshot."""
+    """Yield the calls for a flow that compares snapshots, and for a view with the query of the snapshot."""
     cursor.accept("SNAPSHOT")
     line_of_source = cursor.line
     query = SqlQuery(line=line_of_source, text=cursor.inside().until(), namespace=scope.namespace)

@@ -1,6 +1,6 @@
-"""PRIMARY KEY and FOREIGN KEY in the DDL text of a schema: information for readers, which Unity Catalog does not check.
+"""PRIMARY KEY and FOREIGN KEY in the DDL text of a schema: informational, not checked by Unity Catalog.
 
-Spark's parser of schemas has no word for them, so they are kept apart from the columns.
+Spark's schema parser does not support them, so they are split off from the columns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _AFTER = (("COMMENT",), ("NOT", "NULL"), ("DEFAULT",), ("GENERATED",), ("MASK",)
 
 
 def split_keys(schema: str) -> tuple[str, tuple[str, ...]]:
-    """Return a schema's columns, and its keys as they are written; a text without keys is not changed.
+    """Return a schema's columns, and its keys as written; a text without keys is unchanged.
 
     Examples:
         >>> split_keys("id INT NOT NULL, CONSTRAINT k PRIMARY KEY (id)")
@@ -30,19 +30,19 @@ def split_keys(schema: str) -> tuple[str, tuple[str, ...]]:
     try:
         for item in Cursor("", schema, 1, tuple(tokens(schema))).items():
             text = item.copy().until()
-            if is_key(item):  # a CONSTRAINT of another kind stays with the columns, so that it is an error
+            if is_key(item):  # other constraints stay with the columns, and so become errors
                 keys.append(text)
                 continue
             column, key = _split_column(item)
             columns.append(column)
             keys += [key] if key else []
-    except (UserError, UnclosedTextError):  # Spark's parser names the fault
+    except (UserError, UnclosedTextError):  # Spark's parser reports the fault
         return schema, ()
     return (", ".join(columns), tuple(keys)) if keys else (schema, ())
 
 
 def is_key(item: Cursor) -> bool:
-    """Whether an item in the parentheses of a table is a key, with or without CONSTRAINT and a name before it."""
+    """Whether an item in a table's parentheses is a key, with or without CONSTRAINT and a name in front."""
     item = item.copy()
     if item.accept("CONSTRAINT") and not item.at_end():
         item.identifier()
@@ -50,7 +50,7 @@ def is_key(item: Cursor) -> bool:
 
 
 def _split_column(item: Cursor) -> tuple[str, str]:
-    """Return a column without its key, and the key after the column's name; an empty text for none."""
+    """Return a column without its key, and the key with the column's name; empty without a key."""
     name = item.copy().identifier()
     before = item.until(_OF_COLUMN)
     if item.at_end():

@@ -1,4 +1,4 @@
-"""What the code of a SQL file calls besides Python's interface: names of columns, and expectations of a query."""
+"""Further functions for the code of a SQL file: names of columns, and expectations of a query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def labelled(frame: DataFrame, labels: tuple[tuple[str, str | None], ...]) -> DataFrame:
-    """Return a DataFrame with other names for its columns, and comments for those that have one.
+    """Return a DataFrame with new column names, and comments on the columns that have one.
 
     Args:
         frame: any DataFrame.
@@ -41,7 +41,7 @@ def labelled(frame: DataFrame, labels: tuple[tuple[str, str | None], ...]) -> Da
 
 
 def _commented(field: StructField, comment: str | None) -> Column:
-    """Return a column with a comment beside its other metadata, such as its watermark."""
+    """Return a column with a comment added to its other metadata, such as its watermark."""
     from pyspark.sql.functions import col
 
     column = col(quote_column(field.name))

@@ -1,4 +1,4 @@
-"""Python code that is written line by line, each part on the line of the file that it is made of."""
+"""Python code that is written line by line: each part has the line number of its origin in the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class ModuleCode:
         self._line = 1
 
     def write(self, line: int, code: str) -> None:
-        """Add code on a line, or on the last one if that is below; breaks of lines must be allowed there.
+        """Add code on a line, or on the last line if that is further down, where a line break must be allowed.
 
         Args:
             line: the line of the file.
@@ -21,7 +21,7 @@ class ModuleCode:
         self._line = max(line, self._line) + code.count("\n")
 
     def append(self, code: str) -> None:
-        """Add code on the last line; its strings are literals of one line."""
+        """Add code on the last line; its string literals must not span lines."""
         self._parts.append(code)
 
     def text(self) -> str:

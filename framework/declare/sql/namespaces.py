@@ -1,4 +1,4 @@
-"""The catalog and the schema that a SQL file sets by USE, for the names in its later statements."""
+"""The catalog and schema that USE sets in a SQL file, for the names in later statements."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _SCHEMA = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Namespace:
-    """Where names of fewer than three parts are looked up; each None is the pipeline's."""
+    """The catalog and schema for names of fewer than three parts; None stands for the pipeline's own."""
 
     catalog: str | None = None
     schema: str | None = None
 
     def using_catalog(self, catalog: str) -> Namespace:
-        """The namespace after USE CATALOG, which selects the schema `default`."""
+        """Return the namespace after USE CATALOG, which selects the schema `default`."""
         return Namespace(catalog=catalog, schema=_SCHEMA)
 
     def using(self, parts: Sequence[str]) -> Namespace:
-        """The namespace after USE of a schema, or of a catalog and a schema."""
+        """Return the namespace after USE of a schema, or of a catalog and a schema."""
         return Namespace(catalog=parts[-2] if len(parts) > 1 else self.catalog, schema=parts[-1])
 
     def full(self, parts: Sequence[str]) -> list[str]:
-        """The parts of a name with those that it lacks, as far as USE sets them; a name of `LIVE` as it is.
+        """Return the parts of a name, completed with the parts that USE sets; a name of `LIVE` is unchanged.
 
         Examples:
             >>> Namespace(schema="sales").full(["orders"]), Namespace(catalog="dev", schema="s").full(["a", "orders"])
@@ -50,7 +50,7 @@ _current: ContextVar[Namespace | None] = ContextVar("sluice_namespace", default=
 
 @contextmanager
 def namespace_of_query(namespace: Namespace | None) -> Iterator[None]:
-    """Look up the names of `spark.sql` in a namespace, in the block's own thread."""
+    """Resolve the names of `spark.sql` in a namespace, in the block's own thread."""
     token = _current.set(namespace)
     try:
         yield
@@ -59,11 +59,11 @@ def namespace_of_query(namespace: Namespace | None) -> Iterator[None]:
 
 
 def current_namespace() -> Namespace | None:
-    """The namespace of the running query of a SQL file; None without USE, and for Python."""
+    """Return the namespace of the running query of a SQL file; None without USE, and for Python."""
     return _current.get()
 
 
 def rows(spark: SparkSession, text: str, catalog: str | None, schema: str | None) -> DataFrame:
-    """Return the rows of a query that stands after USE in a SQL file."""
+    """Return the rows of a query that follows USE in a SQL file."""
     with namespace_of_query(Namespace(catalog=catalog, schema=schema)):
         return spark.sql(text)

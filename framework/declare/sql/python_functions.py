@@ -1,4 +1,4 @@
-"""`CREATE FUNCTION … LANGUAGE PYTHON`, as a function of the pipeline's session with a body in Python."""
+"""`CREATE FUNCTION … LANGUAGE PYTHON`, as a function of the pipeline's session with a Python body."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RETURNS = " RETURNS "
 
 
 def python_function_call(name: str, cursor: Cursor, line: int) -> SqlCall:
-    """Return the call for a function with a body in Python.
+    """Return the call for a function with a Python body.
 
     Args:
         name: its name.
@@ -45,7 +45,7 @@ def python_function_call(name: str, cursor: Cursor, line: int) -> SqlCall:
         if cursor.accept("RETURNS"):
             _refuse(cursor)
             returns = cursor.until(_CLAUSES)
-        elif cursor.accept("ENVIRONMENT"):  # packages of the service; here those of this environment
+        elif cursor.accept("ENVIRONMENT"):  # packages of the service; this process uses its own environment
             cursor.inside()
         elif cursor.accept("COMMENT"):
             cursor.string()
@@ -60,7 +60,7 @@ def python_function_call(name: str, cursor: Cursor, line: int) -> SqlCall:
 
 
 def _parameters(cursor: Cursor) -> list[str]:
-    """Read the names of the parameters; Python gets the values in their order."""
+    """Read the names of the parameters; Python gets the values in the same order."""
     if cursor.accept("(", ")"):
         return []
     found = []
@@ -79,12 +79,12 @@ def _refuse(cursor: Cursor) -> None:
 
 
 def create_python_function(spark: SparkSession, name: str, signature: str, body: str, line: str) -> None:
-    """Create a function with a body in Python, which queries find as those in SQL.
+    """Create a function with a Python body, which queries can call like a SQL function.
 
     Args:
         spark: the session of the pipeline.
-        name: its name, as far as the statement and USE say.
-        signature: the names of its parameters, and the type of its values in SQL.
+        name: its name, with the parts that the statement and USE set.
+        signature: the names of its parameters, and its SQL return type.
         body: its statements.
         line: the line of the file where they begin.
 
@@ -93,18 +93,18 @@ def create_python_function(spark: SparkSession, name: str, signature: str, body:
         SyntaxError: the body is not valid.
     """
     functions, location = current_functions(), caller_location()
-    assert functions is not None  # the code of a pipeline runs
+    assert functions is not None  # only the code of a running pipeline gets here
     parameters, _, returns = signature.partition(_RETURNS)
     file = location.file if location is not None else "<sql>"
     functions.create_python(spark, name, _compiled(parameters, body, file, int(line)), returns)
 
 
 def _compiled(parameters: str, body: str, file: str, line: int) -> Callable[..., object]:
-    """Return the function of a body, whose lines are those of its file; indented strings in it keep their text."""
+    """Return the function of a body, with the line numbers of its file; indented strings in it are unchanged."""
     lines = body.rstrip().split("\n")
     blank = next(index for index, text in enumerate(lines) if text.strip())
     lines = lines[blank:]
-    # A block takes any indentation, and a text of several lines in it keeps its own.
+    # A block may have any indentation, so strings of several lines keep theirs.
     head = ["if True:"] if lines[0][:1].isspace() else []
     first = line + blank - len(head) - 1
     made = ast.parse(f"def body({parameters}): pass")

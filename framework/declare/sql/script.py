@@ -1,4 +1,4 @@
-"""The statements of a SQL text, in their order, as calls of Python's interface."""
+"""The statements of a SQL text, in order, as calls of the Python interface."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ZONE_KEY = "spark.sql.session.timeZone"
 _LOOKING = frozenset(
     {"SELECT", "FROM", "VALUES", "TABLE", "WITH", "DESCRIBE", "DESC", "SHOW", "EXPLAIN", "LIST", "HELP"}
 )
-"""The first words of statements that only show something, if they insert nothing."""
+"""The first words of statements that only show results, unless they insert rows."""
 
 _ADVICE = {
     "SET": "Write SET key = value, or `configuration` or `spark_conf` in the pipeline spec.",
@@ -52,7 +52,7 @@ class SqlScript:
 
     Args:
         file: the file.
-        value_of: returns the value of a parameter of the pipeline; None if it has none.
+        value_of: returns the value of a parameter of the pipeline; None if it has no value.
     """
 
     def __init__(self, *, file: str, value_of: Callable[[str], str | None]) -> None:
@@ -63,7 +63,7 @@ class SqlScript:
         self._made: dict[str, str] = {}
 
     def calls(self, text: str, line: int) -> Iterator[SqlCall]:
-        """Yield the calls for a text; faulty statements are left out.
+        """Yield the calls for a text; faulty statements are skipped.
 
         Args:
             text: statements, with a semicolon after each.
@@ -104,7 +104,7 @@ class SqlScript:
         yield from self._calls(cursor, word, line)
 
     def _calls(self, cursor: Cursor, word: str, line: int) -> Iterator[SqlCall]:
-        """Yield the calls for a statement, read to its end."""
+        """Yield the calls for a statement, reading it to its end."""
         settings = tuple((key, value) for key, value in self.settings.items() if key.startswith(_OF_SPARK))
         scope = SqlScope(settings=settings, namespace=self.namespace)
         if cursor.accept("CREATE", "FLOW"):
@@ -127,7 +127,7 @@ class SqlScript:
         cursor.finish()
 
     def _is_setting(self, text: str) -> bool:
-        """Whether a statement sets a key, which is kept, or only shows one."""
+        """Whether a statement sets a key, which is then stored, or only shows one."""
         setting, zone = _SETTING.fullmatch(text), _ZONE.fullmatch(text)
         if setting is not None:
             self.settings[setting["key"].strip("`'")] = setting["value"].strip().strip("`")
@@ -136,14 +136,14 @@ class SqlScript:
         return setting is not None or zone is not None or _SHOWN.fullmatch(text) is not None
 
     def _set_keys(self, line: int) -> Iterator[SqlCall]:
-        """Yield the calls that make settings of the pipeline of keys that were set since the last time."""
+        """Yield the calls that apply `pipelines.` keys set since the last call as settings of the pipeline."""
         for key, value in self.settings.items():
             if key.startswith(_OF_PIPELINES) and self._made.get(key) != value:
                 self._made[key] = value
                 yield SqlCall(function="set_configuration", line=line, positional=(key, value.strip("'\"")))
 
     def _value(self, match: re.Match[str]) -> str:
-        """Return the value of a parameter; itself if it has none."""
+        """Return the value of a parameter, or its own text if it has no value."""
         found = self.settings.get(match[1])
         found = self.value_of(match[1]) if found is None else found
         return match[0] if found is None else found
@@ -154,7 +154,7 @@ class SqlScript:
 
 
 def creates_function(cursor: Cursor) -> bool:
-    """Read `CREATE … FUNCTION` if it comes next, and say whether it did."""
+    """Read `CREATE … FUNCTION` if it is next; return whether it was."""
     ahead = cursor.copy()
     if not ahead.accept("CREATE"):
         return False
@@ -168,12 +168,12 @@ def creates_function(cursor: Cursor) -> bool:
 
 
 def function_call(cursor: Cursor, line: int, scope: SqlScope) -> SqlCall:
-    """Return the call for a statement, from the name of its function on.
+    """Return the call for a statement, from its function's name on.
 
     Args:
         cursor: the tokens from the name on.
         line: the line of the statement.
-        scope: what earlier statements set.
+        scope: the settings of earlier statements.
 
     Raises:
         UserError: PARSE_SYNTAX_ERROR, PIPELINE_SQL_GRAPH_ELEMENT_REGISTRATION_ERROR.
@@ -190,23 +190,23 @@ def function_call(cursor: Cursor, line: int, scope: SqlScope) -> SqlCall:
 
 
 def create_function(spark: SparkSession, name: str, definition: str) -> None:
-    """Create a function that queries find by its name, and by its name with the schema and the catalog before it.
+    """Create a function that queries find by its name, with or without schema and catalog.
 
     Args:
         spark: the session of the pipeline.
-        name: its name, as far as the statement and USE say.
-        definition: what follows on its name.
+        name: its name, with the parts that the statement and USE set.
+        definition: the text after its name.
 
     Raises:
         UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
     """
     functions = current_functions()
-    assert functions is not None  # the code of a pipeline runs
+    assert functions is not None  # only the code of a running pipeline gets here
     functions.create(spark, name, definition, caller_location())
 
 
 def variable_call(cursor: Cursor, line: int) -> SqlCall:
-    """Return the call for a statement, after its DECLARE.
+    """Return the call for a statement, from after its DECLARE.
 
     Args:
         cursor: the tokens after DECLARE.
@@ -233,5 +233,5 @@ def declare_variable(spark: SparkSession, name: str, definition: str) -> None:
         UserError: VARIABLE_DECLARED_TWICE.
     """
     functions = current_functions()
-    assert functions is not None  # the code of a pipeline runs
+    assert functions is not None  # only the code of a running pipeline gets here
     functions.declare(spark, name, definition, caller_location())

@@ -1,6 +1,6 @@
-"""SQL as Python code that declares what its statements declare, on the same lines.
+"""Converts SQL to Python code with the same declarations, on the same lines.
 
-So a SQL file, or a cell of SQL in a notebook, is loaded, checked, run and reported as Python is, and errors have the
+A SQL file, or a SQL cell in a notebook, is thus loaded, checked, run and reported like Python, and errors have the
 lines of the file.
 """
 
@@ -24,7 +24,7 @@ _IMPORTS = (
     "from framework.declare.sql.labels import expecting as __expecting, labelled as __labelled; "
     "from framework.declare.sql.namespaces import rows as __rows; "
 )
-"""Names that no code of a user has: a notebook may have Python beside its SQL."""
+"""Names that user code does not have: a notebook may have Python beside its SQL."""
 
 _FUNCTIONS = {
     "create_function": "__create_function",
@@ -32,7 +32,7 @@ _FUNCTIONS = {
     "declare_variable": "__declare_variable",
     "set_configuration": "spark.conf.set",
 }
-"""What a call is written as, if it is none of `framework.pipelines`."""
+"""The Python text of calls that are not functions of `framework.pipelines`."""
 
 _DECORATORS = {
     ViolationAction.WARN: "expect",
@@ -42,7 +42,7 @@ _DECORATORS = {
 
 
 def write_calls(code: ModuleCode, calls: Iterable[SqlCall], line: int) -> None:
-    """Write calls; each has the line of its statement, and its constraints and query have theirs.
+    """Write calls: each on the line of its statement, and its constraints and query on their own lines.
 
     Args:
         code: the code of the module so far.

@@ -1,4 +1,4 @@
-"""What a statement of a SQL file declares, as frozen values: the calls of Python's interface that declare the same."""
+"""The declarations in a SQL statement, as frozen values: the equivalent calls of the Python interface."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class SqlQuery:
     Args:
         text: its text.
         line: the line of the file where it begins.
-        labels: the names and comments of its columns; () for its own.
-        namespace: where its names are looked up.
+        labels: the names and comments of its columns; () to keep the query's own.
+        namespace: the catalog and schema for its names.
     """
 
     text: str
@@ -44,10 +44,10 @@ class SqlCall:
     Args:
         function: its name in `framework.pipelines`.
         line: the line of the file where the statement begins.
-        arguments: its arguments by name, without those that have their defaults.
-        positional: its arguments without a name.
+        arguments: its arguments by name, without those that are equal to the default.
+        positional: its positional arguments.
         expectations: the expectations of the dataset, each with its own line.
-        query: what the function decorates; None if it decorates nothing.
+        query: the query that the function decorates; None if it decorates nothing.
         on_session: whether the session is the first argument.
     """
 
@@ -62,16 +62,16 @@ class SqlCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlScope:
-    """What earlier statements of a file set for a statement.
+    """The settings of earlier statements in a file, for a statement.
 
     Args:
-        settings: settings of Spark for its flows.
-        namespace: where its names are looked up.
+        settings: Spark settings for its flows.
+        namespace: the catalog and schema for its names.
     """
 
     settings: Pairs = ()
     namespace: Namespace = OF_PIPELINE
 
     def spark_conf(self) -> dict[str, Argument]:
-        """The argument of a declaration with the settings; empty if there are none."""
+        """The `spark_conf` argument of a declaration; empty without settings."""
         return {"spark_conf": dict(self.settings)} if self.settings else {}

@@ -1,1 +1,1 @@
-"""What is known about a query without running it: calls, operators, filters, fingerprint."""
+"""The analysis of a query without running it: calls, operators, filters, fingerprint."""

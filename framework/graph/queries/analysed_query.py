@@ -1,4 +1,4 @@
-"""An analysed query, and the flow of the graph that it makes."""
+"""An analysed query, and its conversion to a flow of the graph."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _STORED = frozenset({DatasetKind.TABLE, DatasetKind.STREAMING_TABLE, DatasetKind
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AnalysedQuery:
-    """The query of a flow, built with its settings over stand-ins.
+    """The query of a flow over stand-ins, built with the flow's settings.
 
     Args:
         frame: the query.
         flow: the declaration of the flow.
         target: the declaration of its target.
-        reads: the reads that its function made.
+        reads: the reads made by its function.
         settings: the Spark settings of the flow, in use.
-        views: the temporary views that it reads, views of views included, with their queries.
+        views: the temporary views that it reads, directly or through other views, with their queries.
     """
 
     frame: DataFrame
@@ -74,7 +74,7 @@ class AnalysedQuery:
             for source in sources
             if source.shape is SourceShape.TABLE
         )
-        # What a view reads by path is in the plan of the flow too, as often as its stream has the source.
+        # The flow's plan includes the reads by path of its views, once for each use of a source.
         by_name = (read for read in self.reads if not (read.streaming and read.text == read.path in tables))
         reads = (*by_name, *streamed)
         has_checkpoint = frame.isStreaming and not is_view
@@ -85,7 +85,7 @@ class AnalysedQuery:
         count = count_sources(frame) if has_checkpoint else None
         return GraphFlow(
             spec=self.flow,
-            # The conditions in a view are those of the flows that read it.
+            # Conditions in a view belong to the flows that read the view.
             reads=reads if is_view else with_conditions(reads, frame, sources, specs),
             streaming=frame.isStreaming,
             fingerprint=self._fingerprint(code_version, file_identity),
@@ -98,9 +98,9 @@ class AnalysedQuery:
         )
 
     def _fingerprint(self, code_version: str | None, file_identity: Callable[[list[str]], str | None]) -> str | None:
-        """The fingerprint of a query whose result is compared with that of the last update; None for any other."""
+        """Return the fingerprint of a query whose result is compared between updates; None for any other query."""
         kinds = {DatasetKind.TABLE, DatasetKind.MATERIALIZED_VIEW}
-        if not self.flow.once and self.flow.cdc is None:  # a stream that is grouped is the query of a view (ADR 74)
+        if not self.flow.once and self.flow.cdc is None:  # a grouped stream is the query of a view (ADR 74)
             kinds.add(DatasetKind.STREAMING_TABLE)
         if self.frame.isStreaming or not (self.target.kind in kinds or self.flow.from_snapshots):
             return None
@@ -112,7 +112,7 @@ class AnalysedQuery:
                 for spec, frame in checked
                 if spec.expectations
             ]
-        except SPARK_ERRORS:  # reported as an invalid expectation, or over columns that the query has dropped
+        except SPARK_ERRORS:  # reported elsewhere, as an invalid expectation, or over dropped columns
             return None
         return plan_fingerprint(
             (self.frame, *conditions),
@@ -128,7 +128,7 @@ class AnalysedQuery:
 
 
 def _check_names(frame: DataFrame, flow: FlowSpec) -> None:
-    """Check that no two columns of a query have one name, in any case: no table can have them.
+    """Check that no two columns of a query have the same name, ignoring case: no table can have such columns.
 
     Raises:
         UserError: DUPLICATE_COLUMNS.

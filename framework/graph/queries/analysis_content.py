@@ -15,7 +15,7 @@ from framework.sources.port import ColumnType, ColumnValues, SourceReference, So
 
 
 def analysis_content(dataset: GraphDataset, flows: Sequence[GraphFlow]) -> dict[str, Any]:
-    """Return the analysis of a dataset without a fault, and of the flows into it."""
+    """Return the analysis of a dataset without a fault, and of its flows, as JSON values."""
     return {
         "kind": dataset.kind.value,
         "schema": dataset.schema,
@@ -27,7 +27,7 @@ def analysis_content(dataset: GraphDataset, flows: Sequence[GraphFlow]) -> dict[
 
 
 def dataset_of(content: Mapping[str, Any], spec: DatasetSpec) -> GraphDataset:
-    """Return the dataset with its present declaration, whose location may be another one."""
+    """Return the dataset with its present declaration, whose source location may have changed."""
     cdc = content["cdc"]
     return GraphDataset(
         spec=spec,
@@ -75,7 +75,7 @@ def _flow(spec: FlowSpec, value: Mapping[str, Any]) -> GraphFlow:
 
 
 def read_of(value: Mapping[str, Any]) -> Read:
-    """Return a read of its JSON."""
+    """Return a read from its JSON."""
     name = value["dataset"]
     changed = {
         "dataset": None if name is None else QualifiedName(**name),
@@ -86,7 +86,7 @@ def read_of(value: Mapping[str, Any]) -> Read:
 
 
 def source_of(value: Mapping[str, Any]) -> SourceReference:
-    """Return a source of its JSON."""
+    """Return a source from its JSON."""
     changed = {"shape": SourceShape(value["shape"]), "only": tuple(map(_condition, value["only"]))}
     return SourceReference(**{**value, **changed})
 

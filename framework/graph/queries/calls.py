@@ -1,4 +1,4 @@
-"""Calls of user functions: query functions under guards, and the errors that their exceptions become."""
+"""Calls of user functions: runs query functions under guards, and converts their exceptions to errors."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _ERRORS_OF_COLUMNS = (AnalysisException, Py4JError, PySparkAttributeError, Looku
 
 
 class UpstreamInvalidError(Exception):
-    """A dataset that a query reads has a fault that is already gathered; not reported to the user."""
+    """A read dataset has a fault, which is gathered already; not reported to the user."""
 
 
 class UpstreamUnreadError(UpstreamInvalidError):
-    """A dataset that a query reads has no columns, because a source can't be read: the query waits for it.
+    """A read dataset has no known columns, because a source is unreadable: the query waits for it.
 
     Args:
         names: the datasets with the fault.
@@ -62,7 +62,7 @@ def call_query(query: Callable[[], DataFrame], flow: QualifiedName, location: So
     """Call a query function and return its DataFrame.
 
     Raises:
-        SourceError: FLOW_SOURCE_UNREADABLE, what it reads can't be read.
+        SourceError: FLOW_SOURCE_UNREADABLE, a source of the query can't be read.
         UserError: the function raised (FLOW_QUERY_FAILED, at the innermost line of the user's own code),
             called a method that query functions must not call, or did not return a DataFrame
             (FLOW_QUERY_NOT_A_DATAFRAME).
@@ -94,7 +94,7 @@ def call_user_code(function: Callable[[], object], flow: QualifiedName, location
 
 
 def _in_statement(found: SourceLocation | None, error: BaseException) -> SourceLocation | None:
-    """Return the line of a SQL file that Spark's error is about: Spark counts from the first line of the query."""
+    """Return the line of a SQL file for Spark's error, which counts lines from the start of the statement."""
     counted = _LINE_OF_QUERY.search(str(error)) if isinstance(error, PySparkException) else None
     if found is None or counted is None or not found.file.endswith(SQL_SUFFIX):
         return found
@@ -104,9 +104,9 @@ def _in_statement(found: SourceLocation | None, error: BaseException) -> SourceL
 def query_failed(error: BaseException, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
     """Return the error for an exception of a query function or its analysis, located in the user's code.
 
-    It is FLOW_SOURCE_UNREADABLE for one of what the query reads, otherwise FLOW_QUERY_FAILED. An error of one of our
+    It is FLOW_SOURCE_UNREADABLE if a source of the query failed, otherwise FLOW_QUERY_FAILED. An error of one of our
     data sources, which Spark runs in another process, keeps its condition. A fault of the session, such as a missing
-    library, has a condition of its own, because no correction of the query mends it.
+    library, has a condition of its own, because changing the query would not help.
     """
     found = _in_statement(innermost_user_line(error.__traceback__) or location, error)
     remote = remote_error(str(error)) if isinstance(error, PySparkException) else None
@@ -120,15 +120,16 @@ def query_failed(error: BaseException, flow: QualifiedName, location: SourceLoca
     if is_source_fault(error):
         advice = advice or _OF_SOURCE
         return SourceError("FLOW_SOURCE_UNREADABLE", location=found, flow=flow, cause=first_words(error), advice=advice)
-    # Java's exceptions without a class of PySpark's are no verdict of Spark on the query.
+    # A Java exception without a PySpark class does not mean that Spark rejects the query.
     advice = advice or (_OF_CAUSE if isinstance(error, Py4JError) else _OF_QUERY)
     return UserError("FLOW_QUERY_FAILED", location=found, flow=flow, cause=first_words(error), advice=advice)
 
 
 def unfollowed_read(error: Exception, flow: QualifiedName, registry: Registry) -> UserError | None:
-    """Return the error of a read of a dataset that Spark looked up in its catalog; None for any other error.
+    """Return the error of a read that Spark looked up in its catalog instead of the pipeline; None for other errors.
 
-    Such a read is not intercepted: it is in a SQL expression, in a function of tables, or in a thread of the query's.
+    Such a read is not intercepted: it is in a SQL expression, in a table function, or in a thread of the query
+    function.
     """
     cause = error.__cause__ if isinstance(error, SluiceError) else error
     if not isinstance(cause, AnalysisException) or cause.getCondition() not in _UNKNOWN_TABLE:
@@ -136,7 +137,7 @@ def unfollowed_read(error: Exception, flow: QualifiedName, registry: Registry) -
     parameters = cause.getMessageParameters() or {}
     try:
         dataset = registry.name(parameters.get("relationName") or parameters.get("identifier") or "")
-    except UserError:  # no name of a dataset
+    except UserError:  # not the name of a dataset
         return None
     if all(dataset != spec.name for spec in registry.datasets):
         return None
@@ -149,8 +150,8 @@ def check_catalog_reads(
 ) -> None:
     """Check that a query reads no table of the pipeline by a name that Spark looks up in its catalog.
 
-    Such a read makes no edge, so the query would run before the table has its new rows. A read by path, and one of the
-    query function by the name of a catalog, is the user's own decision.
+    Such a read creates no edge, so the query would run before the table has its new rows. Reads by path, and reads by a
+    catalog name in the query function, are the user's decision.
 
     Args:
         frame: the analysed query.
@@ -172,9 +173,9 @@ def check_catalog_reads(
 
 
 def is_of_columns(error: BaseException) -> bool:
-    """Whether a query's error depends on the columns of its inputs: a failed analysis, or a failed look-up in Python.
+    """Whether a query's error depends on its inputs' columns: a failed analysis, or a failed look-up in Python.
 
-    An error of a name, a type, a rule or a syntax is the same whatever columns the inputs have.
+    Errors of names, types, rules or syntax are the same for all columns.
     """
     if isinstance(error, SluiceError):
         if error.condition != "FLOW_QUERY_FAILED" or error.__cause__ is None:
@@ -184,7 +185,7 @@ def is_of_columns(error: BaseException) -> bool:
 
 
 def first_words(error: BaseException) -> str:
-    """Return an exception's message without the plan or the Java stack that Spark adds."""
+    """Return an exception's message without the query plan or the Java stack that Spark appends."""
     if isinstance(error, PySparkException):
         return without_internal_names(str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].strip())
     if isinstance(error, Py4JError):

@@ -4,9 +4,9 @@ A materialized view is skipped when neither its inputs nor its code changed. The
 analysed plan, with expression identifiers numbered in order of appearance. Stand-ins have the name of the
 dataset that they represent, so the plans of two datasets with equal schemas differ.
 
-Two texts of a plan are used, because each omits something. The one that `explain` displays has no quotes: `IN (a,b)`
-may be one value or two. In the SQL of its expressions, values have their types and quotes, but other arguments are
-missing, such as the options of `from_json`. Neither has the rows of literals, and the options and columns of files.
+The fingerprint uses two texts of a plan, because each omits something. The text of `explain` has no quotes: `IN (a,b)`
+may be one value or two. The SQL of the plan's expressions has types and quotes of values but lacks other arguments,
+such as the options of `from_json`. Neither text has the rows of literals, or the options and columns of files.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NOW = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)(?:\s[^']*)?'", re.IGNOR
 _TO_TIME = re.compile(r"AS (?:TIMESTAMP|TIMESTAMP_NTZ|DATE)\)|\b(?:try_)?to_(?:timestamp|date)", re.IGNORECASE)
 _IN_THE_TEXT = frozenset({"CTERelationRef", "OneRowRelation", "Range", "UnionLoopRef"})
 _RUNS_PYTHON = re.compile(r"Pandas|Arrow|Python")
-_MAY_RUN_PYTHON = re.compile(r"Pandas|Arrow|Python|Generate ")  # a table function has the name of its class only
+_MAY_RUN_PYTHON = re.compile(r"Pandas|Arrow|Python|Generate ")  # a table function shows its class only
 _MAX_FIELDS = 100_000
 
 
@@ -60,20 +60,20 @@ def plan_fingerprint(
 ) -> str | None:
     """Return a hash of the query's computation, or None if it is unknown.
 
-    None means that the query must be computed in each update: it uses the current time or random
-    values, reads data of unknown identity, or runs Python functions of unknown source, or with
-    broadcast values, on rows.
+    None means that the query must be computed in each update: it uses the current time or random values, reads data of
+    unknown identity, or runs Python functions on rows whose source is unknown or that use broadcast values.
 
     Args:
         frames: the analysed query, over stand-ins for the datasets of the pipeline, and the conditions of the
             expectations that filter its rows.
-        declared: what is declared of the rows beside the query: its expectations, and the options of its reads by name.
-        code_version: hash of the modules' source, used beside the functions' own code and values if Python functions
-            run on rows; None if it is unknown.
+        declared: declarations that affect the rows beside the query: its expectations, and the options of reads by
+            name.
+        code_version: hash of the modules' source; it is added if Python functions run on rows, beside their own code
+            and values. None if unknown.
         settings: the flow's own Spark settings, which may change the result of the same plan.
-        session_settings: those of the session.
-        file_identity: returns a text for the current content of the files that the query reads by path, or
-            None if computing it would take too long.
+        session_settings: the settings of the session.
+        file_identity: returns a text for the current content of files that the query reads by path, or None if
+            computing it would take too long.
     """
     own = (f"{key}={value}" for key, value in sorted(settings.items()))
     parts = [*declared, *own, *session_settings]
@@ -101,7 +101,7 @@ def plan_fingerprint(
 
 
 def _identity(leaf: Any, file_identity: Callable[[list[str]], str | None]) -> str | None:
-    """A text that changes with the rows of a leaf, beside the texts of the plan; None if there is none."""
+    """Return a text that changes with the rows of a leaf, in addition to the plan's texts; None if unknown."""
     name = node_name(leaf)
     if name in _IN_THE_TEXT:
         return ""
@@ -115,17 +115,17 @@ def _identity(leaf: Any, file_identity: Callable[[list[str]], str | None]) -> st
 
 
 def _delta_version(files: Any) -> str | None:
-    """The id, the version and its commit of the Delta table whose files a leaf reads; None for files of no table."""
+    """Return id, version and commit of the Delta table that a leaf reads; None if its files are not a Delta table's."""
     found = delta_table_of(files)
     if found is None:
         return None
     table_id, version, path = found
-    # A folder that is put back from a backup, and written on to, has the same versions with other commits.
+    # A folder that was restored from a backup and then written again has the same versions with other commits.
     commit = commit_identity(open_storage(path, SparkSession.getActiveSession()), path, version)
     return f"{table_id} {version} {commit}"
 
 
 def _renumbered(identifier: re.Pattern[str], text: str) -> str:
-    """Replace the identifiers `#17`, `CTERelationDef 9`, … of a plan's text by `#0`, `#1`, … in order of appearance."""
+    """Replace the identifiers `#17`, `CTERelationDef 9`, … of a plan by `#0`, `#1`, … in order of appearance."""
     numbers: dict[str, str] = {}
     return identifier.sub(lambda found: numbers.setdefault(found.group(), f"#{len(numbers)}"), text)

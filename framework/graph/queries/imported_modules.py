@@ -1,7 +1,7 @@
-"""The code of modules that Python functions import by name, as texts that change with it.
+"""Identity texts of the modules that Python functions import by name: a text changes when the code does.
 
-A function of an installed package is pickled as the name of its module. The whole package counts, because a function
-calls others of it.
+A function of an installed package is pickled as its module and name. The identity covers the whole package, because
+a function calls other functions of it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ _OF_SPARK = frozenset({"pyspark", "py4j"})
 _CACHE = "__pycache__"
 _MOST_FILES = 5_000
 _MOST_HASHED_BYTES = 1 << 20
-"""Of a larger file, such as a model, the size and the time of its last change count."""
+"""A larger file, such as a model, counts with its size and modification time only."""
 
 
 def module_identity(module: str) -> str | None:
-    """Return a text that changes with the code of a module's package, or None if that is unknown.
+    """Return a text that changes with the code of a module's package; None if the code is unknown.
 
-    It is the name, the version and the list of files of what was installed. Of a package that was not, and of an
-    editable install, it is a hash of the files. Modules of Python and of Spark have an empty text.
+    For an installed distribution, it has the name, the version and the list of files. For other packages and editable
+    installs, it is a hash of the files. For modules of Python and of Spark, it is empty.
     """
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names or top in _OF_SPARK:
         return ""
     try:
         spec = find_spec(top)
-    except (ImportError, ValueError):  # a module that has no spec was made by code
+    except (ImportError, ValueError):  # a module without a spec was created by code
         return None
     if spec is None:
         return None
@@ -42,17 +42,17 @@ def module_identity(module: str) -> str | None:
 
 
 def _installed(place: Path, top: str) -> str:
-    """Return the identity of what was installed beside a package; "" if none has files of the package there."""
+    """Return the identity of the distributions that installed a package at a place; "" if there are none."""
     folder = place.parent
     return _listed(folder, top, folder.stat().st_mtime_ns) if folder.is_dir() else ""
 
 
 @lru_cache(maxsize=1_000)
 def _listed(folder: Path, top: str, _changed_at: int) -> str:
-    """Return the names and versions of what has files of a package in a folder, each with a hash of its own list.
+    """Return the names and versions of the distributions with files of a package, each with a hash of its RECORD.
 
-    `importlib.metadata` takes a second to find that out. A wheel that was built again may have the version of the one
-    before, so the list counts, which has a hash of each file.
+    `importlib.metadata` takes a second for this. A rebuilt wheel may have the same version as before, so the hash of
+    RECORD counts, which has a hash of each file.
     """
     found = []
     for record in sorted(folder.glob("*.dist-info/RECORD")):
@@ -64,8 +64,8 @@ def _listed(folder: Path, top: str, _changed_at: int) -> str:
 
 
 def _hash(place: Path) -> str | None:
-    """Return a hash of all files at a place; None if it is missing, or has too many."""
-    # A module in an archive has a path below that of the archive.
+    """Return a hash of all files at a place; None if there are no files, or too many."""
+    # A module in an archive has a path below the path of the archive.
     top = place if place.is_dir() else next((each for each in (place, *place.parents) if each.is_file()), place)
     contents: list[str] = []
     for file in _files(top):

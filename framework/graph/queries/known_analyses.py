@@ -1,4 +1,4 @@
-"""The analyses that a resolution may use: when one of an earlier update holds, and which to keep for the next one."""
+"""The analyses that a resolution may reuse: checks which earlier ones are valid, and keeps them for the next one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from framework.graph.queries.analysis_content import analysis_content, dataset_o
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The rooms whose code makes or reads an analysis.
+# The packages whose code creates or reads an analysis.
 _ROOMS = ("cdc", "declare", "engine", "foundation", "graph", "ingest", "sources")
 _SETTINGS = ("spark.sql.", "spark.databricks.")
-_TEMPORARY = "spark.sql.warehouse.dir="  # another folder in each process; a generated query names no table of it
+_TEMPORARY = "spark.sql.warehouse.dir="  # another folder in each process, irrelevant to generated queries
 _ENTRY = re.compile(r", (?=spark\.)")
 
 DatasetOf = Callable[[QualifiedName], GraphDataset | None]
@@ -34,13 +34,13 @@ DatasetOf = Callable[[QualifiedName], GraphDataset | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KnownAnalyses:
-    """The analyses of datasets all of whose queries are generated.
+    """The analyses of datasets that have generated queries only.
 
     Args:
         session: the settings of the session that may change a result; see `analysis_settings`.
         generated: the generated queries, by flow.
         kept: the analyses of earlier updates, by dataset.
-        used: those that hold now, and the new ones: to be kept.
+        used: the reused and the new analyses, to be kept for the next update.
     """
 
     session: str
@@ -55,14 +55,14 @@ class KnownAnalyses:
         generated: Mapping[QualifiedName, GeneratedQuery],
         kept: Mapping[QualifiedName, KeptAnalysis],
     ) -> Self:
-        """Return the analyses of a resolution in a session; without generated queries, its settings are not read."""
+        """Return the analyses for a resolution; the session's settings are read only if there are generated queries."""
         return cls(session=analysis_settings(spark) if generated else "", generated=generated, kept=kept)
 
     def key(self, spec: DatasetSpec, flows: Sequence[FlowSpec], dataset_of: DatasetOf) -> str | None:
-        """Return the key of a dataset's analysis; None if it has a query of a user, or reads a faulty dataset.
+        """Return the key of a dataset's analysis; None if it has a user's query, or reads a faulty dataset.
 
-        The key changes with everything that the analysis depends on but the stored table: the declarations, the
-        queries, the schemas of the datasets that they read, the settings of the session, Spark, and our own code.
+        The key covers all that the analysis depends on, except the stored table: the declarations, the queries, the
+        schemas of the datasets that they read, the settings of the session, the version of Spark, and our own code.
 
         Args:
             spec: the declaration of the dataset.
@@ -90,7 +90,7 @@ class KnownAnalyses:
     def recall(
         self, key: str | None, stored: str | None, spec: DatasetSpec, flows: Sequence[FlowSpec]
     ) -> tuple[GraphDataset, tuple[GraphFlow, ...]] | None:
-        """Return the dataset and its flows as an earlier update analysed them; None if they have to be analysed.
+        """Return the dataset and its flows from an earlier update's analysis; None if they must be analysed.
 
         Args:
             key: the result of `key`.
@@ -105,13 +105,13 @@ class KnownAnalyses:
         return dataset_of(found.content, spec), flows_of(found.content, flows)
 
     def keep(self, key: str | None, stored: str | None, dataset: GraphDataset, flows: Sequence[GraphFlow]) -> None:
-        """Keep a new analysis of a dataset without a fault; without a key it is not kept."""
+        """Keep a new analysis of a dataset without a fault, if the dataset has a key."""
         if key is not None:
             self.used[dataset.name] = KeptAnalysis(key=key, stored=stored, content=analysis_content(dataset, flows))
 
 
 def analysis_settings(spark: SparkSession) -> str:
-    """Return the settings of a session that may change an analysis, read in one call, whatever their number."""
+    """Return the settings of a session that may change an analysis, all read in one call."""
     text = settings_text(spark)
     entries = sorted(entry for entry in _ENTRY.split(text.strip("{}")) if entry.startswith(_SETTINGS))
     return ", ".join(entry for entry in entries if not entry.startswith(_TEMPORARY))
@@ -119,11 +119,11 @@ def analysis_settings(spark: SparkSession) -> str:
 
 @cache
 def _code_version() -> str:
-    """Return a hash of our own source: another release may analyse in another way."""
+    """Return a hash of our own source, because another release may analyse differently."""
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in source_files())).hexdigest()
 
 
 def source_files() -> list[Path]:
-    """Return the files of the rooms that decide what an analysis is."""
+    """Return the source files of the packages that create or read analyses."""
     root = next(each for each in Path(__file__).parents if each.name == "framework")
     return sorted(path for room in _ROOMS for path in (root / room).rglob("*.py"))

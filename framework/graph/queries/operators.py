@@ -1,7 +1,7 @@
 """The stateful operators and the sources of a streaming query, from its plan; nothing is started.
 
-The operators are those of the physical plan that `explain` of a stream shows: Spark numbers them there, and compares
-number and name with the checkpoint when the stream starts.
+The operators are those in the physical plan that `explain` shows for a stream. Spark numbers them there. When the
+stream starts, Spark compares number and name with the checkpoint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NODE = re.compile(r"^[\s:+\-~|]*([A-Za-z0-9]+)", re.MULTILINE)
 _MAY_KEEP_STATE = re.compile(r"Aggregate|Distinct|Dedup|Join|WithState|Limit|Intersect|Except")
-# Rules on limits depend on the number of rows, and a stand-in has none.
+# The plan of a limit depends on the number of rows, and stand-ins have no rows.
 _UNCERTAIN = re.compile(r"Limit|Intersect|Except|Offset")
 _MAX_FIELDS = 1_000
 
@@ -31,7 +31,7 @@ _MAX_FIELDS = 1_000
 def count_sources(frame: DataFrame) -> int | None:
     """Return the number of streaming leaves of a query's plan, stand-ins included.
 
-    None if the query has a `WITH`: Spark decides later how often it reads a source in there.
+    None if the query has a `WITH`, because Spark decides later how often it reads the sources in it.
     """
     leaves = leaves_of(frame)
     if any(node_name(leaf) == "CTERelationRef" for leaf in leaves):
@@ -40,7 +40,7 @@ def count_sources(frame: DataFrame) -> int | None:
 
 
 def check_streaming(frame: DataFrame, flow: FlowSpec) -> None:
-    """Check that Spark can run a query as a stream that appends, as it does when the stream starts.
+    """Check that Spark can run a query as a stream in append mode; Spark does the same check when the stream starts.
 
     Raises:
         UserError: STREAMING_AGGREGATION_WITHOUT_WATERMARK, STREAMING_QUERY_NOT_SUPPORTED.
@@ -59,7 +59,7 @@ def check_streaming(frame: DataFrame, flow: FlowSpec) -> None:
 
 
 def stateful_operators(frame: DataFrame) -> tuple[StatefulOperator, ...] | None:
-    """Return the stateful operators of a streaming query, sorted by number; None if they are unknown."""
+    """Return the stateful operators of a streaming query, sorted by number; None if unknown."""
     nodes = set(_NODE.findall(tree_text(analysed_plan(frame), most_fields=_MAX_FIELDS)))
     if not any(_MAY_KEEP_STATE.search(node) for node in nodes):
         return ()
@@ -67,7 +67,7 @@ def stateful_operators(frame: DataFrame) -> tuple[StatefulOperator, ...] | None:
         return None
     try:
         found = [_operator(each) for each in planned_operators(frame)]
-    except SPARK_ERRORS:  # a query that Spark can't plan fails when it starts, for a reason of its own
+    except SPARK_ERRORS:  # a query that Spark can't plan fails at its start, with its own reason
         return None
     return tuple(sorted(found, key=lambda operator: operator.number))
 

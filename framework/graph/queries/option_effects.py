@@ -1,4 +1,4 @@
-"""Warnings about the options of sources: those that change no row, and types that change values."""
+"""Warnings about the options of sources: options without an effect, and inferred types that change values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from framework.sources.cloud_files.source import losing_zeros, options_without_e
 
 
 def option_warnings(graph: DataflowGraph, schemas: SchemaStore) -> Iterator[UserError]:
-    """Yield a warning for each option of `cloudFiles` without an effect, and each source whose values lose zeros.
+    """Yield a warning for each `cloudFiles` option without an effect, and for each source whose types drop zeros.
 
     Args:
         graph: a valid graph.

@@ -1,4 +1,4 @@
-"""Warnings about tables whose partitions store some times as others."""
+"""Warnings about tables partitioned by TIMESTAMP: some times are stored as other times."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 
 def partition_warnings(graph: DataflowGraph, session: SparkSession) -> Iterator[UserError]:
-    """Yield a warning for each partition column of TIMESTAMP that is written in a time zone whose clocks are set back.
+    """Yield a warning for each TIMESTAMP partition column that is written in a time zone with clock changes.
 
-    The path of a partition has a time without its offset, so Delta stores the second of two equal hours as the first.
+    A partition path has a local time without an offset. When clocks are set back, an hour occurs twice, and Delta
+    stores the second occurrence as the first.
 
     Args:
         graph: a valid graph.
-        session: has the time zone of flows that set none.
+        session: has the default time zone of flows.
     """
     for dataset in graph.datasets:
         for column in _times(dataset):

@@ -1,4 +1,4 @@
-"""The Python functions that an analysed query runs on rows, as texts that change with their code and their values.
+"""The Python functions that an analysed query runs on rows, as texts that change with their code and values.
 
 The identity of the modules that a function names is a part of its text.
 """
@@ -14,7 +14,7 @@ from framework.graph.queries.imported_modules import module_identity
 
 
 def pickled_functions(plan: Any) -> list[bytes]:
-    """Return the pickles of the Python functions in an analysed plan, in the order of the plan."""
+    """Return the pickled Python functions in an analysed plan, in the order of the plan."""
     return [command_of(each) for each in python_functions(plan)]
 
 

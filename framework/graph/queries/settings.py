@@ -1,4 +1,4 @@
-"""The use of a flow's Spark settings in the session that modules share.
+"""The use of a flow's Spark settings in the session that all modules share.
 
 A query is analysed and run with the same settings, so that an update runs what `validate` accepts.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ZONE = "spark.sql.session.timeZone"
 """The setting of the time zone."""
 
-# Settings of performance, and a folder of the process.
+# Settings that affect performance only, and a folder of the process.
 _HARMLESS = (
     "spark.sql.adaptive.",
     "spark.sql.codegen.",
@@ -31,7 +31,7 @@ _HARMLESS = (
 
 
 def set_option(spark: SparkSession, key: str, value: str) -> None:
-    """Set an option of a session, also where user code may not do so.
+    """Set an option of a session, even where user code must not set options.
 
     Raises:
         UserError: SPARK_SETTING_INVALID.
@@ -45,15 +45,15 @@ def set_option(spark: SparkSession, key: str, value: str) -> None:
 def result_settings(spark: SparkSession) -> list[str]:
     """Return the SQL settings of a session that may change the rows of a query, sorted.
 
-    They are the same in two processes with equal settings, and on machines with another number of cores.
+    They are equal in two processes with equal settings, whatever the number of cores.
     """
     found = [line for line in setting_lines(spark) if line.startswith("spark.sql.") and not line.startswith(_HARMLESS)]
-    # It may be the zone of the machine, which is not among the settings.
+    # The time zone may come from the machine, and is then not among the settings.
     return sorted({*found, f"{ZONE}={setting(spark, ZONE)}"})
 
 
 class SessionSettings:
-    """The settings of the flow whose query is built at present, in a session that several flows share.
+    """The settings of the flow whose query is being built, in a session that several flows share.
 
     Args:
         spark: the session; only one thread at a time may build queries in it.
@@ -66,7 +66,7 @@ class SessionSettings:
         self._of_results: dict[tuple[tuple[str, str], ...], list[str]] = {}
 
     def of_results(self, session: SparkSession) -> list[str]:
-        """Return the present settings that may change rows; those of the session are read once with the same ones."""
+        """Return the present settings that may change rows; the session is read once for each set of flow settings."""
         if session is not self._spark:  # a query may use another session
             return result_settings(session)
         present = tuple(sorted(self.present.items()))
@@ -91,7 +91,7 @@ class SessionSettings:
     def _change(self, settings: Mapping[str, str]) -> None:
         if settings == self.present:
             return
-        # All former values are read before the first key is set, because an invalid value ends the loop.
+        # All previous values are read before the first key is set, because an invalid value ends the loop.
         for key in settings.keys() - self._before.keys():
             self._before[key] = setting(self._spark, key)
         former, self.present = self.present, settings

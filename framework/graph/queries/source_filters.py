@@ -1,8 +1,8 @@
 """The conditions that a query applies to the rows of its streams, read from its analysed plan.
 
 Only `column = value`, `column <=> value`, `column IN (values)` and `column IS NULL` count, combined by AND, for the
-types of `ColumnType`. Anything else is no condition: a condition that is missed costs a start of the flow, and one
-that is invented loses rows.
+types of `ColumnType`. Any other expression is ignored: a missed condition may start a flow in vain, but a wrong
+condition loses rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TYPES: Mapping[str, ColumnType] = {
 _EPOCH = date(1970, 1, 1)
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-# Nodes that return no row for a row that a condition above them drops, and that keep the identifiers of columns.
+# Nodes that pass a condition above them through to their input, and that keep the identifiers of columns.
 _TRANSPARENT = frozenset({"Filter", "Project", "SubqueryAlias", "View"})
 
 
@@ -44,7 +44,7 @@ class StreamFilter:
     """The conditions on one stream of a query.
 
     Args:
-        dataset: full name of the dataset of the pipeline that is read; None for a stream of another source.
+        dataset: full name of the pipeline's dataset that is read; None for a stream of an external source.
         only: the conditions; () if there are none.
     """
 
@@ -60,13 +60,13 @@ def with_conditions(
 ) -> tuple[Read, ...]:
     """Return the reads of a query with the conditions that it applies to the streams of partitioned tables.
 
-    A table that the query reads as two streams has no conditions.
+    A table that the query reads as two streams gets no conditions.
 
     Args:
         reads: the reads of the query.
         frame: the query.
         sources: its streaming sources that are not stand-ins, in the order of its plan.
-        specs: the declared datasets. Which columns of other tables are partition columns is read with their logs.
+        specs: the declared datasets; the partition columns of other tables are known only when their logs are read.
     """
     if not any(read.streaming and _may_be_partitioned(read, specs) for read in reads):
         return reads
@@ -88,9 +88,9 @@ def source_names(
     specs: Mapping[QualifiedName, DatasetSpec],
     count: int | None,
 ) -> tuple[str, ...]:
-    """Return the streaming sources of a query as text, in the order of its plan, with the datasets that it reads.
+    """Return the streaming sources of a query as text, in the order of its plan, including the datasets that it reads.
 
-    Without the datasets if their order does not matter, because there is one source, or is unknown.
+    Datasets are left out if there is only one source, so that the order does not matter, or if the order is unknown.
 
     Args:
         frame: the query.
@@ -133,7 +133,7 @@ def stream_filters(frame: DataFrame) -> tuple[StreamFilter, ...]:
     plan = analysed_plan(frame)
     try:
         return tuple(_stream_filter(stream) for stream in _streams(plan))
-    except (Py4JError, ValueError):  # a node that Spark can't describe as JSON
+    except (Py4JError, ValueError):  # a node without a JSON description
         return ()
 
 
@@ -145,7 +145,7 @@ class _Stream:
         leaf: its node.
         dataset: see `StreamFilter`.
         conditions: the conditions of the filters above it, the lowest one first.
-        is_open: whether a condition further up still concerns it.
+        is_open: whether conditions further up still apply to it.
     """
 
     leaf: Any
@@ -172,12 +172,12 @@ class _Column:
 
 
 def _streams(plan: Any, alias: str = "") -> Iterator[_Stream]:
-    """The streams of a plan; `alias` is the name that the node above gives to it."""
+    """Yield the streams of a plan; `alias` is the name that the node above assigns to it."""
     name, children = node_name(plan), children_of(plan)
     if not children:
         if name.startswith("StreamingRelation"):
             yield _Stream(leaf=plan, dataset=None)
-        elif name == "LocalRelation" and is_streaming(plan):  # a stand-in, whose alias has its name
+        elif name == "LocalRelation" and is_streaming(plan):  # a stand-in, named by its alias
             yield _Stream(leaf=plan, dataset=alias)
         return
     below = _full_name(plan.identifier()) if name == "SubqueryAlias" else ""
@@ -201,7 +201,7 @@ def _stream_filter(stream: _Stream) -> StreamFilter:
 
 
 def _tree(nodes: list[dict[str, Any]]) -> _Node:
-    """The root of a list of nodes in which each node is before its children."""
+    """Return the root of a list of nodes in preorder: each node precedes its children."""
     rest = iter(nodes)
 
     def take() -> _Node:
@@ -213,9 +213,9 @@ def _tree(nodes: list[dict[str, Any]]) -> _Node:
 
 
 def _columns(leaf: _Node) -> dict[str, _Column]:
-    """The columns of a stream by their identifiers, without those that Spark pads or compares in a special way.
+    """Return the columns of a stream by identifier, except columns that Spark pads or compares in a special way.
 
-    An identifier means the same value in the whole plan, so a condition on a renamed or computed column is not found.
+    An identifier stands for the same value in the whole plan. Conditions on renamed or computed columns are not found.
     """
     outputs = [_tree(output) for output in leaf.fields["output"]]
     return {
@@ -249,7 +249,7 @@ def _condition(node: _Node, columns: Mapping[str, _Column]) -> ColumnValues | No
 
 
 def _one_of(node: _Node, literals: tuple[_Node, ...], columns: Mapping[str, _Column]) -> ColumnValues | None:
-    """The condition that a column has one of some literals; None if it is no column, or one is no plain literal."""
+    """Return the condition that a column has one of some literals; None unless it is a column and plain literals."""
     column = _column(node, columns)
     values = [_value(literal, column.type) for literal in literals] if column is not None else []
     known = sorted({value for value in values if value is not None})
@@ -259,7 +259,7 @@ def _one_of(node: _Node, literals: tuple[_Node, ...], columns: Mapping[str, _Col
 
 
 def _column(node: _Node, columns: Mapping[str, _Column]) -> _Column | None:
-    """The column of a stream of a comparable type, itself or cast to a wider integer."""
+    """Return the column of a stream with a comparable type, which may be cast to a wider integer; None for others."""
     if node.name == "Cast" and node.children[0].name == "AttributeReference":
         inner = _column(node.children[0], columns)
         wide = _INTEGER_BITS.get(str(node.fields["dataType"]), 0)
@@ -269,7 +269,7 @@ def _column(node: _Node, columns: Mapping[str, _Column]) -> _Column | None:
 
 
 def _value(node: _Node, wanted: str) -> str | None:
-    """The text of a literal, which may be cast to the type of the column; None for NULL or anything else."""
+    """Return the text of a literal, which may be cast to the column's type; None for NULL or any other expression."""
     if node.name == "Cast" and node.children[0].name == "Literal":
         target = str(node.fields["dataType"])
         inner = node.children[0]
@@ -284,7 +284,7 @@ def _same_family(one: str, other: str) -> bool:
 
 
 def _text(literal: _Node, target: str) -> str | None:
-    """The text of a literal as a value of a type; None if Spark might convert it in another way."""
+    """Return the text of a literal as a value of a type; None if Spark might convert it differently."""
     text, own = literal.fields["value"], str(literal.fields["dataType"])
     if not isinstance(text, str) or own not in _TYPES:
         return None
@@ -307,7 +307,7 @@ def _integer_text(text: str, target: str) -> str | None:
 
 
 def _day_text(text: str, *, of_date: bool) -> str | None:
-    """The ISO text of a date; some versions of Spark write a literal as the days since 1970."""
+    """Return the ISO text of a date; some versions of Spark write a literal as days since 1970."""
     try:
         if of_date and _WHOLE.fullmatch(text):
             return (_EPOCH + timedelta(days=int(text))).isoformat()
@@ -322,13 +322,13 @@ def _identifier(node: _Node) -> str:
 
 
 def _full_name(identifier: Any) -> str:
-    """The name of an alias with its qualifier."""
+    """Return the qualified name of an alias."""
     qualifier = identifier.qualifier()
     return ".".join([*(str(qualifier.apply(index)) for index in range(qualifier.size())), str(identifier.name())])
 
 
 def _merged(conditions: tuple[ColumnValues, ...]) -> tuple[ColumnValues, ...]:
-    """The conditions, with one for each column: the first one of several."""
+    """Return the conditions with one per column: the first if a column has several."""
     found: dict[str, ColumnValues] = {}
     for condition in conditions:
         found.setdefault(condition.column.lower(), condition)

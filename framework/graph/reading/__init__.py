@@ -1,1 +1,1 @@
-"""Calls query functions on a session where a read of a dataset becomes an edge."""
+"""Calls query functions in a session where each read of a dataset becomes an edge of the graph."""

@@ -1,7 +1,7 @@
-"""`read_files(…)`, `cloud_files(…)` and `read_kafka(…)` in a SQL text: a name in place of each call, and its options.
+"""`read_files(…)`, `cloud_files(…)` and `read_kafka(…)` in a SQL text: replaces each call with a name.
 
-Spark's parser reads the arguments. The rest of the text is parsed with the name in the place of the call, so `STREAM`,
-aliases and joins work as with a table.
+Spark's parser parses the arguments. The rest of the text is parsed with the name in place of the call, so `STREAM`,
+aliases and joins work as they do for a table.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class FileCall:
 
     Args:
         path: the folder; empty for Kafka.
-        options: the options of a reader of `cloudFiles`, or of `kafka`, as the user spells them.
+        options: the options of a `cloudFiles` or `kafka` reader, as the user spells them.
         schema: the schema as DDL; None if there is none.
-        streams: whether it is a stream without STREAM, as `cloud_files` is.
+        streams: whether it is a stream even without STREAM, as `cloud_files` is.
         is_kafka: whether it reads topics.
     """
 
@@ -50,13 +50,13 @@ class FileCall:
 
 
 def parse_with_file_calls(spark: SparkSession, text: str) -> tuple[str, Any, dict[str, FileCall]]:
-    """Return the text with a name in the place of each call, its parsed plan, and the calls by their names.
+    """Return the text with a name in place of each call, its parsed plan, and the calls by name.
 
-    The lines of the text stay the same.
+    Line numbers do not change.
 
     Raises:
-        UserError: CLOUD_FILES_OPTION_INVALID for an argument that is no literal; CLOUD_FILES_OPTION_MISSING.
-        ParseException: Spark's, about the text that was given.
+        UserError: CLOUD_FILES_OPTION_INVALID for an argument that is not a literal; CLOUD_FILES_OPTION_MISSING.
+        ParseException: Spark's error, with positions in the given text.
     """
     calls: dict[str, FileCall] = {}
     replacements: list[Replacement] = []
@@ -77,7 +77,7 @@ def parse_with_file_calls(spark: SparkSession, text: str) -> tuple[str, Any, dic
 
 
 def _calls(text: str) -> Iterator[tuple[int, int]]:
-    """The positions of the calls; those in strings, quoted names and comments are none."""
+    """Yield the positions of the calls, ignoring strings, quoted names and comments."""
     start, depth = None, 0
     for match in _TOKEN.finditer(text):
         if start is None:
@@ -131,7 +131,7 @@ def _parsed(spark: SparkSession, call: str) -> FileCall:
 
 
 def _cloud_files(arguments: list[Any]) -> FileCall:
-    """The arguments of `cloud_files`: a path, a format, and a map of options as those of a reader."""
+    """Return the arguments of `cloud_files`: a path, a format, and a map of reader options."""
     texts = [_literal(name, each) for name, each in zip(("path", "format"), arguments[:2], strict=False)]
     if len(texts) < 2:
         raise UserError("CLOUD_FILES_OPTION_MISSING", location=caller_location(), option=("path", "format")[len(texts)])

@@ -1,8 +1,8 @@
 """Interception of table reads inside query functions while a graph is analysed or run.
 
-`spark.read.table`, `spark.readStream.table`, `spark.table` and `spark.sql` are methods of PySpark
-classes, so the classes are patched. A patched method calls the `TableReads` of the calling context;
-without one it has PySpark's own behaviour.
+`spark.read.table`, `spark.readStream.table`, `spark.table` and `spark.sql` are methods of PySpark classes, so the
+classes are patched. A patched method calls the `TableReads` of the calling context. Outside of such a context it
+behaves as in PySpark.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class TableReads(Protocol):
     """Resolves the table names in query functions: to stand-ins during analysis, to tables during a run."""
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
-        """The rows of the named dataset or table; raises UserError if the name is unknown."""
+        """Return the rows of the named dataset or table; raise UserError if the name is unknown."""
         ...
 
     def is_view(self, name: str) -> bool:
-        """Whether a name, as written, is that of a temporary view of the pipeline."""
+        """Whether a name, as written, is the name of a temporary view of the pipeline."""
         ...
 
     def schemas(self) -> SchemaStore:
@@ -85,11 +85,11 @@ _start_of: ContextVar[StartOf | None] = ContextVar("sluice_start_of", default=No
 
 @contextmanager
 def reading(reads: TableReads, *, runs_commands: bool = False) -> Iterator[None]:
-    """Resolve the table reads of the block's own thread with `reads`.
+    """Resolve the table reads in the block's own thread with `reads`.
 
     Args:
         reads: resolves the names.
-        runs_commands: whether `spark.sql` runs commands, with names as in Spark's catalog; else they are refused.
+        runs_commands: whether `spark.sql` may run commands, with names as in Spark's catalog; else they are refused.
     """
     with _PATCHES.installed(), sql_handled_by(_session_sql):
         tokens = _active.set(reads), _runs_commands.set(runs_commands)
@@ -102,7 +102,7 @@ def reading(reads: TableReads, *, runs_commands: bool = False) -> Iterator[None]
 
 @contextmanager
 def starting(start_of: StartOf) -> Iterator[None]:
-    """Start the streams that the block's own thread loads where `start_of` says, whatever options the code sets."""
+    """Make streams that the block's own thread loads start at `start_of`, whatever options the code sets."""
     token = _start_of.set(start_of)
     try:
         yield
@@ -112,7 +112,7 @@ def starting(start_of: StartOf) -> Iterator[None]:
 
 @contextmanager
 def not_reading() -> Iterator[None]:
-    """Use PySpark's own reads in the block's own thread, also inside the call of a query function."""
+    """Use PySpark's own reads in the block's own thread, even inside the call of a query function."""
     token = _active.set(None)
     try:
         yield
@@ -133,7 +133,7 @@ def _patches() -> list[Patch]:
 
 
 def _with_database_formats(original: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-    """Let a reader's `format` register the formats of databases when one of them is named."""
+    """Make a reader's `format` register the database formats when one of them is named."""
 
     def named(self: Any, source: str) -> Any:
         if isinstance(source, str):
@@ -145,7 +145,7 @@ def _with_database_formats(original: Callable[[Any, str], Any]) -> Callable[[Any
 
 
 def _with_schema_noted(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Keep the schema of a streaming reader, which has no public way to read it."""
+    """Record the schema of a streaming reader, because PySpark has no public way to read it."""
 
     def noted(self: Any, schema: Any) -> Any:
         found = original(self, schema)
@@ -156,7 +156,7 @@ def _with_schema_noted(original: Callable[[Any, Any], Any]) -> Callable[[Any, An
 
 
 def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
-    """Let a stream reader's `load` start where a reset says, and read `cloudFiles`, inside of a query function."""
+    """Make a stream reader's `load` start where a reset says, and read `cloudFiles`, within a query function."""
 
     def load(
         self: Any,
@@ -183,7 +183,7 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
                     _set_database_schema(self, path, format_name)
                 return original(self, path)
             try:
-                with unguarded():  # columns are inferred by jobs, which query functions must not start
+                with unguarded():  # schema inference runs jobs, which query functions must not
                     return stand_in(self._spark, path, options_of_reader(self), given, reads.schemas())
             except SluiceError as error:
                 raise error.at(caller_location()) from error
@@ -192,7 +192,7 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
 
 
 def _set_database_schema(reader: Any, path: str | None, format_name: str | None) -> None:
-    """Give a reader of a database its schema: Spark would start a Python process to ask for it."""
+    """Set the schema of a database reader; otherwise Spark would start a Python process to get it."""
     options = _options(reader) | ({} if path is None else {"path": path})
     try:
         schema = schema_of_format(format_name, options)
@@ -204,9 +204,9 @@ def _set_database_schema(reader: Any, path: str | None, format_name: str | None)
 
 @contextmanager
 def _started(reader: Any, path: str | None, start_of: StartOf | None) -> Iterator[None]:
-    """Set the start of a reader's source in the block, in place of the options that contradict it, if there is one.
+    """Apply a start to a reader's source for the block, if there is one; it replaces options that contradict it.
 
-    The reader gets its own options back: the code may load another table with it, or the same one in a later call.
+    The reader's own options are restored afterwards, because the code may use the reader again.
     """
     own = own_options(reader)
     start = None if start_of is None else start_of(_relation(reader, path))
@@ -220,13 +220,13 @@ def _started(reader: Any, path: str | None, start_of: StartOf | None) -> Iterato
 
 
 def _relation(reader: Any, path: str | None) -> StreamingRelation:
-    """Return the source that a reader loads."""
+    """Return the source that a reader is about to load."""
     options = _options(reader)
     return StreamingRelation(format=format_of_reader(reader), path=path or options.get("path"), options=options)
 
 
 def _replace_options(reader: Any, start: ReaderStart) -> None:
-    """Set the options of a start on a reader, in place of those that contradict it."""
+    """Set the options of a start on a reader, replacing options that contradict it."""
     remove_options(reader, start.removed | set(start.options))
     reader.options(**start.options)
 
@@ -235,13 +235,13 @@ _PATCHES = Patches(_patches)
 
 
 def _original(owner: type, method: str) -> Callable[..., DataFrame]:
-    """PySpark's own method."""
+    """Return PySpark's original method."""
     found: Callable[..., DataFrame] = _PATCHES.original(owner, method)
     return found
 
 
 def _options(reader: Any) -> dict[str, str]:
-    """The options set on a reader so far, keys in lower case."""
+    """Return the options set on a reader so far, with keys in lower case."""
     return {name.lower(): value for name, value in options_of_reader(reader).items()}
 
 
@@ -277,7 +277,7 @@ def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: 
     if not kwargs:
         return _query(self, with_variables(self, sqlQuery), args, reads)
     formatter = SQLStringFormatter(self)
-    with unguarded():  # the formatter creates a temporary view of each DataFrame argument
+    with unguarded():  # the formatter creates a temporary view for each DataFrame argument
         text = formatter.format(sqlQuery, **kwargs)
     try:
         return _query(self, with_variables(self, text), args, reads)
@@ -318,7 +318,7 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
             found[relation] = qualified(view, relation.parts)
             continue
         name = relation.text if namespace is None else _in_namespace(namespace, relation, reads)
-        with namespace_of_query(None):  # a view's query has its own
+        with namespace_of_query(None):  # a view's query has its own namespace
             read = reads.read(spark, name, dict(relation.options), streaming=relation.streaming)
         found[relation] = qualified(read, relation.parts)
     rows = of_plan(spark, replace_relations(plan, found)) if found else pyspark_sql(spark, text)
@@ -326,14 +326,14 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
 
 
 def _in_namespace(namespace: Namespace, relation: SqlRelation, reads: TableReads) -> str:
-    """The name of a table that a query reads after USE; a temporary view has no catalog and no schema."""
+    """Return the name of a table that a query reads after USE; a temporary view has no catalog and no schema."""
     if len(relation.parts) == 1 and reads.is_view(relation.text):
         return relation.text
     return replace(relation, parts=tuple(namespace.full(relation.parts))).text
 
 
 def _columns(args: Any) -> dict[str, Column] | list[Column]:
-    """The arguments of `spark.sql` as columns; a wrong type is PySpark's own error."""
+    """Return the arguments of `spark.sql` as columns; PySpark raises its own error for a wrong type."""
     if isinstance(args, dict):
         return {name: lit(value) for name, value in args.items()}
     if isinstance(args, list):
@@ -344,8 +344,8 @@ def _columns(args: Any) -> dict[str, Column] | list[Column]:
 
 
 def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, streaming: bool) -> DataFrame:
-    """Return the rows of a call; a stream is the same source as a reader of `cloudFiles` or `kafka`."""
-    if call.is_kafka:  # the methods of readers are those of query functions: starts and class names are applied there
+    """Return the rows of a call; a stream is the same source as with a `cloudFiles` or `kafka` reader."""
+    if call.is_kafka:  # readers here are patched as in query functions: starts and class names are applied
         reader = spark.readStream if streaming else spark.read
         return reader.format("kafka").options(**call.options).load()
     schema = None if call.schema is None else StructType.fromDDL(call.schema)
@@ -356,7 +356,7 @@ def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, strea
         start = start_of(StreamingRelation(format=CLOUD_FILES, path=call.path, options=options))
         options = options if start is None else start.applied(options)
     try:
-        with unguarded():  # columns are inferred by jobs, which query functions must not start
+        with unguarded():  # schema inference runs jobs, which query functions must not
             if streaming:
                 return stand_in(spark, call.path, options, schema, reads.schemas())
             return read_batch(spark, call.path, options, schema)
@@ -365,6 +365,6 @@ def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, strea
 
 
 def _is_no_table(relation: SqlRelation) -> bool:
-    """Whether a relation is a view of PySpark's formatter (a DataFrame as `{frame}`) or a path (parquet.`/x`)."""
+    """Whether a relation is a DataFrame in PySpark's formatter (`{frame}`) or a path (parquet.`/x`)."""
     formatted = len(relation.parts) == 1 and relation.parts[0].startswith("_pyspark_")
     return formatted or (len(relation.parts) == 2 and "/" in relation.parts[1])

@@ -1,4 +1,4 @@
-"""Errors of Spark's parser about a rewritten SQL text, with the words and positions of the text that was written."""
+"""Errors of Spark's parser about a rewritten SQL text, translated to the words and positions of the original text."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PLACE = re.compile(r"\(line (?P<line>\d+), pos (?P<column>\d+)\)\s*\n== SQL ==\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """A part of a text that was replaced.
+    """A replaced part of a text.
 
     Args:
-        start: where the part begins, in the text that was written.
-        written: the part.
-        shown: the text in its place.
-        words: what an error has in place of `shown`.
+        start: the offset of the part in the original text.
+        written: the original part.
+        shown: the replacement.
+        words: the words for `shown` in an error.
     """
 
     start: int
@@ -33,7 +33,7 @@ class Replacement:
 
 @contextmanager
 def written_by_user(written: str, parsed: str, replacements: Sequence[Replacement]) -> Iterator[None]:
-    """Let a ParseException of the block about the parsed text be one about the text that was written.
+    """Translate a ParseException of the block about the parsed text to one about the original text.
 
     Args:
         written: the text that the user wrote.
@@ -54,12 +54,12 @@ def written_by_user(written: str, parsed: str, replacements: Sequence[Replacemen
 
 @contextmanager
 def part_of(written: str, start: int, prefix: str, part: str) -> Iterator[None]:
-    """Let a ParseException of the block about a prefix and a part of a text be one about that text.
+    """Translate a ParseException of the block about a prefix and a part of a text to one about that text.
 
     Args:
         written: the text that the user wrote.
-        start: where the part begins in it.
-        prefix: what Spark parses before the part.
+        start: the offset of the part in it.
+        prefix: the text that Spark parses before the part.
         part: the part.
     """
     with _restated(written, prefix + part, lambda offset: max(0, offset - len(prefix)) + start, {}):
@@ -83,12 +83,12 @@ def _restated(written: str, parsed: str, offset_of: Callable[[int], int], words:
 
 
 def _offset(text: str, line: int, column: int) -> int:
-    """The offset of a line, from 1, and a column, from 0."""
+    """Return the offset of a position: its line counts from 1, its column from 0."""
     return sum(map(len, text.splitlines(keepends=True)[: line - 1])) + column
 
 
 def _shown(text: str, offset: int) -> str:
-    """The place of an offset and the text with a mark below it, as Spark prints them."""
+    """Return the position of an offset and the text with a mark below it, as Spark prints them."""
     line, column = text.count("\n", 0, offset), offset - (text.rfind("\n", 0, offset) + 1)
     lines = text.split("\n")
     shown = [*lines[: line + 1], f"{'-' * column}^^^", *lines[line + 1 :]]

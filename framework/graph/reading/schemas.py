@@ -1,4 +1,4 @@
-"""Schema evolution by addition of columns, and by wider types."""
+"""Schema evolution: adds columns, and widens types."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CHANGE_FEED_COLUMNS = (
 
 
 def merge_schemas(first: StructType, second: StructType, *, dataset: object, widens: bool = False) -> StructType:
-    """Return all columns of both schemas, those of `first` in front; column names are case-insensitive.
+    """Return all columns of both schemas, the columns of `first` in front; column names are case-insensitive.
 
     Args:
         first: a schema.
-        second: another one.
+        second: another schema.
         dataset: the dataset, for the error.
-        widens: whether a column of `first` may become wider to have the values of `second` too.
+        widens: whether columns of `first` may become wider to hold the values of `second`.
 
     Raises:
         UserError: SCHEMA_CANNOT_EVOLVE if a common column has two types.

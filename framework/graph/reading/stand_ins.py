@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StandIns:
-    """Stand-ins of datasets; each read gets its own instance, so that a dataset can be joined with itself.
+    """Stand-ins of datasets; each read gets its own instance, so a dataset can be joined with itself.
 
-    As with a table of a catalog, the columns of two reads have different expression identifiers.
+    As for a catalog table, the columns of two reads have different expression identifiers.
     """
 
     spark: SparkSession
@@ -29,7 +29,7 @@ class StandIns:
     _without_columns: list[DataFrame] = field(default_factory=list)
 
     def read(self, name: QualifiedName, schema: str | None, *, change_feed: bool, streaming: bool) -> DataFrame:
-        """A DataFrame without rows for one read of a dataset with that schema, as JSON."""
+        """Return a DataFrame without rows for one read of a dataset with a schema, given as JSON."""
         key = (name, change_feed, streaming)
         if key not in self._relations:
             struct = StructType.fromJson(json.loads(schema or "{}"))
@@ -38,7 +38,7 @@ class StandIns:
         return of_plan(self.spark, aliased(fresh_columns(self._relations[key]), name.catalog, name.schema, name.table))
 
     def without_columns(self) -> DataFrame:
-        """The frame of a flow whose query is not analysed."""
+        """Return the frame of a flow whose query is not analysed."""
         if not self._without_columns:
             self._without_columns.append(stand_in(self.spark, StructType(), streaming=False))
         return self._without_columns[0]

@@ -295,7 +295,7 @@ class Resolution:
         return ResolvedFlow(flow=flow, frame=self._stand_ins.without_columns(), settings={})
 
     def _failed_dataset(self, spec: DatasetSpec) -> GraphDataset | None:
-        """Return a dataset that fails alone or waits for one, with its stored schema; None for a fault of the pipeline."""
+        """Return a dataset that fails alone or waits for one, with its stored schema; None if it fails the pipeline."""
         fault, waits_for = self._faults.isolated.get(spec.name), self._faults.waiting.get(spec.name, ())
         if fault is None and not waits_for:
             return None
