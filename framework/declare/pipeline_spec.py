@@ -297,7 +297,7 @@ def _libraries(document: YamlNode, values: Mapping[str, Any]) -> tuple[Library, 
 
 
 def _pattern(entry: object) -> str | None:
-    """Return the pattern in `glob: {include: …}`, `file: {path: …}` or `notebook: {path: …}`; None for another entry."""
+    """Return the pattern in `glob: {include: …}`, `file: {path: …}` or `notebook: {path: …}`; None for other values."""
     if not isinstance(entry, dict) or len(entry) != 1:
         return None
     (kind, value), key = next(iter(entry.items())), {"glob": "include", "file": "path", "notebook": "path"}

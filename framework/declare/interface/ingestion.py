@@ -159,7 +159,7 @@ def _scd_type(call: Call, argument: str, value: object, common: int) -> int:
 def _soft_deletes(
     call: Call, argument: str, configuration: Mapping[str, Any], common: TableConfiguration, scd_type: int
 ) -> str | None:
-    """Return the column that flags deleted rows; the common one is for tables without a history, which has such rows."""
+    """Return the column that flags deleted rows; tables with a history keep deleted rows without such a column."""
     own = flag_column(call, argument, configuration.get("soft_deletes"))
     if scd_type == 1:
         return common.soft_deletes if configuration.get("soft_deletes") is None else own

@@ -1,1 +1,1 @@
-"""Loads the modules of a pipeline: each sees its own imports, and the public interface under each of its names."""
+"""Loads the modules of a pipeline: each sees its own imports, and the public interface under all its names."""

@@ -1,4 +1,4 @@
-"""What to do about an exception of user code that Databricks would not have raised: names and settings of its runtime.
+"""Advice for exceptions of user code that would not occur on Databricks: names and settings of its runtime.
 
 The loader uses it for modules, and the graph for query functions.
 """
@@ -51,7 +51,7 @@ _UNKNOWN_SOURCE = re.compile(r"Failed to find data source: ([\w.-]*\w)")
 
 
 def advice_for(error: BaseException) -> str | None:
-    """What to do about an exception, as a sentence; None if nothing special is known about it.
+    """Return the advice for an exception, as a sentence; None if there is no specific advice.
 
     Args:
         error: an exception of a module or of a query function.
@@ -70,13 +70,13 @@ def advice_for(error: BaseException) -> str | None:
 
 
 def _of_java(text: str) -> str | None:
-    """Advice for an error of Spark without a message of its own: it has none for `column:path` of a string."""
+    """Return the advice for a Spark error without an own message, as for `column:path` of a string."""
     if "COLUMN_IS_NOT_VARIANT_TYPE" in text:
         return (
             "`column:path` reads a column of type VARIANT here. For a string with JSON, write "
             "`parse_json(column):path`, or `get_json_object(column, '$.path')`."
         )
-    if "[DATA_SOURCE_NOT_FOUND]" in text and "cloudFiles" in text:  # query functions have it
+    if "[DATA_SOURCE_NOT_FOUND]" in text and "cloudFiles" in text:  # raised in query functions
         return (
             "Read `cloudFiles` in the function of a dataset or flow, or in a function that it calls: elsewhere no "
             "checkpoint says which files are read."
@@ -102,7 +102,7 @@ def _of_python(error: BaseException) -> str | None:
 
 
 def _of_syntax(error: SyntaxError) -> str | None:
-    """Cells of notebooks that were copied without `# MAGIC`."""
+    """Return the advice for notebook cells that were copied without `# MAGIC`."""
     words = (error.text or "").split()
     return cell_advice(words[0]) if words and words[0].startswith("%") else None
 
@@ -119,7 +119,7 @@ def _of_import(error: ImportError) -> str | None:
 
 
 def _of_attribute(error: AttributeError) -> str | None:
-    """Functions that the interface of pipelines does not have, here or on Databricks."""
+    """Return the advice for functions that the pipeline interface does not have, here or on Databricks."""
     module, name = error.obj, error.name or ""
     if not isinstance(module, ModuleType) or module.__name__ not in _INTERFACES:
         return None

@@ -1,6 +1,6 @@
-"""Statements of modules that only show rows, such as `display(df)`: they declare nothing, and are passed over.
+"""Statements of modules that only show rows, such as `display(df)`: they declare nothing, and are skipped.
 
-Their arguments are not evaluated: they read datasets, which have no rows while modules are loaded.
+Their arguments are not evaluated, because datasets have no rows while modules are loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NAMES = frozenset({"display", "displayHTML"})
 
 
 def without_displays(tree: ast.Module, path: str) -> ast.Module:
-    """Return the code of a module without calls of `display` that stand alone outside of functions; note each.
+    """Return a module's code without `display` statements outside of functions; add a note for each.
 
     Args:
         tree: the code.
@@ -34,7 +34,7 @@ def without_displays(tree: ast.Module, path: str) -> ast.Module:
 
 
 def _shown_by(statement: ast.stmt) -> str | None:
-    """The name of the function or method if a statement only calls one that shows rows; else None."""
+    """Return the name of the called function if a statement only shows rows; else None."""
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return None
     called = statement.value.func

@@ -1,4 +1,4 @@
-"""The files of a pipeline, and those that they import or run, found in their texts: nothing of them runs."""
+"""The files of a pipeline and the files that they import or run, found in their texts without running them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 _SUFFIXES = (".py", ".ipynb", ".sql")
-# In a notebook of JSON, a line of code begins with a quote.
+# In an `.ipynb` file, a line of code begins with a quote.
 _IMPORT = re.compile(
     r"""^[ \t]*"?[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[\w., \t]*)|import[ \t]+([\w., \t]+))""",
     re.MULTILINE,
@@ -20,7 +20,7 @@ def with_imported(files: Iterable[Path], folders: Sequence[Path]) -> Iterator[tu
 
     Args:
         files: files of the pipeline.
-        folders: the folders that modules are imported from; packages that are installed are in none of them.
+        folders: the folders that modules are imported from; installed packages are not in them.
 
     Raises:
         OSError: a file cannot be read.
@@ -59,7 +59,7 @@ def _used(path: Path, text: str, folders: Sequence[Path]) -> Iterator[Path]:
 
 
 def _module(name: str, places: Iterable[Path]) -> Iterator[Path]:
-    """Yield the file of a module, and those of the packages that it is in."""
+    """Yield the file of a module, and the files of its packages."""
     parts = [part for part in name.split(".") if part]
     for place in places:
         for depth in range(1, len(parts) + 1):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _TYPES = {bool: "boolean", bytes: "binary", float: "double", int: "bigint", str: "string"}
-"""The types of values by annotations; a function without one of these returns strings, as for `spark.udf.register`."""
+"""Return types by annotation; a function without one of these returns strings, as for `spark.udf.register`."""
 
 
 _WILD = frozenset("*?[")
@@ -47,14 +47,14 @@ Module = str | Path | ModuleType | Callable[[], object]
 
 
 def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Registry, spark: SparkSession) -> str | None:
-    """Run every module of the pipeline once, so that its declarations are added to `registry`.
+    """Run every module of the pipeline once; its declarations are added to `registry`.
 
-    Files run in order of the libraries, then of their paths. They can import from their own folders and
-    from the pipeline's folder, and have `spark` as a global. Functions have `spark` as a global too, while they
-    and the query functions that they declare run.
+    Files run in the order of the libraries, then of their paths. They can import from their own folders and from the
+    pipeline's folder, and have `spark` as a global. Functions also have `spark` as a global, while they and the query
+    functions that they declare run.
 
-    Faults of declarations stay in the registry: the graph raises them together with those of the queries. After an
-    exception the registry has the declarations of all code that ran, so that their queries can still be analysed.
+    Faults of declarations stay in the registry: the graph raises them together with faults of the queries. After an
+    exception, the registry has the declarations of all code that ran, so their queries can still be analysed.
 
     Args:
         spec: the pipeline spec with the libraries.
@@ -63,8 +63,8 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
         spark: the session that the modules see.
 
     Returns:
-        A hash of the source of all files that were run, or imported from the pipeline's folders. None if a
-        function has no file (a notebook, a prompt), because the code that it refers to may change between cells.
+        A hash of the source of all files that were run, or imported from the pipeline's folders. None if a function has
+        no file (a notebook, a prompt), because code that it uses may change between cells.
 
     Raises:
         GraphErrors: a MODULE_FAILED for each module that raised, with its file and line, and an error for each
@@ -108,7 +108,7 @@ class _Loading:
             _run(path, self.imports)
 
     def local_functions(self, spec: PipelineSpec) -> None:
-        """Register the functions that this machine has in place of a catalog's."""
+        """Register the functions that this machine provides in place of catalog functions."""
         entries = spec.workspace.functions
         with self._gathering(LOCAL_NAME):
             self.errors += register_local_functions(self.imports.spark, self.imports.functions, entries)
@@ -130,21 +130,21 @@ class _Loading:
         except KeyboardInterrupt:
             raise
         except NotebookExit:
-            return  # the code has ended the notebook itself
+            return  # the code has exited the notebook
         except BaseException as error:  # noqa: BLE001 - a module may raise anything; recorded with its location
             location = innermost_user_line(error.__traceback__) or SourceLocation(file=file, line=1)
             self.errors.append(_failed(location, file, exception_text(error), error))
 
 
 def _failed(location: SourceLocation, file: str, cause: str, error: BaseException) -> UserError:
-    """MODULE_FAILED for the file that raised, which may be an import of the file that was run."""
+    """Return MODULE_FAILED for the file that raised, which may be an import of the run file."""
     raised_in = location.file if Path(location.file).is_file() else file
     advice = advice_for(error) or "Correct the module."
     return UserError("MODULE_FAILED", location=location, file=raised_in, cause=cause, advice=advice)
 
 
 def check_libraries(spec: PipelineSpec) -> None:
-    """Check that every library pattern of a spec matches a file; otherwise the code may be incomplete.
+    """Check that every library pattern of a spec matches a file; if not, the code may be incomplete.
 
     Raises:
         UserError: PRUNE_LIBRARY_EMPTY.
@@ -156,7 +156,7 @@ def check_libraries(spec: PipelineSpec) -> None:
 
 
 def _files(spec: PipelineSpec, root: Path | None, modules: Sequence[Module]) -> list[Path]:
-    """The files of the libraries, then those given in Python; each once.
+    """Return the files of the libraries, then the files given in Python; each once.
 
     Raises:
         UserError: MODULE_NOT_FOUND, MODULE_NOT_LOADABLE, PIPELINE_SPEC_INVALID_GLOB_PATTERN;
@@ -180,21 +180,21 @@ def _files(spec: PipelineSpec, root: Path | None, modules: Sequence[Module]) -> 
 
 
 def _run(path: Path, imports: PipelineImports) -> None:
-    """Run a file as a module with a unique name, because files of two folders may have equal names."""
+    """Run a file as a module with a unique name, because files in two folders may have the same name."""
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     package = _package(path)[1]
     imports.run(path, f"{package}sluice_module_{digest}_{path.stem}")
 
 
 def _import_roots(spec: PipelineSpec, root: Path | None) -> list[Path]:
-    """The folders of the spec that modules import from."""
+    """Return the folders of the spec that modules import from."""
     if root is None:
         return []
     return [root] if spec.root_path is None else [root, (root / spec.root_path).resolve()]
 
 
 def _package(file: Path) -> tuple[Path, str]:
-    """The folder that the outermost package of a file is in, and the name of its own package, with a dot at its end."""
+    """Return the folder that has the outermost package of a file, and the file's package name with a trailing dot."""
     folder, names = file.parent, list[str]()
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
         names.insert(0, folder.name)
@@ -215,7 +215,7 @@ def _unsupported(path: Path) -> UserError:
 
 
 def _without_dataset(registry: Registry) -> Iterator[UserError]:
-    """The errors for expectations without a dataset, which would otherwise be ignored."""
+    """Yield the errors of expectations without a dataset, which would otherwise be ignored."""
     for waiting in registry.waiting_expectations:
         yield UserError("EXPECTATION_WITHOUT_DATASET", location=waiting.location, name=waiting.name)
 
@@ -231,7 +231,7 @@ def _surround(registry: Registry, imports: PipelineImports) -> None:
 
 
 def _code_version(files: Sequence[Path], functions: Sequence[Callable[[], object]]) -> str | None:
-    """A hash of the source of the files and of the functions' files; None if a function has no file."""
+    """Return a hash of the source of the files and of the functions' files; None if a function has no file."""
     written_in = [_source_file(function) for function in functions]
     sources = sorted({*files, *(path for path in written_in if path is not None)})
     if None in written_in:
@@ -240,7 +240,7 @@ def _code_version(files: Sequence[Path], functions: Sequence[Callable[[], object
 
 
 def _source_file(function: Callable[[], object]) -> Path | None:
-    """The source file of a function; None if it has none (a prompt, a notebook)."""
+    """Return the source file of a function; None if it has none (a prompt, a notebook)."""
     module = sys.modules.get(getattr(function, "__module__", ""))
     try:
         found = inspect.getsourcefile(inspect.unwrap(function)) or getattr(module, "__file__", None)
@@ -277,7 +277,7 @@ def _matches(spec: PipelineSpec, library: Library, root: Path, suffixes: Collect
 
 
 def _split(text: str) -> tuple[Path, str]:
-    """The path before the first wildcard, and the pattern from there on; a final `**` becomes `**/*`."""
+    """Return the path before the first wildcard, and the pattern from there on; a final `**` becomes `**/*`."""
     parts = Path(text).parts
     wild = next((index for index, part in enumerate(parts) if _WILD & set(part)), len(parts))
     pattern = "/".join(parts[wild:])
@@ -294,12 +294,12 @@ def _below(base: Path, pattern: str, suffixes: Collection[str]) -> Iterator[Path
 def register_local_functions(
     spark: SparkSession, functions: RegisteredFunctions, entries: Pairs
 ) -> Iterator[UserError]:
-    """Register a Python function under each name that queries call, and yield the errors of those that are missing.
+    """Register a Python function under each name that queries call; yield the errors of missing functions.
 
     Args:
         spark: the session of the pipeline.
         functions: the functions of the pipeline.
-        entries: names, each with `module.function`; the module is in a folder of the pipeline, or installed.
+        entries: pairs of name and `module.function`; the module is in a folder of the pipeline, or installed.
 
     Raises:
         UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
@@ -321,7 +321,7 @@ def _found(place: str) -> Callable[..., Any]:
 
 
 def _type_of(function: Callable[..., Any]) -> str | None:
-    """The type of a function's values, as SQL; None if the function itself says it, as one of `udf` does."""
+    """Return the SQL return type of a function; None if the function has it itself, such as a `udf`."""
     if hasattr(function, "returnType"):
         return None
     annotation = inspect.signature(function, eval_str=True).return_annotation

@@ -1,4 +1,4 @@
-"""The cells of a notebook, of both formats, by what they contain: Python, SQL, text, or a command of the notebook."""
+"""The cells of notebooks in both formats, by content: Python, SQL, text, or a notebook command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMMAND = re.compile(r"\s*(%%?[\w-]+|!pip\b|!)")
 _COMMENT = re.compile(r"\s*(?:(?:#|--).*)?", re.DOTALL)
 _END = "# COMMAND ----------"
 _WHOLE = frozenset({PYTHON, SQL, "md", "md-sandbox", "sh", "fs", "scala", "r"})
-"""Commands that are about all lines of their cell; others are about their own line."""
+"""Commands that apply to all lines of their cell; other commands apply to their own line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +28,10 @@ class Cell:
     """A part of a notebook.
 
     Args:
-        kind: `python`, `sql`, or the word of a command of the notebook, such as `md` and `pip`; `!` for the shell's.
-        line: the line of the file with the first line.
-        lines: the content, without the word of the command.
-        shown: the first line that is not empty, as the author wrote it.
+        kind: `python`, `sql`, or the word of a notebook command, such as `md` and `pip`; `!` for shell commands.
+        line: the line of the file where it begins.
+        lines: the content, without the command word.
+        shown: the first line that is not empty, as written.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class Cell:
 
 
 def cells_of(path: Path, text: str) -> tuple[Cell, ...] | None:
-    """Return the cells of a notebook in their order; None for a file that is none.
+    """Return the cells of a notebook in order; None if the file is not a notebook.
 
     Args:
         path: the file: an `.ipynb`, or a `.py` or `.sql` file that Databricks exported.
@@ -59,7 +59,7 @@ def cells_of(path: Path, text: str) -> tuple[Cell, ...] | None:
 
 
 def _exported(lines: list[str], language: str) -> Iterator[NotebookCell]:
-    """Yield the cells of an exported notebook; lines with MAGIC, without this word, and the other lines apart."""
+    """Yield the cells of an exported notebook; lines with MAGIC, without that word, are separate from others."""
     cell: list[tuple[int, str]] = []
     for number, line in enumerate([*lines, _END], 1):
         if not _SEPARATOR.fullmatch(line):
@@ -70,9 +70,9 @@ def _exported(lines: list[str], language: str) -> Iterator[NotebookCell]:
 
 
 def _runs(cell: list[tuple[int, str]], language: str) -> Iterator[NotebookCell]:
-    """Yield the runs of lines of a cell that are of one kind.
+    """Yield the parts of a cell with consecutive lines of the same kind.
 
-    A cell has one kind if Databricks wrote it: only comments stand beside the lines with MAGIC.
+    A cell that Databricks wrote has lines of one kind: its lines with MAGIC are mixed with comments only.
     """
     found: list[NotebookCell] = []
     for is_magic, group in groupby(cell, key=lambda each: bool(_MAGIC.fullmatch(each[1]))):
@@ -80,7 +80,7 @@ def _runs(cell: list[tuple[int, str]], language: str) -> Iterator[NotebookCell]:
         texts = tuple(_content(line) for _, line in run) if is_magic else tuple(line for _, line in run)
         if not is_magic and all(_COMMENT.fullmatch(line) for line in texts):
             continue
-        if is_magic and not _COMMAND.match(texts[0]):  # a comment stands between the lines of one cell
+        if is_magic and not _COMMAND.match(texts[0]):  # continues the cell after a comment between its lines
             if not found or not found[-1].lines[0].lstrip().startswith("%"):
                 continue
             last = found.pop()
@@ -97,7 +97,7 @@ def _content(line: str) -> str:
 
 
 def _parts(cell: NotebookCell) -> Iterator[Cell]:
-    """Yield a cell, as what its first command says; commands of one line are parts of their own."""
+    """Yield a cell with the kind of its first command; one-line commands become separate parts."""
     first = cell.lines[cell.first]
     command, line, below = _COMMAND.match(first), cell.line + cell.first, cell.lines[cell.first + 1 :]
     kind = "" if command is None else command[1].lstrip("%")
@@ -111,11 +111,11 @@ def _parts(cell: NotebookCell) -> Iterator[Cell]:
 
 
 def _code(kind: str, line: int, lines: tuple[str, ...]) -> Iterator[Cell]:
-    """Yield code, and before it the commands of one line that stand in it."""
+    """Yield code, after the one-line commands in it, which are removed from the code."""
     left, found = [*lines], list[Cell]()
     for place in _commands(kind, line, lines):
         if not left[place].strip():
-            continue  # goes on from the line before
+            continue  # continues the previous line
         written = [left[place]]
         while written[-1].rstrip().endswith("\\") and place + len(written) < len(lines):
             written.append(left[place + len(written)])
@@ -123,7 +123,7 @@ def _code(kind: str, line: int, lines: tuple[str, ...]) -> Iterator[Cell]:
         assert word is not None
         left[place : place + len(written)] = [""] * len(written)
         indent = written[0][: len(written[0]) - len(written[0].lstrip())]
-        left[place] = f"{indent}pass" if indent else ""  # it may be all that a block has
+        left[place] = f"{indent}pass" if indent else ""  # it may be the only statement of a block
         text = " ".join(each.rstrip().removesuffix("\\") for each in written)
         found.append(Cell(kind=word[1].lstrip("%"), line=line + place, lines=(text[word.end() :],), shown=text.strip()))
     if any(each.strip() for each in left):
@@ -133,7 +133,7 @@ def _code(kind: str, line: int, lines: tuple[str, ...]) -> Iterator[Cell]:
 
 
 def _commands(kind: str, line: int, lines: tuple[str, ...]) -> list[int]:
-    """The places of commands of one line; in SQL they stand before the code."""
+    """Return the indexes of one-line commands; in SQL they precede the code."""
     if kind == PYTHON:
         return [*NotebookCell(line=line, lines=lines, language=PYTHON).commands()]
     written = [place for place, text in enumerate(lines) if text.strip()]

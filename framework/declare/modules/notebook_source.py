@@ -1,7 +1,7 @@
-"""Files of a pipeline as Python modules: notebooks (`.ipynb`, and files that Databricks exports), and SQL files.
+"""Converts pipeline files to Python modules: notebooks (`.ipynb`, and files that Databricks exports), and SQL files.
 
-The cells of a notebook are one module, each on its own lines: Python as it is, SQL as the calls that declare the same,
-`%run` as a call. Cells that declare nothing are passed over with a note.
+The cells of a notebook become one module, each on its own lines: Python as it is, SQL as calls with the same
+declarations, `%run` as a call. Cells without declarations are skipped with a note.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _PACKAGES = frozenset({"pip", "!pip"})
 _WITHOUT_EFFECT = frozenset(
     {"sh", "fs", "bash", "!", "autoreload", "config", "load_ext", "matplotlib", "restart_python", "tensorboard"}
 )
-"""Commands that declare nothing and define no name of Python."""
+"""Commands that declare nothing and define no Python name."""
 
 _VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s"'#]+)"""
 _ARGUMENT = re.compile(rf"\$(?P<key>\w+)\s*=\s*(?P<value>{_VALUE})")
 _RUN = re.compile(rf"(?P<name>[^#$]*)(?P<given>(?:\$\w+\s*=\s*{_VALUE}\s*)*)(?:#.*)?")
-"""What `%run` has: a notebook, and values of the parameters that it reads, `$name="value"`."""
+"""The arguments of `%run`: a notebook, and values of the parameters that it reads, `$name="value"`."""
 _ARGUMENTS = "framework.declare.workspace.surroundings"
 
 _ADVICE = {
@@ -43,25 +43,25 @@ _OTHER = "Write the cell in Python or SQL, or delete it."
 
 
 def cell_advice(magic: str) -> str:
-    """What to do with a cell that can't be run.
+    """Return the advice for a cell that can't be run.
 
     Args:
-        magic: its first word, such as `%scala`.
+        magic: the first word of the cell, such as `%scala`.
     """
     return _ADVICE.get(magic, _OTHER)
 
 
 def python_source(path: Path, content: bytes, value_of: ValueOf) -> bytes:
-    """Return the Python code of a module's file; a line of code has the number of its line in the file.
+    """Return the Python code of a module's file, with the line numbers of the file.
 
     Args:
         path: the file: Python, a notebook, or SQL.
         content: its content.
-        value_of: returns the value of a parameter of the pipeline, for SQL; None if it has none.
+        value_of: returns the value of a parameter of the pipeline, for SQL; None if it has no value.
 
     Raises:
-        GraphErrors: a NOTEBOOK_CELL_UNSUPPORTED for each cell of a notebook that is not run, NOTEBOOK_PACKAGES_MISSING
-            for packages that it installs, an error for each faulty statement of SQL.
+        GraphErrors: a NOTEBOOK_CELL_UNSUPPORTED for each notebook cell that can't be run, NOTEBOOK_PACKAGES_MISSING for
+            packages that it installs, an error for each faulty SQL statement.
         UserError: NOTEBOOK_UNREADABLE, SQL_FILE_NOT_UTF8.
     """
     code, faults = read_source(path, content, value_of)
@@ -71,7 +71,7 @@ def python_source(path: Path, content: bytes, value_of: ValueOf) -> bytes:
 
 
 def read_source(path: Path, content: bytes, value_of: ValueOf) -> tuple[bytes, list[SluiceError]]:
-    """Return the Python code of a module's file as `python_source` does, without what is faulty, and the faults.
+    """Return the Python code of a file as `python_source` does, but without its faulty parts; return the faults, too.
 
     Raises:
         UserError: NOTEBOOK_UNREADABLE, SQL_FILE_NOT_UTF8.
@@ -91,7 +91,7 @@ class _NotebookCode:
 
     Args:
         path: the file.
-        value_of: returns the value of a parameter of the pipeline; None if it has none.
+        value_of: returns the value of a parameter of the pipeline; None if it has no value.
     """
 
     def __init__(self, path: Path, value_of: ValueOf) -> None:
@@ -101,7 +101,7 @@ class _NotebookCode:
         self.faults: list[SluiceError] = []
 
     def of(self, cells: Iterable[Cell]) -> str:
-        """Return the code of cells, in their order; their faults are kept."""
+        """Return the code of cells, in order; gather their faults."""
         cells = [*cells]
         for cell in cells:
             self._add(cell)
@@ -132,7 +132,7 @@ class _NotebookCode:
         )
 
     def _add_run(self, cell: Cell) -> None:
-        """A notebook that a cell runs has the names of this one, and this one has its names afterwards."""
+        """Add the code that runs another notebook, which shares the names of this one in both directions."""
         found = _RUN.fullmatch(cell.lines[0])
         name = "" if found is None else found["name"].strip().strip("\"'")
         if found is None or not name:
@@ -159,7 +159,7 @@ class _NotebookCode:
 
 
 def _text(path: Path, content: bytes) -> str:
-    """Return the text of a file; refuse SQL of another encoding, which would be other SQL. Python refuses its own."""
+    """Return the text of a file; refuse SQL that is not UTF-8. For Python, the compiler checks the encoding."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""The packages that `%pip install` of notebooks asks for: those that are installed, and those that are missing."""
+"""The packages that `%pip install` in notebooks requests: which are installed, and which are missing."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _WITH_VALUE = frozenset(
 _FILES = frozenset({"-r", "--requirement"})
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*(?:[@=<>!~;].*)?")
 _OURS = frozenset({"databricks-dlt", "dlt", "databricks-sdk-runtime"})
-"""Packages whose modules Sluice has itself."""
+"""Packages whose modules Sluice provides itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Package:
-    """A package that a notebook asks for, as written, and its name; None for an address without one."""
+    """A requested package as written, and its name; the name is None for a URL without one."""
 
     text: str
     name: str | None
@@ -38,7 +38,7 @@ class _Package:
 
 
 def look_up_packages(path: Path, cells: Sequence[Cell]) -> Iterator[UserError]:
-    """Yield one error for all packages that a notebook installs and this environment lacks; note the others.
+    """Yield one error for all requested packages that this environment lacks; add a note for the others.
 
     Args:
         path: the notebook.
@@ -64,7 +64,7 @@ def _told(package: _Package) -> str:
 
 
 def _installed(name: str) -> str | None:
-    """The version of an installed package; None if it is missing."""
+    """Return the version of an installed package; None if it is missing."""
     if name.lower().replace("_", "-") in _OURS:
         return "of Sluice"
     try:
@@ -74,7 +74,7 @@ def _installed(name: str) -> str | None:
 
 
 def _asked(path: Path, command: str, location: SourceLocation) -> Iterator[_Package]:
-    """Yield what a command installs, files of requirements included."""
+    """Yield the packages that a command installs, including packages in requirements files."""
     words = takewhile(lambda word: not word.startswith("#"), shlex.split(command))
     if next(words, "") != "install":
         return
@@ -89,7 +89,7 @@ def _asked(path: Path, command: str, location: SourceLocation) -> Iterator[_Pack
 
 
 def _listed(file: Path, location: SourceLocation) -> Iterator[_Package]:
-    """Yield the packages of a file of requirements; a missing file is asked for as it is written."""
+    """Yield the packages in a requirements file; a missing file counts as a package of that name."""
     if not file.is_file():
         yield _Package(text=f"-r {file}", name=None, location=location)
         return
@@ -100,7 +100,7 @@ def _listed(file: Path, location: SourceLocation) -> Iterator[_Package]:
 
 
 def _package(text: str, location: SourceLocation) -> _Package:
-    """Return what a word of the command asks for; the file of a wheel has the package's name, an address may."""
+    """Return the package that a word of the command requests; a wheel file has the package's name, a URL may have."""
     match = _NAME.fullmatch(text)
     name = match[1] if match is not None and "/" not in match[1] else None
     if name is None or text.endswith((".whl", ".tar.gz")):

@@ -1,4 +1,4 @@
-"""Modules of a pipeline in pickles: with their content, because Python workers have none of the pipeline's files.
+"""Pickling of pipeline modules: by value, because Python workers do not have the pipeline's files.
 
 PySpark pickles a user-defined function when a query calls it, while the pipeline's modules are importable.
 """
@@ -24,21 +24,21 @@ from framework.declare.modules.pipeline_modules import Importer, PipelineModule,
 
 _OF_THIS_PROCESS = frozenset({"spark", "__builtins__", "__loader__", "__spec__"})
 _DECLARING = ("framework", "dlt", "pyspark.pipelines")
-"""Modules that declare datasets, which Python workers may not have."""
+"""Modules that declare datasets; Python workers may not have them."""
 _PLAIN = (str, int, float, bool, bytes, type(None))
 _Pickler: Any = cloudpickle.CloudPickler
 _reduce_code = _Pickler.dispatch_table[CodeType]
 
 
 class _NamespacePackage(ModuleType):
-    """A folder without `__init__.py`, as a package of the modules that are sent."""
+    """A folder without `__init__.py`, as a package of the pickled modules."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return cloudpickle.dynamic_subimport, (self.__name__, {"__path__": []})
 
 
 class _Trial(_Pickler):  # type: ignore[misc]  # PySpark's is not typed
-    """Pickles a value of a module to find out whether that is possible; other modules of the pipeline are names."""
+    """Pickles a value of a module as a test whether that is possible; other pipeline modules are pickled by name."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, PipelineModule):
@@ -49,26 +49,26 @@ class _Trial(_Pickler):  # type: ignore[misc]  # PySpark's is not typed
 
 
 def pickle_by_value(module: ModuleType) -> None:
-    """Pickle the module's functions with their code, because executors don't have the file."""
+    """Pickle the module's functions by value, because executors don't have the file."""
     cloudpickle.register_pickle_by_value(module)
 
 
 def pickle_by_name(module: ModuleType) -> None:
-    """Pickle the module and its functions as names again."""
+    """Pickle the module and its functions by name again."""
     if module.__name__ in cloudpickle.list_registry_pickle_by_value():
         cloudpickle.unregister_pickle_by_value(module)
 
 
 def _reduce_module(module: PipelineModule) -> tuple[Any, ...]:
-    """Pickle a module's content without what exists on the driver only, such as the session, columns and UDFs."""
+    """Pickle a module's content, except objects of the driver such as the session, columns and UDFs."""
     if module.__name__ not in cloudpickle.list_registry_pickle_by_value():
         return importlib.import_module, (module.__name__,)
     content = {
         name: value for name, value in vars(module).items() if name not in _OF_THIS_PROCESS and _can_be_sent(value)
     }
     if "__path__" in content:
-        content["__path__"] = []  # a worker on this machine would import, and keep, what is in the folder now
-    # The content is the state, not an argument, because it may refer to the module.
+        content["__path__"] = []  # a worker on this machine would import the folder's present files, and keep them
+    # The content is the state and not an argument, because it may refer to the module.
     return cloudpickle.dynamic_subimport, (module.__name__, {}), content
 
 
@@ -83,7 +83,7 @@ def _can_be_sent(value: object) -> bool:
 
 
 def _is_of_driver(value: object) -> bool:
-    """Return whether a value is a UDF, which can be pickled until its first use only, or declares datasets."""
+    """Return whether a value exists on the driver only: it declares datasets, or is a UDF (not picklable after use)."""
     if isinstance(value, UserDefinedFunction | UserDefinedTableFunction):
         return True
     if isinstance(value, FunctionType) and hasattr(value, "evalType"):
@@ -93,14 +93,14 @@ def _is_of_driver(value: object) -> bool:
 
 
 def _reduce_with_imports(code: CodeType) -> tuple[Any, ...]:
-    """Pickle the code of a function, with the modules of the pipeline that its body imports."""
+    """Pickle the code of a function together with the pipeline modules that its body imports."""
     reduced: tuple[Any, ...] = _reduce_code(code)
     modules = _imported_by(code)
     return (*reduced, modules, None, None, _make_importable) if modules else reduced
 
 
 def _make_importable(_code: CodeType, modules: dict[str, ModuleType]) -> None:
-    """Make modules importable in a Python worker; those that an earlier task left there may have older code."""
+    """Make modules importable in a Python worker, replacing modules from earlier tasks, which may have older code."""
     sys.modules.update(modules)
     for name, module in modules.items():
         package, _, own_name = name.rpartition(".")
@@ -109,7 +109,7 @@ def _make_importable(_code: CodeType, modules: dict[str, ModuleType]) -> None:
 
 
 def _imported_by(code: CodeType) -> dict[str, ModuleType]:
-    """Import the modules of the pipeline that a function imports when it runs, and return them and their packages."""
+    """Import the pipeline modules that a function imports when it runs; return them and their packages."""
     importer = importing.get()
     if importer is None:
         return {}
@@ -127,7 +127,7 @@ def _imported_by(code: CodeType) -> dict[str, ModuleType]:
 
 
 def _import_statements(code: CodeType, importer: Importer) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the absolute name of each module that the code imports, and the names that it takes from it."""
+    """Yield the absolute name of each module that the code imports, and the names that are imported from it."""
     arguments: list[Any] = [None, None]
     for instruction in dis.get_instructions(code):
         if instruction.opname == "IMPORT_NAME":
@@ -144,5 +144,5 @@ def _prefixes(name: str) -> Iterator[str]:
 
 
 _Pickler.dispatch_table.update({CodeType: _reduce_with_imports, PipelineModule: _reduce_module})
-# Workers may not have this module, which has what they call to load a pickle.
+# Workers may not have this module, so it is pickled by value, including the functions that load pickles.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -1,8 +1,8 @@
-"""Imports from a pipeline's folders: available only while the pipeline's code runs.
+"""Imports from a pipeline's folders, available only while the pipeline's code runs.
 
-Each file of a pipeline's folders runs at most once, as a library or as an import of another file.
-Two pipelines of one process may have modules with equal names: each imports its own, also in overlapping threads,
-because an import statement is resolved for the pipeline whose module has it.
+Each file of a pipeline's folders runs at most once, as a library or as an import of another file. Two pipelines in one
+process may have modules of the same name: each pipeline imports its own, even in overlapping threads, because an import
+statement is resolved for the pipeline of the importing module.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class PipelineImports:
     Args:
         folders: the folders that modules are imported from, before `sys.path`.
         spark: the session that each module has as the global `spark`.
-        spec: the spec of the pipeline, with the workspace of this machine.
-        namespaces: the globals of functions given in Python, which get `spark` too.
+        spec: the spec of the pipeline, with the local replacements of a workspace.
+        namespaces: the globals of functions given in Python, which get `spark`, too.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class PipelineImports:
         self.included: set[str] = set()
         self.named: dict[str, ModuleType] = {}
         self._tops = {name for folder in self.folders for name in _module_names(folder)} - _RESERVED
-        self._importing = threading.RLock()  # a module is loaded by one thread, and others wait for all of it
+        self._importing = threading.RLock()  # one thread loads a module; others wait until it is complete
         with _INVALIDATING:
-            importlib.invalidate_caches()  # to find files that were just written
+            importlib.invalidate_caches()  # to find newly written files
 
     def _run_notebook(self, name: str, file: str, namespace: dict[str, object]) -> None:
         _Loader("", file, self, is_main=True).run_notebook(name, file, namespace)
@@ -105,7 +105,7 @@ class PipelineImports:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Make the folders importable and the session active in the block, and let its code register functions."""
+        """Make the folders importable and the session active in the block, and allow its code to register functions."""
         from framework.engine.jvm.call_sites import call_sites_of_files
 
         seen = seeing(self.spark, self.namespaces)
@@ -121,7 +121,7 @@ class PipelineImports:
             yield
 
     def surround(self, function: Callable[P, R]) -> Callable[P, R]:
-        """The function, with the surroundings of the pipeline's code while it runs."""
+        """Return the function, wrapped in the surroundings of the pipeline's code."""
 
         @functools.wraps(function)
         def surrounded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -131,7 +131,7 @@ class PipelineImports:
         return surrounded
 
     def run(self, path: Path, name: str) -> None:
-        """Run a file as the module `name`, unless it has been imported already; relative imports are to its package."""
+        """Run a file as the module `name`, unless it was imported before; relative imports refer to its package."""
         if str(path) in self.made:
             return
         loader = _Loader(name, str(path), self, is_main=True)
@@ -140,12 +140,12 @@ class PipelineImports:
         self._load(spec)
 
     def has(self, name: str) -> bool:
-        """Whether the folders have the module or package that the name of a module begins with."""
+        """Whether the folders have the top-level module or package of a module name."""
         top = name.partition(".")[0]
         return top in self.named or (top not in _RESERVED and self._spec(top, None) is not None)
 
     def import_module(self, name: str) -> ModuleType:
-        """Return a module of the folders by its absolute name, after its packages.
+        """Return a module of the folders by its absolute name, after importing its packages.
 
         Raises:
             ModuleNotFoundError: the folders have no such module.
@@ -156,7 +156,7 @@ class PipelineImports:
                 return found
             parent, _, own_name = name.rpartition(".")
             package = self.import_module(parent) if parent else None
-            if name in self.named:  # the code of the package has imported it
+            if name in self.named:  # its package's code has imported it
                 return self.named[name]
             folders = getattr(package, "__path__", ()) if parent else None
             spec = self._spec(name, folders)
@@ -170,7 +170,7 @@ class PipelineImports:
             return module
 
     def imported(self, absolute: str, parts: Sequence[str]) -> ModuleType:
-        """Return what an import statement gets: the first package of the name, or with `from` the module itself.
+        """Return the result of an import statement: the top-level package, or with `from` the module itself.
 
         Args:
             absolute: the absolute name of the module.
@@ -192,20 +192,20 @@ class PipelineImports:
         return module
 
     def package_of(self, file: str) -> str | None:
-        """Return the package of the module of a file; None if it was not loaded."""
+        """Return the package of a file's module; None if it was not loaded."""
         module = self.made.get(file)
         return None if module is None else module.__package__
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find a module in the folders; part of the protocol of Python's finders."""
+        """Find a module in the folders; a part of Python's finder protocol."""
         del target
         spec = None if fullname.partition(".")[0] in _RESERVED else self._spec(fullname, path)
         return None if spec is None or spec.loader is None else spec
 
     def hides(self, name: str) -> bool:
-        """Whether a module of this name, of others, must not be found while the pipeline's code runs."""
+        """Whether other modules of this name must be hidden while the pipeline's code runs."""
         return name.partition(".")[0] in self._tops or name in self.named
 
     def is_own(self, module: ModuleType | None) -> bool:
@@ -218,7 +218,7 @@ class PipelineImports:
 
     @staticmethod
     def _submodules(module: ModuleType, parts: Sequence[str]) -> Iterator[str]:
-        """The names of `from … import` that may be modules of a package."""
+        """Return the names of `from … import` that may be submodules of a package."""
         if hasattr(module, "__path__"):
             for part in (*parts, *(getattr(module, "__all__", ()) if "*" in parts else ())):
                 if part != "*" and not hasattr(module, part):
@@ -234,7 +234,7 @@ class PipelineImports:
             return module
 
     def _spec(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
-        """Find a module in the folders, or in those of its package, without a look at `sys.modules`."""
+        """Find a module in the folders, or in the folders of its package, without using `sys.modules`."""
         own_name = name.rpartition(".")[2]
         places = [str(each) for each in self.folders] if path is None else path
         found = PathFinder.find_spec(own_name, places)
@@ -247,16 +247,16 @@ class PipelineImports:
             )
         if found.origin is not None:
             return None
-        # The locations in `found` are computed again from `sys.path`, which another thread may have changed.
+        # The locations in `found` would be recomputed from `sys.path`, which another thread may have changed.
         folders = [str(each) for place in places if (each := Path(place, own_name)).is_dir() and self._holds(str(each))]
         if not folders or (path is None and getattr(PathFinder.find_spec(name), "origin", None) is not None):
-            return None  # a folder without `__init__.py` is a package only where no module has the name
+            return None  # a folder without `__init__.py` is a package only if no module has the name
         spec = ModuleSpec(name, None, is_package=True)
         spec.submodule_search_locations = folders
         return spec
 
     def _holds(self, path: str) -> bool:
-        """Whether a path is in one of the folders, but not in packages installed below it or in hidden folders."""
+        """Whether a path is in one of the folders, but not in packages installed below it, or in hidden folders."""
         for folder in self.folders:
             if Path(path).is_relative_to(folder):
                 parts = Path(path).relative_to(folder).parts
@@ -265,7 +265,7 @@ class PipelineImports:
 
 
 class _Loader(PipelineLoader):
-    """Loads a module from a file of a pipeline: once, with `spark` as a global, and without a bytecode cache."""
+    """Loads a module from a pipeline's file: once, with `spark` as a global, and without a bytecode cache."""
 
     def __init__(self, name: str, path: str, imports: PipelineImports, *, is_main: bool = False) -> None:
         super().__init__(name, path)
@@ -273,7 +273,7 @@ class _Loader(PipelineLoader):
         self._is_main = is_main
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """The module that was already loaded from the file, else an empty one."""
+        """Return the module that was loaded from the file before, or else an empty one."""
         return self.imports.made.get(str(spec.origin)) or PipelineModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -289,7 +289,7 @@ class _Loader(PipelineLoader):
         try:
             super().exec_module(module)
         except NotebookExit:
-            return  # the code has ended the notebook itself
+            return  # the code has exited the notebook
         except BaseException as error:
             self.imports.failed[path] = error
             del self.imports.made[path]
@@ -302,12 +302,12 @@ class _Loader(PipelineLoader):
         return self._code_of(Path(path), self.get_data(path))
 
     def run_notebook(self, name: str, file: str, namespace: dict[str, object]) -> None:
-        """Run a notebook in the namespace of the one that runs it, as `%run` does.
+        """Run a notebook in the namespace of the calling notebook, as `%run` does.
 
         Args:
-            name: its path, relative to the folder of `file`; without a suffix, as on Databricks, or with it.
+            name: its path relative to the folder of `file`, with or without a suffix; Databricks has none.
             file: the notebook with the command.
-            namespace: the names of this notebook.
+            namespace: the names of the calling notebook.
 
         Raises:
             UserError: MODULE_NOT_FOUND.
@@ -334,7 +334,7 @@ class _Loader(PipelineLoader):
 
 
 def _module_names(folder: Path) -> Iterator[str]:
-    """The import names of the folder's own modules and packages."""
+    """Yield the import names of the folder's own modules and packages."""
     if folder.is_dir():
         for entry in folder.iterdir():
             if entry.suffix == ".py" or (entry / "__init__.py").is_file():
@@ -342,13 +342,13 @@ def _module_names(folder: Path) -> Iterator[str]:
 
 
 def _importer(namespace: Mapping[str, Any] | None) -> PipelineImports | None:
-    """The imports of the pipeline whose module has these globals; None for any other module."""
+    """Return the imports of the pipeline whose module has these globals; None for any other module."""
     loader = getattr((namespace or {}).get("__spec__"), "loader", None)
     return loader.imports if isinstance(loader, _Loader) else None
 
 
 def _import(original: Callable[..., ModuleType]) -> Callable[..., ModuleType]:
-    """The function that import statements call, with the folders of a pipeline for its modules."""
+    """Return the function behind import statements, extended by the folders of a pipeline for its modules."""
 
     @functools.wraps(original)
     def call(
@@ -371,7 +371,7 @@ def _import(original: Callable[..., ModuleType]) -> Callable[..., ModuleType]:
 
 
 def _import_module(original: Callable[..., ModuleType]) -> Callable[..., ModuleType]:
-    """`importlib.import_module`, with the folders of a pipeline for its modules."""
+    """Return `importlib.import_module`, extended by the folders of a pipeline for its modules."""
 
     @functools.wraps(original)
     def call(name: str, package: str | None = None) -> ModuleType:
@@ -388,10 +388,10 @@ _PATCHES = Patches(lambda: [Patch(builtins, "__import__", _import), Patch(import
 
 
 def with_main_blocks(tree: ast.Module, *, is_notebook: bool) -> ast.Module:
-    """Return the code of a file that a pipeline names, with the blocks that Databricks runs outside of their condition.
+    """Return the code of a pipeline's file with main blocks unconditional, if Databricks runs them.
 
     Args:
-        tree: the code. Its module keeps its name, by which its functions are pickled.
+        tree: the code. Its module keeps its name, because functions are pickled by it.
         is_notebook: whether the file is a notebook.
     """
     if not is_notebook and not any(_imports_dlt(statement) for statement in ast.walk(tree)):
@@ -407,7 +407,7 @@ def _imports_dlt(statement: ast.AST) -> bool:
 
 
 def _block(statement: ast.stmt) -> list[ast.stmt]:
-    """The statements below `if __name__ == "__main__":`; none of another statement."""
+    """Return the statements below `if __name__ == "__main__":`; none for any other statement."""
     if not isinstance(statement, ast.If) or not isinstance(statement.test, ast.Compare):
         return []
     compared = statement.test

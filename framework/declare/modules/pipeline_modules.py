@@ -1,4 +1,4 @@
-"""The types by which modules of a pipeline are recognized, and what imports them."""
+"""Base types of pipeline modules, which identify them, and the interface of their importer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Protocol
 
 
 class PipelineModule(ModuleType):
-    """A module of a pipeline. A user-defined function may refer to it, and then it is sent to Python workers."""
+    """A module of a pipeline. A user-defined function may refer to it; it is then sent to Python workers."""
 
 
 class PipelineLoader(SourceFileLoader):
-    """The base class of what loads the modules of a pipeline."""
+    """The base class of the loader of pipeline modules."""
 
 
 class Importer(Protocol):
@@ -23,17 +23,17 @@ class Importer(Protocol):
     named: dict[str, ModuleType]
 
     def has(self, name: str) -> bool:
-        """Whether the folders have the module or package that the name of a module begins with."""
+        """Whether the folders have the top-level module or package of a module name."""
         ...
 
     def imported(self, absolute: str, parts: Sequence[str]) -> ModuleType:
-        """Return what an import statement gets."""
+        """Return the result of an import statement."""
         ...
 
     def package_of(self, file: str) -> str | None:
-        """Return the package of the module of a file; None if it was not loaded."""
+        """Return the package of a file's module; None if it was not loaded."""
         ...
 
 
 importing: ContextVar[Importer | None] = ContextVar("sluice_importing", default=None)
-"""What imports the modules of the pipeline whose code runs in this thread."""
+"""The importer of the pipeline whose code runs in this thread."""

@@ -1,8 +1,8 @@
 """Shims for `import dlt`, `from pyspark import pipelines` and modules of Databricks' runtime while pipeline code runs.
 
-The shims are in `sys.modules` only inside `shimmed()`. Afterwards `sys.modules` and the attribute of the
-`pyspark` package are restored, whatever the code imported or raised. The shims work with and without an
-installed `dlt` or `grpcio`, and do not affect them.
+The shims are in `sys.modules` only inside `shimmed()`. Afterwards `sys.modules` and the attribute of the `pyspark`
+package are restored, whatever the code imported or raised. The shims work with and without an installed `dlt` or
+`grpcio`, and do not affect them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMES = (
 
 
 class _Runtime(ModuleType):
-    """A module whose names are those of the pipeline that imports them."""
+    """A module whose attributes depend on the pipeline that imports them."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in _NAMES:
@@ -59,7 +59,7 @@ _attribute: list[object] = []
 
 @contextmanager
 def shimmed() -> Iterator[None]:
-    """Replace `dlt` and `pyspark.pipelines` by the shims inside the block; blocks may nest and overlap in threads."""
+    """Replace `dlt` and `pyspark.pipelines` with the shims inside the block; blocks may nest and overlap in threads."""
     global _depth  # noqa: PLW0603 - sys.modules is global itself
     with _lock:
         if _depth == 0:
@@ -85,7 +85,7 @@ _OLD_FUNCTIONS = (
     "toDegrees",
     "toRadians",
 )
-"""Functions that older runtimes have by `from pyspark.sql.functions import *`, and this PySpark does not."""
+"""Functions that `from pyspark.sql.functions import *` has in older runtimes, but not in this PySpark."""
 _named: list[str] = []
 
 
@@ -127,16 +127,16 @@ def _restore() -> None:
 
 
 def _under_shims() -> dict[str, ModuleType]:
-    """The loaded modules with the names of the shims, or below them."""
-    # One text of all names is searched faster than thousands of names, for each call of a query.
+    """Return the loaded modules that have a shim's name, or a name below it."""
+    # Searching one text of all names is faster than searching thousands of names, in each call of a query.
     names = ".\n".join(["", *sys.modules, ""])
     roots = tuple(f"{root}." for root in _ROOTS if f"\n{root}." in names)
-    # A copy, because another thread may import a module meanwhile.
+    # A copy, because another thread may import a module at the same time.
     return {name: module for name, module in list(sys.modules.items()) if f"{name}.".startswith(roots)} if roots else {}
 
 
 def _module(name: str, path: list[str] | None) -> ModuleType:
-    """A module with the public interface; with a path it is a package."""
+    """Return a module with the public interface; with a path, it is a package."""
     module = ModuleType(name, "Sluice's pipeline declarations under the name that the module imports.")
     module.__dict__.update(INTERFACE)
     module.__dict__["__all__"] = list(INTERFACE)
@@ -146,7 +146,7 @@ def _module(name: str, path: list[str] | None) -> ModuleType:
 
 
 def runtime_modules() -> dict[str, ModuleType]:
-    """Return the modules by their names."""
+    """Return the modules by name."""
     of_pyspark, of_sdk = ModuleType("pyspark.dbutils"), _Runtime("databricks.sdk.runtime")
     of_pyspark.__dict__["DBUtils"] = DBUtils
     of_sdk.__dict__["__all__"] = list(_NAMES)

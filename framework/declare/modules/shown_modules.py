@@ -1,8 +1,8 @@
-"""`sys.modules` and `sys.path` while code of a pipeline runs: they show the modules of one pipeline at a time.
+"""`sys.modules` and `sys.path` while pipeline code runs: they show the modules of one pipeline at a time.
 
-Import statements of a pipeline don't depend on it (`PipelineImports`). It is for what looks a module up by its name,
-such as `typing.get_type_hints`, and for imports by code that is not the pipeline's own. Where blocks of several
-pipelines overlap in threads, the modules of the pipeline that was entered, or loaded a module, last are shown.
+Import statements of pipelines do not depend on them (see `PipelineImports`). They serve look-ups by name, such as in
+`typing.get_type_hints`, and imports by code outside of the pipeline. If blocks of several pipelines overlap in threads,
+the modules of the pipeline that last entered a block or loaded a module are shown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class PipelineModules(Protocol):
 
     folders: tuple[Path, ...]
     named: dict[str, ModuleType]
-    """Its modules, by name; only `ShownModules` changes it."""
+    """Its modules by name; changed by `ShownModules` only."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -31,7 +31,7 @@ class PipelineModules(Protocol):
         ...
 
     def hides(self, name: str) -> bool:
-        """Whether a module of this name, of others, must not be found while the pipeline's code runs."""
+        """Whether other modules of this name must be hidden while the pipeline's code runs."""
         ...
 
     def is_own(self, module: ModuleType | None) -> bool:
@@ -40,7 +40,7 @@ class PipelineModules(Protocol):
 
 
 class ShownModules:
-    """What `sys.modules` shows beside the modules of the process; one per process."""
+    """The pipeline modules shown in `sys.modules` beside the modules of the process; one per process."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -54,7 +54,7 @@ class ShownModules:
     def showing(self, modules: PipelineModules) -> Iterator[None]:
         """Show the modules of a pipeline in the block; blocks may nest and overlap in threads.
 
-        After the last block `sys.path`, the finders and `sys.modules` contain nothing of any pipeline.
+        After the last block, `sys.path`, the finders and `sys.modules` have no entry of any pipeline.
         """
         with self._lock:
             self._open.append(modules)
@@ -66,7 +66,7 @@ class ShownModules:
                 self._close(modules)
 
     def add(self, modules: PipelineModules, name: str, module: ModuleType) -> None:
-        """Add a module that begins to load to those of its pipeline, and show it: its code may look itself up."""
+        """Add a module to its pipeline and show it before its code runs, as the code may look up its own module."""
         with self._lock:
             modules.named[name] = module
             if modules in self._open:
@@ -89,8 +89,8 @@ class ShownModules:
             if self._open:
                 self._show(self._open[-1])
         if not self._open:
-            # Only now: a function of another pipeline may be pickled in a block that is still open. Later, the names
-            # may be those of installed modules, which workers have.
+            # Not earlier: a function of another pipeline may be pickled in a block that is still open.
+            # Not later: the names may then be those of installed modules, which workers have.
             for module in self._pickled_by_value.values():
                 _pickle_by_name(module)
             self._pickled_by_value.clear()
@@ -99,7 +99,7 @@ class ShownModules:
         if self._shown is modules:
             return
         self._hide()
-        # A copy, because another thread may import a module meanwhile.
+        # A copy, because another thread may import a module at the same time.
         self._hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if modules.hides(name)}
         sys.modules.update(modules.named)
         self._before = set(sys.modules) - modules.named.keys()

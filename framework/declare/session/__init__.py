@@ -1,1 +1,1 @@
-"""The Spark session while a module declares: functions that it registers, SQL that it runs, calls that are refused."""
+"""The Spark session while modules declare: registered functions, handled SQL, and refused calls."""

@@ -1,8 +1,8 @@
-"""The session that pipeline code sees: the pipeline's own, through every call that returns a session.
+"""The session that pipeline code sees: every call that returns a session returns the pipeline's own.
 
 A module may use the global `spark`, `SparkSession.active()`, `SparkSession.getActiveSession()` or
-`SparkSession.builder.getOrCreate()`. In PySpark the last three share one variable per process,
-so two pipelines would see each other's configuration.
+`SparkSession.builder.getOrCreate()`. In PySpark the last three share one variable per process, so two pipelines would
+see each other's configuration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _seen: ContextVar[SparkSession | None] = ContextVar("sluice_seen_session", default=None)
 
-# Options of `SparkSession.builder` without an effect on an existing session.
+# Options of `SparkSession.builder` that have no effect on an existing session.
 _HARMLESS = frozenset({"spark.app.name", "spark.master"})
 
 
@@ -39,7 +39,7 @@ def seeing(spark: SparkSession, namespaces: Sequence[Namespace] = ()) -> Iterato
 
 
 def is_seeing() -> bool:
-    """Whether pipeline code runs with the pipeline's session as its active session."""
+    """Whether pipeline code is running, with the pipeline's session as its active session."""
     return _seen.get() is not None
 
 

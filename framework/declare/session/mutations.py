@@ -1,7 +1,7 @@
 """Guards against session mutations in modules, and against mutations and actions in query functions.
 
-PySpark's classes are patched while at least one guard is open. A patched method refuses calls only in
-the context that opened a guard; other threads, including the engine's, have PySpark's own behaviour.
+PySpark's classes are patched while at least one guard is open. A patched method refuses calls only in the context that
+opened a guard. In other threads, including the engine's, PySpark behaves as usual.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 
 PIPELINE_KEYS = "pipelines."
-"""How the keys of a pipeline's configuration begin that say how it runs."""
+"""Prefixes of the configuration keys that determine how a pipeline runs."""
 _FILE_SYSTEM_KEYS = "fs."
-"""How the keys of file systems begin, such as the account keys of a storage: they change no row."""
+"""Prefixes of file system keys, such as the account keys of a storage: they change no row."""
 
 
 class _Guard(IntEnum):
@@ -95,7 +95,7 @@ _PATCHES = Patches(_patches)
 
 
 def _guarded(refusal: _Refusal, original: Any) -> Any:
-    """The method or property that raises under a guard, and behaves as `original` otherwise."""
+    """Return the method or property that raises under a guard, and behaves as `original` otherwise."""
     if isinstance(original, property | functools.cached_property):
         return property(_guarded_call(refusal, original.__get__))
     return _guarded_call(refusal, original)
@@ -123,7 +123,7 @@ _OF_VIEWS = frozenset({"createTempView", "createOrReplaceTempView", "registerTem
 
 
 def _is_of_query_view(method: str, owner: Any, *args: Any, **kwargs: Any) -> bool:
-    """Make or drop a view of the query function that runs; False if it is none of its views."""
+    """Create or drop a view of the running query function; False if the view is not one of its own."""
     name = next(iter((*args, *kwargs.values())), None)
     if not isinstance(name, str):
         return False
@@ -136,20 +136,21 @@ def _names_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any]:
-    """The key and the value of a call of `spark.conf.set`."""
+    """Return the key and the value in a call of `spark.conf.set`."""
     given = dict(zip(("key", "value"), args[1:], strict=False)) | kwargs
     return str(given.get("key")), given.get("value")
 
 
 def _sets_file_system_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether code sets the access to a storage, which is the same for all flows: it may, as on Databricks."""
+    """Whether code sets the access to a storage; allowed, as on Databricks, because all flows share the access."""
     return _given(args, kwargs)[0].startswith(_FILE_SYSTEM_KEYS)
 
 
 def _sets_pipeline_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a module sets a key of the pipeline's configuration, which is kept for the update.
 
-    Only the engine reads these keys, so no query depends on them. A query function is called again and again.
+    Only the engine reads these keys, so no query depends on them. Query functions, which are called repeatedly, may
+    not.
     """
     key, value = _given(args, kwargs)
     if _guard.get() is not _Guard.MUTATIONS or not key.startswith(PIPELINE_KEYS) or not is_registering():
@@ -160,7 +161,7 @@ def _sets_pipeline_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 @functools.cache
 def refusals() -> tuple[_Refusal, ...]:
-    """Every refused method with its condition, without methods that this version of PySpark lacks."""
+    """Return every refused method with its condition, without methods that this version of PySpark lacks."""
     found = [
         _Refusal(owner, method, f"SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.{kind}", _Guard.MUTATIONS)
         for owner, method, kind in _mutations()

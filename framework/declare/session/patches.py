@@ -1,7 +1,7 @@
 """Temporary patches of methods of PySpark's classes, and of functions of Python's modules.
 
-Classes and modules are global, so blocks that overlap in threads share one replacement: the first block installs
-it, the last one to end removes it. A replacement decides by the calling context whether it has an effect.
+Classes and modules are global, so blocks that overlap in threads share one replacement. The first block installs it,
+and the last one to end removes it. In each call, a replacement decides by the calling context whether it applies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 
 class Patch(NamedTuple):
-    """An attribute of a class or a module, and a function that returns its replacement for the original."""
+    """An attribute of a class or module, and a function that returns the replacement for its original value."""
 
     owner: type | ModuleType
     name: str
@@ -50,7 +50,7 @@ class Patches:
                     self._lift()
 
     def original(self, owner: type | ModuleType, name: str) -> Any:
-        """The original attribute, also if the patch was removed concurrently."""
+        """The original attribute, even if another thread has removed the patch."""
         return self._originals.get((owner, name)) or getattr(owner, name)
 
     def _install(self) -> None:

@@ -1,8 +1,8 @@
 """The text of a pickled function, which changes with its code and its values.
 
-Spark has the functions of a query pickled, by value where they are the pipeline's. Two processes pickle the same
-function to different bytes: a class gets a random id, and a set has no order. So the pickle is read as a tree, in which
-nothing is imported or called. Functions of other modules are names.
+Spark pickles the functions of a query, by value if they are the pipeline's own. Two processes pickle the same function
+to different bytes: a class gets a random ID, and a set has no order. So the pickle is read as a tree; nothing is
+imported or called. Functions of other modules are represented by their names.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 _CLOUDPICKLE = "pyspark.cloudpickle.cloudpickle"
-# Arguments that differ in equal functions, by position: the file and the lines of code, and the random ids of classes.
+# Arguments that differ for equal functions, by position: the file and line numbers of code, random IDs of classes.
 _VARYING = {
     f"{_CLOUDPICKLE}._builtin_type('CodeType')": frozenset({10, 13, 14}),
     f"{_CLOUDPICKLE}._make_skeleton_class": frozenset({4}),
     f"{_CLOUDPICKLE}._make_skeleton_enum": frozenset({5}),
     f"{_CLOUDPICKLE}._make_typevar": frozenset({5}),
 }
-# A broadcast value: the pickle has only its number. `sent_functions` has the pickles of functions that are broadcast.
+# A broadcast value: the pickle has only its number. `sent_functions` has the pickles of broadcast functions.
 _ELSEWHERE = frozenset({"_from_id"})
-# A module that the code of a function names.
+# A module that the code of a function refers to.
 _IMPORTS = frozenset({(_CLOUDPICKLE, "subimport"), ("importlib", "import_module")})
 
-_CACHE_OF_PICKLE = "__slotnames__"  # a class has it after its first object was pickled
+_CACHE_OF_PICKLE = "__slotnames__"  # a class has it once an object of it was pickled
 
 
 class PickledText(NamedTuple):
-    """The text of a pickle, and the modules whose content is not in it."""
+    """The text of a pickle, and the modules whose content it does not have."""
 
     text: str
     modules: frozenset[str]
@@ -41,13 +41,13 @@ def pickled_text(pickled: bytes) -> PickledText | None:
     reader = _Reader(io.BytesIO(pickled))
     try:
         text = _Text().of(reader.load())
-    except (pickle.UnpicklingError, RecursionError, AttributeError, TypeError):  # an object that a stand-in can't be
+    except (pickle.UnpicklingError, RecursionError, AttributeError, TypeError):  # a stand-in can't replace an object
         return None
     return PickledText(text, frozenset(reader.modules))
 
 
 class _Made:
-    """A value that a pickle makes by a call, with all that the pickle does to it."""
+    """A value that a pickle creates by a call, with all that the pickle does to it."""
 
     name = ""
     parts: list[Any]
@@ -60,10 +60,10 @@ class _Made:
         return made
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Take the arguments, which `__new__` has noted."""
+        """Take the arguments, which `__new__` has recorded."""
 
     def __call__(self, *args: Any) -> _Made:
-        """The value that a made function returns, or an object of a made class."""
+        """Return the value of a call of a created function, or an object of a created class."""
         name = f"{self.name}({', '.join(map(repr, self.parts[0]))})"
         if name in _VARYING:
             varying: _Made = _class(name)(*args)
@@ -81,20 +81,20 @@ class _Made:
         self.parts.append((key, value))
 
     def append(self, value: object) -> None:
-        """Note an item of a list."""
+        """Record an item of a list."""
         self.parts.append(value)
 
     def extend(self, values: Iterable[object]) -> None:
-        """Note items of a list."""
+        """Record items of a list."""
         self.parts.extend(values)
 
     def add(self, value: object) -> None:
-        """Note an item of a set."""
+        """Record an item of a set."""
         self.parts.append({value})
 
 
 class _Named(type):
-    """The type of stand-ins for what a pickle imports, which are printed by their names."""
+    """The type of stand-ins for imports of a pickle; their text is the name of the import."""
 
     name: str
 
@@ -126,7 +126,7 @@ _Unpickler: Any = pickle._Unpickler  # noqa: SLF001 - in C, a class can't be a s
 
 
 class _Reader(_Unpickler):  # type: ignore[misc]
-    """Reads a pickle without an import or a call."""
+    """Reads a pickle without importing or calling anything."""
 
     dispatch: ClassVar = {
         **_Unpickler.dispatch,
@@ -137,10 +137,10 @@ class _Reader(_Unpickler):  # type: ignore[misc]
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
         self.modules: set[str] = set()
-        """The modules whose content is not in the pickle."""
+        """The modules whose content the pickle does not have."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
-        """Return a stand-in for what has this name."""
+        """Return a stand-in for the global with this name."""
         if global_name in _ELSEWHERE:
             raise pickle.UnpicklingError(global_name)
         self.modules.add(module_name)
@@ -153,7 +153,7 @@ class _Reader(_Unpickler):  # type: ignore[misc]
 
 
 class _Text:
-    """The text of a tree of values; a value that occurs again is its number."""
+    """The text of a tree of values; a repeated value is replaced with its number."""
 
     def __init__(self, seen: dict[int, int] | None = None) -> None:
         self._seen = {} if seen is None else seen
@@ -163,14 +163,14 @@ class _Text:
         if isinstance(value, tuple):
             return f"({','.join(map(self.of, value))})"
         if isinstance(value, set | frozenset):
-            # Each item has the numbers of what is before the set: the order of the items is another in each process.
+            # All items start with the numbers given before the set, because their order differs between processes.
             return f"{{{','.join(sorted(_Text(dict(self._seen)).of(each) for each in value))}}}"
         if isinstance(value, list | dict | _Made):
             return self._of_shared(value)
-        return repr(value)  # of a constant, or a stand-in
+        return repr(value)  # a constant, or a stand-in
 
     def _of_shared(self, value: list[Any] | dict[Any, Any] | _Made) -> str:
-        """The text of a value that may contain itself."""
+        """Return the text of a value that may contain itself."""
         if id(value) in self._seen:
             return f"#{self._seen[id(value)]}"
         self._seen[id(value)] = len(self._seen)

@@ -1,6 +1,6 @@
-"""Temporary views that a query function makes of DataFrames, for the SQL of the same call.
+"""Temporary views that a query function creates from DataFrames, for SQL in the same call.
 
-They are no views of the session: each call of a query function has its own, so no other query sees them.
+They are not views of the session: each call of a query function has its own, so no other query sees them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _views: ContextVar[dict[str, DataFrame] | None] = ContextVar("sluice_query_views
 
 @contextmanager
 def own_views() -> Iterator[None]:
-    """Give the call of a query function in the block views of its own; a call within it has others."""
+    """Give the query function called in the block its own views; a nested call has different ones."""
     token = _views.set({})
     try:
         yield
@@ -33,7 +33,7 @@ def own_views() -> Iterator[None]:
 
 
 def keep_view(name: str, frame: DataFrame) -> bool:
-    """Make a view of the query function that runs; False if none does, or if the name is no plain one."""
+    """Create a view for the running query function; False if no query function runs, or the name is not a plain one."""
     views, plain = _views.get(), name.strip("`")
     if views is None or not plain.isidentifier():
         return False
@@ -42,18 +42,18 @@ def keep_view(name: str, frame: DataFrame) -> bool:
 
 
 def drop_view(name: str) -> bool:
-    """Remove a view of the query function that runs; False if it has no such view."""
+    """Drop a view of the running query function; False if it has no such view."""
     views = _views.get()
     return views is not None and views.pop(name.strip("`").lower(), None) is not None
 
 
 def view_of_query(name: str) -> DataFrame | None:
-    """Return the rows of a view that the query function that runs has made; None if there is none."""
+    """Return the rows of a view that the running query function has created; None if there is no such view."""
     views = _views.get()
     return None if not views else views.get(name.strip("`").lower())
 
 
 def created_view(text: str) -> tuple[str, str] | None:
-    """Return name and query of a statement that makes a view for the query function that runs; None for any other."""
+    """Return name and query of a statement that creates a view for the query function; None for any other statement."""
     found = None if _views.get() is None else _CREATED.fullmatch(text)
     return None if found is None else (found["name"], found["query"])

@@ -1,7 +1,7 @@
 """The SQL functions that pipeline code registers with `spark.udf.register` and `spark.udtf.register`.
 
-They are temporary functions of the pipeline's session. The sessions of its flows are copies of it, so all queries,
-expectations and AUTO CDC expressions of the pipeline find them, and no other pipeline does.
+They are temporary functions of the pipeline's session. The sessions of its flows are clones of that session, so all
+queries, expectations and AUTO CDC expressions of the pipeline can use them, and no other pipeline can.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from framework.foundation.locations import SourceLocation, caller_location
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A function that is copied into two files of a pipeline has the same definition in both.
+# A function that is copied to two files of a pipeline has equal definitions.
 _OF_FILE = re.compile(r"'__(?:name|module)__':'(?:\w+\.)*sluice_module_\w+'|'__file__':'[^']*'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Definition:
-    """What a registered function computes, and the line that registered it first."""
+    """The computation of a registered function, and the line that registered it first."""
 
     text: str
     location: SourceLocation | None
@@ -38,8 +38,8 @@ class _Definition:
 class RegisteredFunctions:
     """The functions that one pipeline registers; each name has one definition.
 
-    Query functions are called again whenever their flows run. A name that changes its meaning in between would change
-    the rows of queries that do not mention the change.
+    Query functions are called again whenever their flows run. If a name changed its meaning in between, the rows of
+    queries would change although their code does not.
 
     Args:
         spark: the session of the pipeline.
@@ -53,7 +53,7 @@ class RegisteredFunctions:
         self._variables: dict[str, _Definition] = {}
 
     def register(self, original: Callable[..., Any], registration: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call PySpark's method `register`, but check the function before Spark has it.
+        """Call PySpark's method `register` after checking the function.
 
         Args:
             original: the method of PySpark.
@@ -62,7 +62,7 @@ class RegisteredFunctions:
             **kwargs: arguments of the method.
 
         Returns:
-            What the method returns: the function, for columns.
+            The result of the method: the function, for use on columns.
 
         Raises:
             UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
@@ -72,12 +72,12 @@ class RegisteredFunctions:
         return original(type(registration)(CheckedRegistrations(self.spark, self._check)), *args, **kwargs)
 
     def create(self, spark: SparkSession, name: str, definition: str, location: SourceLocation | None) -> None:
-        """Create a function of SQL as a temporary one; queries may write its catalog and schema before its name.
+        """Create a SQL function as a temporary function; queries may write its catalog and schema before its name.
 
         Args:
             spark: the session of the pipeline.
             name: its name as written.
-            definition: its parameters, its type and its body.
+            definition: its parameters, its return type and its body.
             location: the statement.
 
         Raises:
@@ -90,13 +90,13 @@ class RegisteredFunctions:
         self._qualified.add((full.catalog.lower(), full.schema.lower(), full.table.lower()))
 
     def create_python(self, spark: SparkSession, name: str, function: Callable[..., Any], returns: str | None) -> None:
-        """Create a function of Python under the name of a function of SQL.
+        """Create a Python function under the name of a SQL function.
 
         Args:
             spark: the session of the pipeline.
             name: its name as written.
             function: the function.
-            returns: the type of its values; None for a function that says it itself.
+            returns: its return type; None for a function that has it itself.
 
         Raises:
             UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
@@ -106,7 +106,7 @@ class RegisteredFunctions:
         self._qualified.add((full.catalog.lower(), full.schema.lower(), full.table.lower()))
 
     def declare(self, spark: SparkSession, name: str, definition: str, location: SourceLocation | None) -> None:
-        """Declare a variable; all queries of the pipeline have its one value.
+        """Declare a variable, which has the same value in all queries of the pipeline.
 
         Args:
             spark: the session of the pipeline.
@@ -124,11 +124,11 @@ class RegisteredFunctions:
         pyspark_sql(spark, f"DECLARE OR REPLACE VARIABLE {name} {definition}")
 
     def has(self, name: str) -> bool:
-        """Whether the pipeline registers a function of this name, in any letters."""
+        """Whether the pipeline registers a function of this name, ignoring case."""
         return name.lower() in self._definitions
 
     def with_own_names(self, text: str) -> str:
-        """Return a query without the catalogs and schemas of functions of SQL; the rest keeps its place."""
+        """Return a query without the catalogs and schemas of SQL functions; all other text keeps its position."""
         if not self._qualified:
             return text
         found, parts = [*tokens(text)], list[Token]()
@@ -151,7 +151,7 @@ class RegisteredFunctions:
         return text
 
     def _check(self, name: str, function: Any) -> None:
-        """Check a function of the JVM, and keep its definition.
+        """Check a JVM function, and store its definition.
 
         Raises:
             UserError: FUNCTION_NAME_BUILT_IN, FUNCTION_REGISTERED_TWICE.
@@ -173,7 +173,7 @@ _accepting: ContextVar[RegisteredFunctions | None] = ContextVar("sluice_register
 
 @contextmanager
 def accepting(functions: RegisteredFunctions) -> Iterator[None]:
-    """Let code of the block's own thread register functions although a guard refuses changes of the session."""
+    """Allow code in the block's own thread to register functions, although a guard refuses session changes."""
     token = _accepting.set(functions)
     try:
         yield
@@ -187,7 +187,7 @@ def current_functions() -> RegisteredFunctions | None:
 
 
 def functions_of(registration: Any) -> RegisteredFunctions | None:
-    """Return the functions of the pipeline whose code runs; None if a registration is not that of its session."""
+    """Return the functions of the running pipeline; None if the registration belongs to another session."""
     functions = _accepting.get()
     return functions if functions is not None and registration.sparkSession is functions.spark else None
 
@@ -199,7 +199,7 @@ def _is_built_in(name: str) -> bool:
 
 
 def _definition_text(function: Any) -> str:
-    """Return a text of a function of the JVM that is the same for equal functions of one load of the modules."""
+    """Return a text of a JVM function that is the same for equal functions within one load of the modules."""
     from framework.declare.session.pickled_text import pickled_text
     from framework.engine.plans.functions import signature_of
     from framework.engine.plans.sent_functions import command_of

@@ -1,7 +1,7 @@
 """The global `spark` of functions given in Python while code of their pipeline runs.
 
-A file of a pipeline runs as a module with the global `spark`. A function already has a namespace: that of the
-notebook or module that defines it, which may have its own `spark` and may be used by several pipelines at once.
+A pipeline's file runs as a module with the global `spark`. A function already has a namespace: the globals of its
+notebook or module, which may have its own `spark`, and which several pipelines may use at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 
 def namespace_of(function: Callable[[], object]) -> Namespace | None:
-    """The globals of a function's body; None for a callable that is not written in Python."""
+    """Return the globals of a function's body; None for a callable that is not written in Python."""
     found: Any = function
     while isinstance(found, functools.partial):
         found = found.func
@@ -85,7 +85,7 @@ def _take_back(namespace: Namespace) -> None:
         _loans[id(namespace)] = replace(loan, users=loan.users - 1)
         return
     if namespace.get(_NAME) is not loan.global_spark:
-        return  # the code bound the name itself
+        return  # the code has bound the name itself
     if loan.before is _ABSENT:
         del namespace[_NAME]
     else:
@@ -93,9 +93,9 @@ def _take_back(namespace: Namespace) -> None:
 
 
 class _PipelineSession:
-    """Proxy of the session of the pipeline whose code uses it.
+    """Proxy for the session of the pipeline whose code uses it.
 
-    Two pipelines may share a namespace and run at once, so the name cannot be bound to one session.
+    Two pipelines may share a namespace and run at once, so the name can't be bound to one session.
     """
 
     def __init__(self, seen: Callable[[], SparkSession | None], otherwise: SparkSession) -> None:

@@ -1,6 +1,6 @@
-"""`spark.sql` while pipeline code runs: refusal of session mutations, and a handler for its queries.
+"""`spark.sql` while pipeline code runs: refuses session mutations, and passes queries to a handler.
 
-Both use one patch: two patches of one method, removed in any order by threads, could leave one of them installed.
+Both use one patch, because threads could remove two patches of one method in any order and leave one installed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SqlHandler = Callable[..., "DataFrame"]
 
 
 class _Mutation(NamedTuple):
-    """The pattern of statements that change the session, and the last part of the error's condition."""
+    """A pattern of statements that change the session, and the last part of the error's condition."""
 
     pattern: re.Pattern[str]
     kind: str
@@ -112,7 +112,7 @@ def _sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> 
     if view is not None:
         frame = (_handler.get() or pyspark_sql)(self, view[1], args, **kwargs)
         if keep_view(view[0], frame):
-            return self.range(0).drop("id")  # as the statement: no rows and no columns
+            return self.range(0).drop("id")  # the statement's result: no rows, no columns
     if kind is not None:
         words = " ".join(sqlQuery.split()[:3])
         condition = f"SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.{kind}"

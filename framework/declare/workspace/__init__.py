@@ -1,1 +1,1 @@
-"""What a Databricks workspace has around a module, on any machine: paths, tables, secrets, parameters, `dbutils`."""
+"""The environment of a Databricks workspace for modules on any machine: paths, tables, secrets, parameters, `dbutils`."""

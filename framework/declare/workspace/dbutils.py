@@ -1,4 +1,4 @@
-"""`dbutils` on any machine: one object, which acts for the pipeline whose code uses it."""
+"""`dbutils` on any machine: one object, which acts for the pipeline whose code calls it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from framework.foundation.locations import caller_location
 
 
 class NotebookExit(BaseException):
-    """The end of a notebook by `dbutils.notebook.exit`; no error, and `except Exception` does not catch it.
+    """The end of a notebook by `dbutils.notebook.exit`; not an error, and not caught by `except Exception`.
 
     Args:
-        value: what the notebook returns.
+        value: the value that the notebook returns.
     """
 
     def __init__(self, value: str) -> None:
@@ -47,7 +47,7 @@ class _Secrets(Part):
     """`dbutils.secrets`."""
 
     def get(self, scope: str, key: str) -> str:
-        """Return a secret, which no text that leaves the process has."""
+        """Return a secret, which all texts that leave the process hide."""
         return surroundings().secrets.get(scope, key)
 
     def getBytes(self, scope: str, key: str) -> bytes:  # noqa: N802 - Databricks' name
@@ -55,11 +55,11 @@ class _Secrets(Part):
         return self.get(scope, key).encode("utf-8")
 
     def list(self, scope: str) -> list[SecretMetadata]:
-        """Return the secrets of a scope that the local file and `secrets.yml` have."""
+        """Return the secrets of a scope in the local file and `secrets.yml`."""
         return [SecretMetadata(key) for key in surroundings().secrets.keys(scope)]
 
     def listScopes(self) -> Any:  # noqa: N802 - Databricks' name
-        """Return the scopes that the local file and `secrets.yml` have."""
+        """Return the scopes in the local file and `secrets.yml`."""
         return [SecretScope(name) for name in surroundings().secrets.scopes()]
 
 
@@ -80,7 +80,7 @@ class _Widgets(Part):
     multiselect = dropdown
 
     def get(self, name: str) -> str:
-        """Return a parameter: of the notebook's call, `--param`, the local file, the configuration, or its default.
+        """Return a parameter from the notebook call, `--param`, the local file, the configuration, or its default.
 
         Raises:
             UserError: WIDGET_NOT_DEFINED.
@@ -92,7 +92,7 @@ class _Widgets(Part):
         raise UserError("WIDGET_NOT_DEFINED", location=caller_location(), name=name)
 
     def getAll(self) -> dict[str, str]:  # noqa: N802 - Databricks' name
-        """Return the parameters that notebooks have defined, and those of the notebook's call."""
+        """Return the parameters that notebooks have defined, and the parameters of the notebook call."""
         return {name: self.get(name) for name in {**surroundings().widgets, **arguments()}}
 
     def getArgument(self, name: str, default: str | None = None) -> str:  # noqa: N802 - Databricks' name
@@ -114,7 +114,7 @@ class _Widgets(Part):
 
 
 class _Option:
-    """A value of the notebook's context, as Scala's `Option`."""
+    """A value of the notebook's context, like Scala's `Option`."""
 
     def __init__(self, value: str | None) -> None:
         self._value = value
@@ -161,11 +161,11 @@ class _Context(Part):
         return _Option(getpass.getuser())
 
     def currentRunId(self) -> _Option:  # noqa: N802 - Databricks' name
-        """Return nothing: there is no job."""
+        """Return an empty option, because there is no job."""
         return _Option(None)
 
     def jobId(self) -> _Option:  # noqa: N802 - Databricks' name
-        """Return nothing: there is no job."""
+        """Return an empty option, because there is no job."""
         return _Option(None)
 
     def tags(self) -> _Tags:
@@ -185,7 +185,7 @@ class _Notebook(Part):
 
     @property
     def entry_point(self) -> _Notebook:
-        """The way to the context that many notebooks take: `entry_point.getDbutils().notebook().getContext()`."""
+        """The access to the context that many notebooks use: `entry_point.getDbutils().notebook().getContext()`."""
         return self
 
     def getDbutils(self) -> _Notebook:  # noqa: N802 - Databricks' name
@@ -197,11 +197,11 @@ class _Notebook(Part):
         return self
 
     def getContext(self) -> _Context:  # noqa: N802 - Databricks' name
-        """Return the context of the file that calls it."""
+        """Return the context of the calling file."""
         return _Context()
 
     def run(self, path: str, timeout_seconds: int = 0, arguments: Mapping[str, object] | None = None) -> str:
-        """Run another notebook in this session, with parameters of its own; return the value that it exits with."""
+        """Run another notebook in this session, with its own parameters; return its exit value."""
         del timeout_seconds
         around, location = surroundings(), caller_location()
         given = {str(name): str(value) for name, value in (arguments or {}).items()}
@@ -222,11 +222,11 @@ class _TaskValues(Part):
     """`dbutils.jobs.taskValues`: values of one run of the modules."""
 
     def set(self, key: str, value: Any) -> None:
-        """Keep a value."""
+        """Store a value."""
         surroundings().task_values[key] = value
 
     def get(self, taskKey: str, key: str, default: Any = None, debugValue: Any = None) -> Any:  # noqa: N803 - Databricks' names
-        """Return the value for outside of jobs, one that was set, or the default.
+        """Return the value for use outside of jobs, a stored value, or the default.
 
         Raises:
             UserError: DBUTILS_TASK_VALUE_MISSING.
@@ -247,14 +247,14 @@ class _Data(Part):
     """`dbutils.data`."""
 
     def summarize(self, df: Any, precise: bool = False) -> None:  # noqa: FBT001, FBT002 - Databricks' signature
-        """Do nothing: notebooks show statistics of the rows."""
+        """Do nothing; on Databricks, it shows statistics of the rows."""
 
 
 class _Library(Part):
     """`dbutils.library`."""
 
     def restartPython(self) -> None:  # noqa: N802 - Databricks' name
-        """Do nothing: a notebook restarts Python after it has installed a package."""
+        """Do nothing; on Databricks, it restarts Python after a package was installed."""
 
 
 class DBUtils(Part):
@@ -274,15 +274,15 @@ class DBUtils(Part):
 
 
 DBUTILS = DBUtils()
-"""The object that modules have."""
+"""The object that modules see."""
 
 
 def display(*_: object, **__: object) -> None:
-    """Do nothing: notebooks show a table. `sluice show` prints the rows of a dataset."""
+    """Do nothing; on Databricks, it shows a table. `sluice show` prints the rows of a dataset."""
 
 
 def module_globals(spark: Any) -> dict[str, object]:
-    """Return what each module and notebook has without an import, with the session of its pipeline."""
+    """Return the globals of each module and notebook, including the session of its pipeline."""
     return {
         "spark": spark,
         "dbutils": DBUTILS,

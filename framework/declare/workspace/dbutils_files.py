@@ -50,7 +50,7 @@ class Files(Part):
         super().__init__("fs.")
 
     def ls(self, path: str) -> list[FileInfo]:
-        """Return the entries of a folder, or that of a file."""
+        """Return the entries of a folder, or the entry of a file."""
         with _failing("ls", path):
             system, target = _located(path)
             return sorted(_info(status) for status in system.listStatus(target))
@@ -77,13 +77,13 @@ class Files(Part):
         return True
 
     def mkdirs(self, dir: str) -> bool:
-        """Create a folder, and those above it."""
+        """Create a folder, and its parents."""
         with _writing("mkdirs", dir):
             system, target = _located(dir)
             return bool(system.mkdirs(target))
 
     def cp(self, from_: str, to: str, recurse: bool = False) -> bool:  # noqa: FBT001, FBT002 - Databricks' signature
-        """Copy a file, or with `recurse` a folder with all that is in it."""
+        """Copy a file, or with `recurse` a folder with all its content."""
         with _writing("cp", from_):
             (source_system, source), (system, target) = _located(from_), _located(to)
             if source_system.getFileStatus(source).isDirectory():
@@ -94,7 +94,7 @@ class Files(Part):
         return True
 
     def mv(self, from_: str, to: str, recurse: bool = False) -> bool:  # noqa: FBT001, FBT002 - Databricks' signature
-        """Copy a file or a folder, then delete it; a stop between the two leaves both."""
+        """Copy a file or folder, then delete the original; after a crash between the two steps, both exist."""
         self.cp(from_, to, recurse)
         return self.rm(from_, recurse)
 
@@ -110,7 +110,7 @@ class Files(Part):
         return [MountInfo("/" + prefix.strip("/"), target) for prefix, target in entries if prefix.startswith("/mnt/")]
 
     def mount(self, source: str, mountPoint: str, *_: object, **options: object) -> bool:  # noqa: N803 - Databricks' name
-        """Check that the map covers a folder, which is all that mounts it here."""
+        """Check that the map covers a folder; nothing else is needed to mount it here."""
         del source, options
         spelled_path(mountPoint)
         return True
@@ -118,7 +118,7 @@ class Files(Part):
     updateMount = mount  # noqa: N815 - Databricks' name
 
     def unmount(self, mountPoint: str) -> bool:  # noqa: N803 - Databricks' name
-        """Do nothing: the map is as the local file has it."""
+        """Do nothing; the map is defined by the local file."""
         del mountPoint
         return True
 
@@ -128,7 +128,7 @@ class Files(Part):
 
 
 def _located(path: str) -> tuple[Any, Any]:
-    """The file system of a path, and the path for it."""
+    """Return the file system of a path, and the path for it."""
     return located(surroundings().spark, spelled_path(path))
 
 

@@ -1,6 +1,6 @@
-"""`sluice.local.yml`: what this machine has in place of a workspace's things, as a frozen value.
+"""`sluice.local.yml`: the local replacements for parts of a workspace, as a frozen value.
 
-The file is beside the spec or the bundle. Each of its keys may be in the spec too; those of the file come first.
+The file is beside the spec or the bundle. Each of its keys may also be in the spec; the file has precedence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 
 LOCAL_NAME = "sluice.local.yml"
 KEYS = ("paths", "tables", "functions", "secrets", "parameters", "runtime")
-"""The keys of the file, which a spec may have too."""
+"""The keys of the file, which are also valid in a spec."""
 
 YAML = YamlFormat(
     node=YamlNode,
@@ -30,13 +30,13 @@ YAML = YamlFormat(
     may_be_empty=True,
     at_keys=True,
 )
-"""How the files of this machine are read."""
+"""How local files are read."""
 _SOURCES = ("env", "file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretSource:
-    """Where the value of a secret is.
+    """The source of a secret's value.
 
     Args:
         scope: the scope.
@@ -53,7 +53,7 @@ class SecretSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
-    """What a pipeline finds in place of its Databricks workspace; see `docs/databricks.md` for the keys."""
+    """The local replacements for a pipeline's Databricks workspace; see `docs/databricks.md` for the keys."""
 
     paths: PathMap = NO_PATHS
     tables: tuple[LocalTable, ...] = ()
@@ -64,11 +64,11 @@ class Workspace:
 
 
 NO_WORKSPACE = Workspace()
-"""A machine that has nothing in place of a workspace."""
+"""A workspace without any replacements."""
 
 
 def read_local_file(spec: Path, chosen: Path | None, document: YamlNode) -> Workspace:
-    """Return what a spec and the local file beside it have.
+    """Return the replacements in a spec and in the local file beside it.
 
     Args:
         spec: the spec.
@@ -77,7 +77,7 @@ def read_local_file(spec: Path, chosen: Path | None, document: YamlNode) -> Work
 
     Raises:
         UserError: LOCAL_FILE_UNREADABLE, LOCAL_FILE_INVALID_YAML.
-        GraphErrors: every unknown key of the file, and every invalid value of both.
+        GraphErrors: every unknown key of the file, and every invalid value in both.
     """
     beside = spec.resolve().parent / LOCAL_NAME
     file = chosen if chosen is not None else beside if beside.is_file() else None
@@ -113,7 +113,7 @@ def _merged(parts: Iterator[Pairs]) -> Pairs:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The keys of a workspace in one file; its relative paths are relative to the folder of the file."""
+    """The workspace keys of one file; relative paths are relative to its folder."""
 
     document: YamlNode
     folder: Path
@@ -154,7 +154,7 @@ class _Part:
                 yield SecretSource(scope=scope, key=str(key), kind=kind, text=text)
 
     def pairs(self, key: str) -> Pairs:
-        """The entries of a mapping of texts."""
+        """Return the entries of a mapping of texts."""
         return tuple((str(name), _text(value)) for name, value in self._plain(key).items())
 
     def runtime(self) -> str | None:
@@ -203,5 +203,5 @@ class _Part:
 
 
 def _text(value: object) -> str:
-    """A scalar as Spark's text: `true` for YAML's true."""
+    """Return a scalar as Spark's text: `true` for YAML's true."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,7 +1,7 @@
-"""The map of a workspace's paths to folders and buckets of this machine, as a frozen value.
+"""The map of workspace paths to folders and buckets of this machine, as a frozen value.
 
-Databricks has one file system under several names: `/Volumes/x` is `dbfs:/Volumes/x`, and `/dbfs/x` is `dbfs:/x`. So
-each path has one spelling, a URI, in which prefixes are compared, and which Spark shows as the name of a file.
+Databricks has one file system with several spellings: `/Volumes/x` is `dbfs:/Volumes/x`, and `/dbfs/x` is `dbfs:/x`. So
+each path has one canonical spelling, a URI, in which prefixes are compared, and which Spark shows as a file's name.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ ROOTS = (
     "/databricks-results",
     "/user/hive/warehouse",
 )
-"""Folders that each workspace has, and no other machine."""
+"""Folders that exist in every workspace, and on no other machine."""
 
 MAPPED = "sluice.MappedFiles"
-"""The class of Java that reads and writes the paths of a map."""
+"""The Java class that reads and writes mapped paths."""
 
 _DBFS = "dbfs:"
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?P<rest>/.*)", re.DOTALL)
@@ -34,10 +34,10 @@ _SLASHES = re.compile("/{2,}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathMap:
-    """Prefixes of paths, each with a folder or a URI in its place; the longest prefix wins.
+    """Path prefixes with the folders or URIs that replace them; the longest matching prefix wins.
 
     Args:
-        entries: prefixes as they are written, and their targets: absolute paths or URIs.
+        entries: prefixes as written, and their targets: absolute paths or URIs.
 
     Examples:
         >>> paths = PathMap(entries=(("dbfs:/", "/data/dbfs"), ("/Volumes/main/raw/", "/data/raw")))
@@ -50,7 +50,7 @@ class PathMap:
     entries: Pairs = ()
 
     def target(self, path: str) -> str | None:
-        """Return what is in the place of a path; None if no prefix covers it."""
+        """Return the target of a path; None if no prefix covers it."""
         found = self._entry(path)
         if found is None:
             return None
@@ -59,11 +59,11 @@ class PathMap:
         return f"{target.rstrip('/')}/{rest}" if rest else target.rstrip("/") or "/"
 
     def spelled(self, path: str) -> str | None:
-        """Return the URI by which Spark reads a path that the map covers; None if no prefix covers it."""
+        """Return the URI by which Spark reads a mapped path; None if no prefix covers it."""
         return None if self._entry(path) is None else uri_of(path)
 
     def local_target(self, path: str) -> str | None:
-        """Return the local path that Python opens in place of a path without a scheme; None if there is none."""
+        """Return the local path that Python opens for a path without a scheme; None if there is none."""
         target = self.target(path) if path.startswith("/") else None
         if target is None or not is_local(target):
             return None
@@ -75,7 +75,7 @@ class PathMap:
         return tuple(dict.fromkeys(uri_of(prefix).partition(":")[0] for prefix, _ in self.entries))
 
     def text(self) -> str:
-        """The map as Java's class reads it: a line for each prefix, the longest first."""
+        """The map as the Java class reads it: a line for each prefix, the longest first."""
         lines = {_base(prefix): target for prefix, target in self.entries}
         return "\n".join(f"{prefix}\t{lines[prefix]}" for prefix in sorted(lines, key=lambda each: (-len(each), each)))
 
@@ -91,11 +91,11 @@ class PathMap:
 
 
 NO_PATHS = PathMap()
-"""The map without an entry."""
+"""The empty map."""
 
 
 def path_map(*maps: Mapping[str, str]) -> PathMap:
-    """Return the map of several ones, of which a later one replaces the same prefixes of those before it."""
+    """Return the merged map of several maps; a later map overrides equal prefixes of earlier ones."""
     found: dict[str, tuple[str, str]] = {}
     for each in maps:
         found |= {_base(prefix): (prefix, target) for prefix, target in each.items()}
@@ -103,7 +103,7 @@ def path_map(*maps: Mapping[str, str]) -> PathMap:
 
 
 def uri_of(path: str) -> str:
-    """Return the spelling of a path in which Spark has it: `dbfs:` of what has no scheme.
+    """Return the canonical spelling of a path, as Spark shows it: a path without a scheme gets `dbfs:`.
 
     Examples:
         >>> uri_of("/Volumes/main//raw/a"), uri_of("/dbfs/a"), uri_of("dbfs:///a"), uri_of("ABFSS://c@acct/in/")
@@ -121,13 +121,13 @@ def uri_of(path: str) -> str:
 
 
 def is_of_workspace(path: str) -> bool:
-    """Whether a path without a scheme is in a folder that only a workspace has."""
+    """Whether a path without a scheme is in a folder that only workspaces have."""
     match = _SCHEME.fullmatch(path)
     return _is_plain(path) and is_below(path if match is None else _SLASHES.sub("/", match["rest"]), ROOTS)
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
-    """Whether a path is one of some folders or in it."""
+    """Whether a path is one of the folders or below one."""
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
@@ -137,11 +137,11 @@ def is_prefix(text: str) -> bool:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether a path has no scheme, or that of local files."""
+    """Whether a path has no scheme, or the scheme of local files."""
     match = _SCHEME.fullmatch(path)
     return match is None or match["scheme"].lower() == "file"
 
 
 def _base(prefix: str) -> str:
-    """A prefix in its one spelling, without slashes at its end."""
+    """Return a prefix in its canonical spelling, without trailing slashes."""
     return uri_of(prefix).rstrip("/")

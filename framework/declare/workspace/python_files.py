@@ -1,7 +1,7 @@
-"""Python's own files below mapped folders: `open`, `os`, and what is built on them, such as `pathlib` and `glob`.
+"""Python's own files below mapped folders: `open`, `os`, and modules built on them, such as `pathlib` and `glob`.
 
-The functions are replaced while code of a pipeline runs, and have an effect in its own thread only. A library that
-opens files in C, such as PyArrow, does not use them, and nor do the Python processes of tasks.
+The functions are replaced while pipeline code runs, and have an effect in its own thread only. Libraries that open
+files in C, such as PyArrow, and the Python processes of tasks do not use them.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _TWO_PATHS = ("link", "rename", "replace", "symlink")
 
 @contextmanager
 def python_files(surroundings: Surroundings) -> Iterator[None]:
-    """Open the files of this machine in the block where its code names those of a workspace.
+    """Open files of this machine in the block where its code names workspace paths.
 
-    A relative path that does not exist in the working folder is one of the folder of the spec, of its `root_path`, or
-    of the folder of the file that is loaded, which is the working folder on Databricks.
+    A relative path that does not exist in the working folder is looked up in the folder of the spec, in its
+    `root_path`, and in the folder of the file being loaded, which is the working folder on Databricks.
     """
     if not surroundings.paths.entries and surroundings.root is None:
         yield
@@ -80,7 +80,7 @@ def _replaced(name: str, paths: int, original: Callable[..., Any]) -> Callable[.
             return original(*args, **kwargs)
         try:
             result = original(*found, *args[paths:], **kwargs)
-        except OSError as error:  # it names the paths as the code does
+        except OSError as error:  # it shows the paths as the code has them
             error.filename = given[0]
             if paths > 1:
                 error.filename2 = given[1]
@@ -91,7 +91,7 @@ def _replaced(name: str, paths: int, original: Callable[..., Any]) -> Callable[.
 
 
 def _path_here(around: Surroundings, path: Any) -> Any:
-    """The path on this machine; the same object if nothing is in its place."""
+    """Return the path on this machine; the same object if it is not mapped."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str) or not text:
         return path
@@ -123,7 +123,7 @@ def _exists(path: str) -> bool:
 
 
 class _Entry:
-    """An entry of a mapped folder, which has the path that the code knows."""
+    """An entry of a mapped folder, with the path that the code uses."""
 
     def __init__(self, entry: os.DirEntry[str], folder: str) -> None:
         self._entry = entry
@@ -137,7 +137,7 @@ class _Entry:
 
 
 class _Entries:
-    """What `os.scandir` returns, with entries of a mapped folder."""
+    """The result of `os.scandir`, with entries of a mapped folder."""
 
     def __init__(self, entries: Any, folder: str) -> None:
         self._entries = entries

@@ -1,4 +1,4 @@
-"""Parts of `dbutils` that exist on Databricks only: a call of one is an error that names what there is."""
+"""Parts of `dbutils` that exist on Databricks only: a call raises an error that names the parts available here."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from framework.foundation.errors import UserError
 from framework.foundation.locations import caller_location
 
 KNOWN = "data, fs, jobs.taskValues, library.restartPython, notebook, secrets and widgets"
-"""The parts of `dbutils` that there are."""
+"""The parts of `dbutils` that are available."""
 
 
 class Part:
-    """A part of `dbutils`, whose other names are refused.
+    """A part of `dbutils`; names that it does not define are refused.
 
     Args:
-        name: its name, with a dot at its end; empty for `dbutils` itself.
+        name: its name, with a trailing dot; empty for `dbutils` itself.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        """Refuse what is not there; names of Python's protocols are absent, as usual."""
+        """Refuse an unavailable name; names of Python's protocols raise AttributeError, as usual."""
         if name.startswith("_"):
             raise AttributeError(name)
         refuse(self._name + name)
 
     def help(self, name: str | None = None) -> None:
-        """Do nothing: notebooks print a page of help."""
+        """Do nothing; on Databricks, it prints a help page."""
 
 
 def refuse(name: str) -> NoReturn:

@@ -1,6 +1,6 @@
 """Secrets of a workspace on this machine: environment variables, the local file, `secrets.yml`, and the keyring.
 
-Each value that is read is known to the process from then on, so that no text that leaves it has the value.
+Each value that is read is registered with the process, which then hides it in all texts that leave the process.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _PREFIX = "SLUICE_SECRET_"
 _FILE = "secrets.yml"
 _OTHERS = 0o077
 _KEYRING = "sluice"
-"""The first part of the names of services in the keyring, so that code of a pipeline reads no other entry of it."""
+"""The prefix of service names in the keyring; pipeline code can't read other entries."""
 _REFERENCE = re.compile(r"\{\{\s*secrets/([^/{}]+)/([^/{}]+?)\s*\}\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secrets:
-    """The secrets that the code of a pipeline may read.
+    """The secrets that a pipeline's code may read.
 
     Args:
         sources: the entries of the local file and of the spec.
@@ -40,7 +40,7 @@ class Secrets:
     folder: str | None = None
 
     def get(self, scope: str, key: str) -> str:
-        """Return a secret, and let all texts of the process hide it.
+        """Return a secret; from then on, all texts of the process hide it.
 
         Raises:
             UserError: SECRET_MISSING with the entry to add, SECRETS_EXPOSED.
@@ -52,14 +52,14 @@ class Secrets:
         return value
 
     def in_settings(self, settings: Pairs, file: str | None) -> Pairs:
-        """Return settings with the values of the secrets that they refer to as `{{secrets/scope/key}}`.
+        """Return settings with references of the form `{{secrets/scope/key}}` replaced by the values of the secrets.
 
         Args:
             settings: settings of the spec.
-            file: the spec, whose lines errors have.
+            file: the spec, whose lines the errors show.
 
         Raises:
-            GraphErrors: SECRET_MISSING for each secret that is nowhere, SECRETS_EXPOSED.
+            GraphErrors: SECRET_MISSING for each secret without a value, SECRETS_EXPOSED.
         """
         found, errors = list[tuple[str, str]](), list[SluiceError]()
         for name, value in settings:
@@ -73,7 +73,7 @@ class Secrets:
         return tuple(found)
 
     def scopes(self) -> list[str]:
-        """Return the names of the scopes, sorted, without those of environment variables and the keyring only."""
+        """Return the sorted names of the scopes, without scopes that only environment variables or the keyring have."""
         return sorted({*(each.scope for each in self.sources), *self._of_file()})
 
     def keys(self, scope: str) -> list[str]:
@@ -101,7 +101,7 @@ class Secrets:
         return found.text
 
     def _of_file(self) -> Mapping[str, Mapping[str, str]]:
-        """The content of `secrets.yml`, which only its user may read."""
+        """The content of `secrets.yml`, which no other user may be able to read."""
         if self.folder is None or not (file := Path(self.folder) / _FILE).is_file():
             return {}
         if os.name == "posix" and file.stat().st_mode & _OTHERS:
@@ -125,27 +125,27 @@ def variable_of(scope: str, key: str) -> str:
 
 
 def secrets_in_settings(settings: Pairs, file: str) -> Iterator[tuple[str, str, SourceLocation]]:
-    """Yield the scope, the key and the line of each reference to a secret in settings of a file."""
+    """Yield the scope, key and line of each reference to a secret in a file's settings."""
     for _, value in settings:
         for match in _REFERENCE.finditer(value):
             yield match[1], match[2], _line_of(value, file)
 
 
 def _of_keyring(scope: str, key: str) -> str | None:
-    """The secret of the keyring of this machine; None without the package `keyring`, or if the keyring is closed."""
+    """Return a secret of this machine's keyring; None without the package `keyring`, or if the keyring is locked."""
     try:
         keyring = importlib.import_module("keyring")
     except ImportError:
         return None
     try:
         found: str | None = keyring.get_password(f"{_KEYRING}/{scope}", key)
-    except keyring.errors.KeyringError:  # no keyring runs, or nobody opened it
+    except keyring.errors.KeyringError:  # no keyring service, or locked
         return None
     return found
 
 
 def _line_of(value: str, file: str) -> SourceLocation:
-    """The line of a file that has a value; its first line if the value is written otherwise there."""
+    """Return the line of a file that has a value; its first line if the file spells the value differently."""
     lines = Path(file).read_text("utf-8", errors="replace").splitlines()
     return SourceLocation(file=file, line=next((n for n, line in enumerate(lines, 1) if value in line), 1))
 

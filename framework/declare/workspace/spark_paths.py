@@ -1,7 +1,7 @@
-"""Paths in calls of Spark's readers and writers: the spelling in which Spark finds them, and those that are nowhere.
+"""Paths in calls of Spark's readers and writers: rewrites mapped paths for Spark, and reports paths that don't exist.
 
-Spark reads a mapped path by its URI (`mapped_files`), so a path without a scheme, such as `/Volumes/x`, gets one in the
-call; Databricks shows the same one. A path of a workspace that no entry of `paths` covers is an error with its line.
+Spark reads a mapped path by its URI (`mapped_files`). A path without a scheme, such as `/Volumes/x`, is replaced with
+its URI in the call, as Databricks shows it. A workspace path that no entry of `paths` covers is an error with its line.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 _FORMATS = ("json", "csv", "parquet", "text", "orc", "xml")
 _GLOB = frozenset("*?[{")
 _OF_OPTIONS = ("path", "location", "destination")
-"""How the names of options end whose values are paths."""
+"""Suffixes of the names of options that have paths as values."""
 
 
 def spark_paths() -> AbstractContextManager[None]:
-    """Let the readers and writers of a block's own thread find the paths of its workspace."""
+    """Make readers and writers in the block's own thread resolve the paths of the workspace."""
     return _PATCHES.installed()
 
 
 def spelled_path(path: Any) -> Any:
-    """Return the spelling of a path for Spark, or of each path in a list; anything else as it is.
+    """Return a path as Spark must read it, or each path of a list; other values are unchanged.
 
     Raises:
-        UserError: FILE_SYSTEM_MISSING for a path of a workspace that the map does not cover.
+        UserError: FILE_SYSTEM_MISSING for a workspace path that the map does not cover.
     """
     around = found_surroundings()
     if around is None:
@@ -62,10 +62,10 @@ def spelled_path(path: Any) -> Any:
 
 
 def located(path: str | None) -> str | None:
-    """Return where a table is whose path code names: what the map has in its place, for Spark and Python alike.
+    """Return the place of a table whose path is in code: the target in the map, for Spark and Python alike.
 
     Raises:
-        UserError: FILE_SYSTEM_MISSING for a path of a workspace that the map does not cover.
+        UserError: FILE_SYSTEM_MISSING for a workspace path that the map does not cover.
     """
     around = found_surroundings()
     if around is None or path is None:
@@ -77,7 +77,7 @@ def located(path: str | None) -> str | None:
 
 
 def spelled_options(options: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return options with the spelling of those that are mapped paths; the path itself is checked, too."""
+    """Return options with their mapped paths replaced; the path itself is checked, too."""
     return {key: _spelled_option(key, value) for key, value in options}
 
 
@@ -92,7 +92,7 @@ def _spelled_option(key: Any, value: Any) -> Any:
 
 
 def _problem(around: Surroundings, path: str) -> str | None:
-    """Why Spark finds nothing at a path, whatever files there are; None if it may."""
+    """Return why Spark can't find any file at a path; None if it may."""
     scheme, separator, _ = path.partition(":/")
     if not separator or scheme.lower() == "file":
         plain = path if not separator else "/" + path[len(scheme) + 1 :].lstrip("/")
@@ -104,7 +104,7 @@ def _problem(around: Surroundings, path: str) -> str | None:
 
 
 def _of_workspace(path: str) -> str | None:
-    """Why there is nothing at a path of a workspace; None if this machine has the folder that it begins with."""
+    """Return why a workspace path can't exist; None if this machine has its top folder."""
     root = next(root for root in ROOTS if is_below(path, (root,)))
     part = path[len(root) :].lstrip("/").partition("/")[0]
     folder = root if not part or _GLOB & set(part) else f"{root}/{part}"
@@ -145,7 +145,7 @@ _PATCHES = Patches(_patches)
 
 
 def _with_paths(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose first argument is a path; `parquet` takes several."""
+    """Return a method with its path argument rewritten, which comes first; `parquet` takes several paths."""
     several = original.__name__ == "parquet" and original.__qualname__.startswith("DataFrameReader")
 
     @functools.wraps(original)

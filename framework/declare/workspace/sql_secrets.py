@@ -1,4 +1,4 @@
-"""`secret('scope', 'key')` in queries: the value of the secret stands in the place of the call."""
+"""`secret('scope', 'key')` in queries: replaces the call with the value of the secret."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FUNCTIONS = ("SECRET", "TRY_SECRET")
 
 
 def with_secrets(text: str) -> str:
-    """Return a query with literals in place of its calls of `secret` and `try_secret`, whose arguments are literals.
+    """Return a query in which literals replace its calls of `secret` and `try_secret`, whose arguments are literals.
 
-    Spark has no such functions. A literal can be an option of a reader, too. What shows a query hides the value.
+    Spark has no such functions. A literal is also valid as a reader's option. Texts that show the query hide the value.
 
     Args:
         text: the query of the pipeline whose code runs.
@@ -27,12 +27,12 @@ def with_secrets(text: str) -> str:
     around, functions = found_surroundings(), current_functions()
     if around is None or "secret" not in text.lower():
         return text
-    names = [name for name in _FUNCTIONS if functions is None or not functions.has(name)]  # a user's own stays
+    names = [name for name in _FUNCTIONS if functions is None or not functions.has(name)]  # keep a user's own
     try:
         calls = [*_calls([*tokens(text)], names)]
-    except UnclosedTextError:  # Spark's parser names the fault
+    except UnclosedTextError:  # Spark's parser reports the fault
         return text
-    for call in reversed(calls):  # from the end, so that places stay
+    for call in reversed(calls):  # from the end, so that earlier positions stay valid
         value = _literal(around.secrets, call)
         text = text[: call[0].start] + value + text[call[-1].end :]
     return text

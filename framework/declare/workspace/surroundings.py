@@ -1,4 +1,4 @@
-"""What the running code of a pipeline has around it: its session, its spec, and what `dbutils` remembers."""
+"""The surroundings of running pipeline code: its session, its spec, and the state of `dbutils`."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Surroundings:
         root_path: the folder that modules import from, relative to `root`; None for `root` alone.
         paths: the map of paths.
         secrets: the secrets.
-        parameters: the values of parameters: `--param`, those of the local file, and the configuration.
-        run_notebook: runs a notebook: its path, the file that runs it, and the names that it has.
+        parameters: the values of parameters: `--param`, the local file, and the configuration.
+        run_notebook: runs a notebook, given its path, the calling file, and its namespace.
         widgets: the parameters that notebooks have defined, with their defaults.
-        task_values: what the code has set with `dbutils.jobs.taskValues.set`.
-        has_file_system: whether Spark has a file system for a scheme, as far as it was asked.
+        task_values: the values that the code has set with `dbutils.jobs.taskValues.set`.
+        has_file_system: whether Spark has a file system for a scheme, for the schemes checked so far.
     """
 
     spark: SparkSession
@@ -72,7 +72,7 @@ _folder: ContextVar[str | None] = ContextVar("sluice_folder", default=None)
 
 @contextmanager
 def loading_from(folder: str) -> Iterator[None]:
-    """Let relative paths be those of the folder of a file, too, in the block that runs the file."""
+    """Also resolve relative paths in the folder of a file, in the block that runs the file."""
     token = _folder.set(folder)
     try:
         yield
@@ -81,13 +81,13 @@ def loading_from(folder: str) -> Iterator[None]:
 
 
 def loaded_from() -> str | None:
-    """The folder of the file that is loaded in this thread; None while none is."""
+    """Return the folder of the file that is being loaded in this thread; None if there is none."""
     return _folder.get()
 
 
 @contextmanager
 def surrounded_by(surroundings: Surroundings) -> Iterator[None]:
-    """Let `dbutils` be that of a pipeline, in the block's own thread."""
+    """Make `dbutils` act for a pipeline, in the block's own thread."""
     token = _around.set(surroundings)
     try:
         yield
@@ -97,7 +97,7 @@ def surrounded_by(surroundings: Surroundings) -> Iterator[None]:
 
 @contextmanager
 def given_arguments(arguments: dict[str, str]) -> Iterator[None]:
-    """Let parameters have values in the block, in which one notebook runs another one."""
+    """Set the parameters of a notebook for the block, in which another notebook runs it."""
     token = _arguments.set(arguments)
     try:
         yield
@@ -107,14 +107,14 @@ def given_arguments(arguments: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def more_arguments(**given: str) -> Iterator[None]:
-    """Let more parameters have values in the block, in which a notebook runs another one in its own place (`%run`)."""
+    """Add parameters for the block, in which a notebook runs another one in its own namespace (`%run`)."""
     with given_arguments({**_arguments.get(), **given}):
         yield
 
 
 @contextmanager
 def updating(*, is_run: bool) -> Iterator[None]:
-    """Allow `dbutils.fs` to write in the block if it loads modules for an update that is run."""
+    """Allow `dbutils.fs` to write in the block if it loads modules for an update, not for a plan or validation."""
     token = _updating.set(is_run)
     try:
         yield
@@ -123,17 +123,17 @@ def updating(*, is_run: bool) -> Iterator[None]:
 
 
 def is_updating() -> bool:
-    """Whether an update loads the modules, or runs."""
+    """Whether an update is loading modules, or running."""
     return _updating.get()
 
 
 def found_surroundings() -> Surroundings | None:
-    """The surroundings of the code that runs in this thread; None if it is not that of a pipeline."""
+    """Return the surroundings of the code that runs in this thread; None if it is not pipeline code."""
     return _around.get()
 
 
 def surroundings() -> Surroundings:
-    """The surroundings of the code that runs in this thread.
+    """Return the surroundings of the code that runs in this thread.
 
     Raises:
         UserError: DBUTILS_OUTSIDE_OF_PIPELINE.
@@ -145,5 +145,5 @@ def surroundings() -> Surroundings:
 
 
 def arguments() -> dict[str, str]:
-    """The parameters with which a notebook was called."""
+    """Return the parameters with which a notebook was called."""
     return _arguments.get()
