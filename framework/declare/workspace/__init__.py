@@ -1,1 +1,1 @@
-"""The environment of a Databricks workspace for modules on any machine: paths, tables, secrets, parameters, `dbutils`."""
+"""A Databricks workspace for modules on any machine: paths, tables, secrets, parameters, `dbutils`."""
