@@ -1,7 +1,7 @@
-"""What a pipeline module imports: `from framework import pipelines as dp`.
+"""The interface that a pipeline module imports: `from framework import pipelines as dp`.
 
-The same names as `pyspark.pipelines` and `dlt`, so a module moves between the three by its import line.
-Declaring does nothing but record: query functions are called when the pipeline is resolved and run.
+It has the same names as `pyspark.pipelines` and `dlt`, so a module switches between the three by its import line.
+A declaration is only recorded: query functions are called when the pipeline is resolved, and when it runs.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class CopyDefinition:
         selection: the column lists of the configuration, as one text.
         columns: the columns that are read.
         most_columns: the highest column number ever used at the source; a later column has a higher one.
-        key_ids: the identities of what keeps the key unique at the source; () if an earlier release recorded the copy.
+        key_ids: the identities by which the source keeps the key unique; () if an earlier release recorded the copy.
         is_full: whether the replica identity of the source, or of one of its partitions, is FULL: its rows can then
             change while it has no key.
         gone: the numbers of columns that were dropped before any row of the copy was made.

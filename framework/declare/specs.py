@@ -249,7 +249,7 @@ class IngestedTable:
         named_continuity: the latest continuity for which an error has named the rows that came or went; else empty.
         is_refreshed: whether its policy makes the next update read all its rows again.
         definition: the definition of its rows now; None for a table that can't be copied now, and in a stored state.
-        copy_name: the name of the copy if several copies of a table exist, and another one has the source's name as its
+        copy_name: the name of the copy if the table has several copies, and another copy has the source's name as its
             `key`; else empty.
     """
 

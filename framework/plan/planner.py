@@ -184,7 +184,7 @@ class _Planning:
         )
 
     def _has_left(self, dataset: GraphDataset, table: TableState) -> bool:
-        """Whether the flows would continue in this table after writing rows to another one, which this one lacks.
+        """Whether the flows would continue in this table after writing rows to another table, which this one lacks.
 
         A full refresh reads those rows again. The flows of a newly created table have no checkpoint yet.
         """

@@ -54,7 +54,7 @@ def without_tuning(properties: Pairs, location: SourceLocation | None) -> Pairs:
 
 
 def _without_effect(name: str, value: str) -> str | None:
-    """Return why a property has no effect; None if it has one, or is probably a misspelling of one that has."""
+    """Return why a property has no effect; None if it has an effect, or is probably misspelled."""
     lower = name.lower()
     if (lower, value.lower()) == ("delta.isolationlevel", "writeserializable"):  # the default on Databricks
         return _WEAKER
@@ -65,7 +65,7 @@ def _without_effect(name: str, value: str) -> str | None:
 
 
 def is_misspelled(name: str) -> bool:
-    """Return whether a property is probably a misspelling of the one that protects a table from full refreshes.
+    """Return whether a property is probably misspelled and meant to protect a table from full refreshes.
 
     Examples:
         >>> [is_misspelled(f"pipelines.{name}") for name in ("reset.alowed", "reset.allowed", "autoOptimize.other")]

@@ -85,7 +85,7 @@ _OLD_FUNCTIONS = (
     "toDegrees",
     "toRadians",
 )
-"""Functions that `from pyspark.sql.functions import *` has in older runtimes, but not in this PySpark."""
+"""Functions that `from pyspark.sql.functions import *` imports in older runtimes, but not in this PySpark."""
 _named: list[str] = []
 
 

@@ -25,7 +25,7 @@ def may_be_a_view(error: SluiceError, dataset: DatasetSpec, flow: FlowSpec, read
         error: the error of the stream.
         dataset: the target.
         flow: the flow.
-        reads: what its query reads.
+        reads: the reads of its query.
     """
     is_grouped = error.condition == "STREAMING_AGGREGATION_WITHOUT_WATERMARK"
     if not is_grouped or dataset.kind not in _TABLES or flow.name != dataset.name or flow.cdc is not None:
