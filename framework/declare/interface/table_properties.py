@@ -54,7 +54,7 @@ def without_tuning(properties: Pairs, location: SourceLocation | None) -> Pairs:
 
 
 def _without_effect(name: str, value: str) -> str | None:
-    """Return why a property has no effect; None if it has an effect, or is probably misspelled."""
+    """Return why a property has no effect; None if it has an effect, or is likely misspelled."""
     lower = name.lower()
     if (lower, value.lower()) == ("delta.isolationlevel", "writeserializable"):  # the default on Databricks
         return _WEAKER
