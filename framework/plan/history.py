@@ -55,7 +55,7 @@ def why_no_history(dataset: GraphDataset, flows: Sequence[GraphFlow]) -> str:
 
 
 def _unused_keys(graph: DataflowGraph, request: UpdateRequest) -> list[SluiceError]:
-    """Return the error of history keys for AUTO CDC targets, which have their own; none if an append table uses them."""
+    """Return the error of history keys for AUTO CDC targets only, which have their own keys."""
     found = [dataset for name in request.full_refresh if (dataset := graph.dataset(name)) is not None]
     targets = [dataset for dataset in found if dataset.cdc is not None]
     if not request.history_keys or not targets or len(targets) < len(found):
