@@ -381,9 +381,7 @@ def last_written(
     has_written = committed > before
     if planned > committed:
         has_written |= progress.query_id is None or may_have(progress.query_id, committed)
-    if (
-        generation.completed and generation.restored_after is None
-    ):  # a once flow with a batch query has no micro-batches
+    if generation.completed and generation.restored_after is None:  # a batch query has no micro-batches
         has_written = True
     return generation.current_since or "" if has_written else generation.wrote_before
 
