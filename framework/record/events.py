@@ -73,7 +73,7 @@ class Origin:
 
     @classmethod
     def of(cls, pipeline: str, root: str, update_id: str) -> Origin:
-        """Return the origin of a pipeline's events; the root of its storage distinguishes pipelines of the same name."""
+        """Return the origin of a pipeline's events; the storage root distinguishes pipelines of the same name."""
         return cls(pipeline_id=f"{pipeline}@{root}", pipeline_name=pipeline, update_id=update_id)
 
 
