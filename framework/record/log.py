@@ -270,8 +270,7 @@ class EventLog:
 
     def _write(self, lines: list[str]) -> bool:
         # After a failed append the file may end in a partial line. A newline separates it from the next event. Readers
-        # skip
-        # invalid lines, and read only one of several events with the same id.
+        # skip invalid lines, and read only one of several events with the same id.
         text = ("\n" if self._failure is not None else "") + "".join(lines)
         try:
             self._write_part(text)

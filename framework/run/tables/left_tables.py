@@ -144,8 +144,7 @@ class LeftTables:
         storage, layout, left = self.store.storage, self.store.layout, None
         if table.path:
             # A catalog that does not respond must not block updates. The remaining entry refers to an empty location:
-            # it holds no
-            # rows, and a dataset that is declared again with that name takes it over.
+            # it holds no rows, and a dataset that is declared again with that name takes it over.
             try:
                 unregister(self.store.spark, table.name, table.path)
             except OperationError as error:

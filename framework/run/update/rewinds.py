@@ -136,8 +136,7 @@ class Rewinds:
             version = _retried(partial(self._restore, table, rewind), rewind)
             failpoint("rewinds.after_restore")
             # A restored table has the properties of that time. A crash here is safe, unless another storage owned the
-            # table
-            # then: in that case it is refused, and the user has to name its owner again.
+            # table then: in that case it is refused, and the user has to name its owner again.
             self.store.mark(table.dataset, table.path)
             if table.table_id is not None:
                 restored[table.table_id] = version
