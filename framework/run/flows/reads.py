@@ -266,7 +266,7 @@ class _Reads:
         return self.queries.tables.schemas()
 
     def source(self, flow: FlowSpec) -> DataFrame:
-        """Return the named source of an AUTO CDC flow, streaming or batch as it was analyzed."""
+        """Return the named source of an AUTO CDC flow, streaming or batch as it was analysed."""
         found = self.queries.graph.flow(flow.name)
         streaming = found.streaming if found is not None else True
         return self.read(self.queries.spark, flow.source or "", {}, streaming=streaming)

@@ -209,8 +209,7 @@ class QuarantineTable:
         with _creation:
             if self.exists():
                 return
-            # A process that was killed while it created the table left a log folder, in which Delta then creates no
-            # table.
+            # A process that was killed while it created the table left a log folder, where Delta then creates no table.
             self.storage.delete_tree(f"{self.path}/_delta_log")
             new_table(self.session, TableAddress(path=self.path), SCHEMA).partitionedBy("flow").execute()
 

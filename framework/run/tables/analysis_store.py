@@ -1,4 +1,4 @@
-"""The file with the kept analyses of a pipeline; without it, all queries are analyzed again."""
+"""The file with the kept analyses of a pipeline; without it, all queries are analysed again."""
 
 from __future__ import annotations
 

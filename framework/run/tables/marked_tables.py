@@ -57,11 +57,11 @@ def mark_recorded_table(storage: Storage, dataset: QualifiedName, flow: Qualifie
 
 
 def older_copy(storage: Storage, path: str, manifest: Manifest, tip: LogTip | None) -> str:
-    """Return how a flow's table is recognized as an older copy, as a clause; empty if it is not one.
+    """Return the evidence that a flow's table is an older copy, as a clause; empty if there is none.
 
-    A generation that began after the mark continues in any table, because the flow then begins anew in the table
-    created since. The exception is a table whose loss ended an earlier generation. A roll-back makes a generation from
-    before the mark current.
+    A generation that began after the mark continues in any table. The exception is a table whose loss ended an earlier
+    generation, because the flow starts from scratch in the table that was created since. A roll-back makes a generation
+    from before the mark current.
 
     Args:
         storage: reads the mark and the log.
@@ -88,7 +88,7 @@ def older_copy(storage: Storage, path: str, manifest: Manifest, tip: LogTip | No
 
 
 def _older_companion(storage: Storage, mark: TableMark, dataset: QualifiedName) -> str:
-    """Return how a companion of a table is recognized as an older copy, as a clause; empty if none is one."""
+    """Return the evidence that a companion of a table is an older copy, as a clause; empty if there is none."""
     auxiliary, quarantine = StorageLayout(storage=storage).auxiliary(dataset), storage.path(QUARANTINE_FOLDER)
     if now := _version_before(storage, auxiliary, mark.auxiliary) or _other_commit(
         storage, auxiliary, mark.auxiliary, _commit_of(mark, 1)

@@ -90,7 +90,11 @@ class TableStore:
 
     @cached_property
     def _creating(self) -> SparkSession:
-        """A session that writes no file list to checksums: Delta would query it before the first version."""
+        """A session that writes no list of all files to checksums.
+
+        Delta would run a query for this list before the first version, and the checksum of an empty table has one
+        anyway.
+        """
         session = cloned(self.spark)
         session.conf.set("spark.databricks.delta.allFilesInCrc.enabled", "false")
         return session

@@ -1,4 +1,4 @@
-"""The definitions of a pipeline's modules: loaded once, and analyzed against the existing tables for each request."""
+"""The definitions of a pipeline's modules: loaded once, and analysed against the existing tables for each request."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Definitions:
         raise self.failure
 
     def sql(self, query: str, store: TableStore, more: Mapping[str, Callable[[], DataFrame]]) -> DataFrame:
-        """Return the rows of a query over stored tables and declared views; only the views that it needs are analyzed.
+        """Return the rows of a query over stored tables and declared views; only the views that it needs are analysed.
 
         Raises:
             UserError: TABLE_OR_VIEW_NOT_FOUND, UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND, QUERY_INVALID, or the failure of
@@ -168,7 +168,7 @@ class Definitions:
     def table(self, name: QualifiedName, store: TableStore, graph: Callable[[], DataflowGraph]) -> DatasetSpec:
         """Return the declaration of a table.
 
-        No query is analyzed and no database is read for a table that a module declares or an ingestion has copied. If
+        No query is analysed and no database is read for a table that a module declares or an ingestion has copied. If
         the definitions have errors, the storage is enough to find the table.
 
         Args:
@@ -211,7 +211,7 @@ class Definitions:
         return tuple(self.registry.gateways)
 
     def resolve(self, store: TableStore, request: UpdateRequest) -> DataflowGraph:
-        """Return the graph, analyzed against a store's tables except the tables that the request rebuilds.
+        """Return the graph, analysed against a store's tables except the tables that the request rebuilds.
 
         Raises:
             UserError: a name in the request is not declared; raised before the analysis.

@@ -85,7 +85,7 @@ _CONTEXT_ENDED = re.compile(
 _CALL_FAILED = "An error occurred while calling "
 
 # Faults that a retry may heal: the network, a busy or lost machine, concurrent writers. All other faults
-# repeat: a query that can't be analyzed, a broken contract, an incompatible checkpoint.
+# repeat: a query that can't be analysed, a broken contract, an incompatible checkpoint.
 _CAN_HEAL = re.compile(
     r"Connection (?:refused|reset)|Connection(?:Refused|Reset|Aborted)Error|timed? ?out|TimeoutException"
     r"|UnknownHostException|SocketException"

@@ -184,7 +184,7 @@ class FlowAttempts:
         flow = self._flow(step)
         if self._dataset(step).kind is DatasetKind.FOREACH_BATCH_SINK:
             return (step.dataset.table,)
-        with suppress(SluiceError, PySparkException):  # the query was analyzed before
+        with suppress(SluiceError, PySparkException):  # the query was analysed before
             frame = self.runner.context.queries.flow_query(flow.spec, self.graph.settings(flow)).frame
             return function_names(analysed_plan(frame))
         return ()

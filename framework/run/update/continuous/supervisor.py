@@ -232,8 +232,7 @@ class Supervisor:
             return True
         with suppress(SluiceError, OSError):  # if it can't be read, the flow's own start reports why
             if self._has_read_all(unit):
-                # The tokens were read before the log, so a commit that the log did not have yet changes the token
-                # again.
+                # The tokens were read before the log, so a commit that the log did not have yet changes them again.
                 unit.tokens = {source: seen[source] for source in unit.watched}
                 return False
         return True
