@@ -327,7 +327,7 @@ def _made(path: str, storage: Storage) -> sqlite3.Connection:
 
 def _connected(path: str) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
-    # A commit does not wait for the disk. After a power failure the index is an earlier, consistent one, and catches
+    # A commit does not wait for the disk. After a power failure the index is an earlier, consistent one that catches
     # up.
     database.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
     return database

@@ -71,7 +71,7 @@ class LeftTables:
 
         Raises:
             UserError: PRUNE_NOTHING_DECLARED: code may be missing.
-            OperationError: PRUNE_SOURCES_UNREAD if a source or query is unknown, which may use a table.
+            OperationError: PRUNE_SOURCES_UNREAD if a source or a query is unknown, because it may use a table.
         """
         if not graph.datasets:
             raise UserError("PRUNE_NOTHING_DECLARED", pipeline=graph.pipeline)

@@ -359,7 +359,7 @@ class TableStore:
         return tip_of(-1, {**detail, "configuration": detail["properties"]})
 
     def _detail(self, address: TableAddress) -> Row:
-        with unguarded():  # query functions also check the owner
+        with unguarded():  # the owner check also runs inside query functions
             detail = DeltaTable.forPath(self.spark, str(address.path)).detail().first()
         assert detail is not None
         return detail
@@ -398,7 +398,7 @@ class TableStore:
             self._sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({', '.join(pairs)})")
 
     def properties(self, dataset: GraphDataset) -> dict[str, str]:
-        """Return the table's properties: owner, AUTO CDC and other properties, overridden by the user's."""
+        """Return the table's properties: the owners, AUTO CDC and column defaults, overridden by the user's."""
         engine = {OWNER_PROPERTY: self.pipeline, **self._own_mark(dataset.name, self.path(dataset.spec))}
         if dataset.cdc is not None:
             engine |= table_properties(dict(dataset.spec.table_properties))

@@ -383,8 +383,7 @@ class StateReader:
             path = self.starts.path_of(read.dataset, read.path)
             if path is None:
                 return None
-            # An option such as `startingVersion=latest` counts from the first run; the options of a read by path are
-            # unknown.
+            # An option such as `startingVersion=latest` counts from the first run; a read by path has unknown options.
             from_start = read.dataset is not None and not read.options
             begins = begin_of_read(read)
             start = start_of(starts, str(read.dataset or read.text), begins)

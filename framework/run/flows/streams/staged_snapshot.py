@@ -198,10 +198,10 @@ class StagedSnapshot:
                 if metrics.skipped:
                     self._leave_to_cleaning(files)
                 else:
-                    # Only now is it certain that the target lacks the batch, so that the commit of the files was a real
+                    # Only now is it certain that the target lacks the batch: the commit of the files was a real
                     # conflict.
                     self._batch_files.take_back(_names(files))
-                    if files and self._source is not None:  # the table has rows of the next batches, too
+                    if files and self._source is not None:  # the target has rows that are in the next batches, too
                         self._source.stop_adding()
             else:
                 self._batch_files.take(_names(files))
@@ -248,7 +248,7 @@ class StagedSnapshot:
             return session.createDataFrame([], self._rows.schema)
         reader = session.read.schema(self._rows.schema).options(**_EXACTLY_THESE)
         if _PATTERN.search(paths[0]) and ":" in paths[0]:
-            # Hadoop fails to match a pattern in a path with a colon. Without patterns, Spark reads each of n files n
+            # Hadoop can't match a pattern in a path with a colon. Without patterns, Spark reads each of n files n
             # times.
             reader = reader.option("__globPaths__", "false")
             frames = [reader.parquet(path) for path in paths]

@@ -141,8 +141,7 @@ class Rebuilds:
         self._delete_copies(dataset.name, besides=mark.number)
         manifests = GenerationStore(self.store.storage).list_of(dataset.name)
         if any(building_of(manifest, mark) is not None for manifest in manifests):
-            # Generations begin after the copy is created, so without it they would continue after rows that are
-            # missing.
+            # Generations begin after the copy is created: they would continue after rows that are missing.
             self._check_copy(dataset, mark)
         self.store.create(dataset, rebuild=mark.number)
 
@@ -242,8 +241,7 @@ class Rebuilds:
             try:
                 is_violated = not rows.where(f"NOT coalesce(({check}), false)").isEmpty()
             except PySparkException as error:
-                # The query no longer returns its column, or with another type, or a value makes the check fail with an
-                # error.
+                # The query no longer returns its column, or with another type, or a value makes the check raise.
                 if not isinstance(error, AnalysisException) and not (error.getSqlState() or "").startswith(_DATA_FAULT):
                     raise
                 raise refusal("FULL_REFRESH_MISFITS_CONSTRAINT", problem=first_words(error)) from error
