@@ -2,10 +2,10 @@
 
 The version of a Delta table only grows. A table with the same id at an earlier version is therefore an older copy, such
 as one restored from a backup of its folder. The checkpoint is not older: the flow would continue after rows that the
-table no longer has. The same holds for a table with another id that was created earlier, and for a sink in another
-place. Two companions of the table can also be older copies: AUTO CDC's auxiliary table, without whose deletes late
-events bring rows back, and the flow's rows in the quarantine. The file is written when a generation begins, when a run
-of the flow ends, and once a minute while it runs.
+table no longer has. A table with another id that was created earlier is an older copy, too. So can be two companions of
+the table: AUTO CDC's auxiliary table, without whose deletes late events bring rows back, and the flow's rows in the
+quarantine. For a sink, the file stores its location. It is written when a generation begins, when a run of the flow
+ends, and once a minute while it runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Execution of updates: tables, flows, and the executor and supervisor of planned steps.
 
-The execution makes no decision that the plan does not contain.
+Promises that the execution makes no decision that the plan does not contain.
 """
