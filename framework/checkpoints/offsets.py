@@ -24,8 +24,8 @@ _FIRST_SOURCE = 2
 class CheckpointProgress:
     """The progress of a stream.
 
-    query_id: the stream's id, which its sinks store in their transactions; None before the first start.
-        query_id: the stream's id, which is in its sinks' transactions; None before the first start.
+    Args:
+        query_id: the stream's id, which its sinks store in their transactions; None before the first start.
         last_offset_batch: the last planned batch; None before the first.
         last_commit_batch: the last committed batch; None before the first.
         sources: the raw end offset of each source in `last_commit_batch`, in the query's order. Empty if no batch is

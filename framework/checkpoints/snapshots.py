@@ -21,8 +21,8 @@ _FILE = "snapshots.json"
 class SnapshotMark:
     """One snapshot that a flow has claimed or applied.
 
-    ordinal: its transaction number, from 1.
-        ordinal: the number of its transaction, from 1.
+    Args:
+        ordinal: its transaction number, from 1.
         version: its version as text.
         source: identifies the state of its source; None if unknown.
     """

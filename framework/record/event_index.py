@@ -142,9 +142,10 @@ class EventIndex:
     def before(self, event_id: str | None, wanted: Conditions, limit: int | None) -> list[Entry] | None:
         """Return the last events before an event, newest first; None if the log does not have that event.
 
-        event_id: the id of the event; None for the end of the log.
-        wanted: conditions on the events.
-        limit: the maximum number of events; None for all.
+        Args:
+            event_id: the id of the event; None for the end of the log.
+            wanted: conditions on the events.
+            limit: the maximum number of events; None for all.
         """
         clauses = wanted.clauses
         if event_id is not None:

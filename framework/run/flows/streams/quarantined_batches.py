@@ -180,8 +180,8 @@ class QuarantinedBatches:
 def batch_position(storage: Storage, checkpoint: str, number: int) -> str:
     """Return the offsets of each source before and after a batch as JSON, in the order of the query.
 
-    storage: the storage with the checkpoint.
-        storage: has the checkpoint.
+    Args:
+        storage: the storage with the checkpoint.
         checkpoint: its path.
         number: the batch's number.
     """

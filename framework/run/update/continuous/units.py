@@ -38,10 +38,11 @@ class StepRunner(Protocol):
 class Successor:
     """The continuation of a flow, after files brought new columns to it or to a table that it reads.
 
-    step: the step to execute from now on.
-    flow: the flow in the graph with the new columns.
-    attempts: runs the step.
-    error: why its table could not be extended; None if it was.
+    Args:
+        step: the step to execute from now on.
+        flow: the flow in the graph with the new columns.
+        attempts: runs the step.
+        error: why its table could not be extended; None if it was.
     """
 
     step: RunFlow | RefreshView

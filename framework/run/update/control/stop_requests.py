@@ -39,7 +39,7 @@ class StopRequest:
     """A request to stop an update.
 
     Args:
-        user: who asked; None if unknown.
+        update_id: the update.
         user: who asked; None if unknown.
         host: the machine of the process that asked.
         reason: why, in the user's words; None without a reason.

@@ -28,7 +28,7 @@ def refused_copies(
 
 
 def lost_slots(refusals: Iterable[Refusal]) -> dict[QualifiedName, SluiceError]:
-    """Return why new slots could not be created, by changes that are unreadable from the previous position."""
+    """Return why new slots could not be created, by the changes that the previous slots can no longer deliver."""
     return {each.target: each.error for each in refusals if each.gap is not None}
 
 
