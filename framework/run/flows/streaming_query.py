@@ -126,7 +126,7 @@ def run_stream(
         seen.look(query)
         remove_query_listener(frame.sparkSession)
         close_ended_callers()
-    if faults and not is_ended:  # of a source that Spark does not need any more
+    if faults and not is_ended:  # of a source that has no more data for Spark
         raise faults[-1]
 
 

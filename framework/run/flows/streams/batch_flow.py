@@ -67,7 +67,7 @@ def _append(run: FlowRun, frame: DataFrame) -> None:
         spec = dataset.spec
         frame.write.format(spec.format or "").mode("append").options(**dict(spec.options)).save()
         return
-    DeltaTable.forPath(frame.sparkSession, run.path)  # fails if the table was deleted
+    DeltaTable.forPath(frame.sparkSession, run.path)  # raises if it was deleted: the writer would create it again
     if can_open(run.table):
         TableVersion(frame.sparkSession, run.table)  # raises if it is another table
     writer = frame.write.format("delta").mode("append")
