@@ -21,7 +21,7 @@ Observer = Callable[[Event], None]
 
 
 MakeUpdate = Callable[[StopSignal, Sequence[Observer]], Update]
-"""Builds an update with a stop signal and further observers of its events."""
+"""Builds an update from a stop signal and further observers of its events."""
 
 
 class Updates:
@@ -61,7 +61,7 @@ class Updates:
             raise
 
     def stop(self) -> None:
-        """Stop all of them: their queries end, and checkpoints stay consistent."""
+        """Stop all running updates: their queries end, and checkpoints stay consistent."""
         for stop in tuple(self._stops):
             stop.set()
 
@@ -79,7 +79,7 @@ class Updates:
 
 
 class RunningUpdate:
-    """An update in the background, triggered or continuous; a notebook and a prompt display its flow board.
+    """A background update, triggered or continuous; notebooks and prompts display its flow board.
 
     Args:
         make_update: builds the update; called in the caller's thread with an observer of its events.
@@ -101,7 +101,7 @@ class RunningUpdate:
 
     @property
     def update_id(self) -> str:
-        """The id of the update, with which `sluice stop` and the event log name it."""
+        """The update's id, as used by `sluice stop` and the event log."""
         return self._update.identity.update_id
 
     @property
@@ -111,7 +111,7 @@ class RunningUpdate:
 
     @property
     def flows(self) -> tuple[FlowStatus, ...]:
-        """The current state of each flow of a continuous update; () before it runs. `board` has those of any update."""
+        """The current state of each flow of a continuous update; () before it runs. See `board` for any update."""
         return self._update.flow_statuses
 
     @property
@@ -120,7 +120,7 @@ class RunningUpdate:
         return self._tracker.board.with_states([_progress(status) for status in self.flows])
 
     def wait(self, timeout_seconds: float | None = None) -> UpdateResult | None:
-        """Wait until the update ends, and return its result; None after `timeout_seconds`.
+        """Wait until the update ends and return its result; None if it still runs after `timeout_seconds`.
 
         Raises:
             SluiceError: the update could not start, or the update itself failed.
@@ -136,7 +136,7 @@ class RunningUpdate:
         """Stop the update and wait for its end: queries are stopped, checkpoints stay consistent.
 
         Raises:
-            SluiceError: as of `wait`.
+            SluiceError: as in `wait`.
         """
         self._stop.set()
         result = self.wait()

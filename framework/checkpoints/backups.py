@@ -1,7 +1,7 @@
-"""The stored state of backups: copies of tables from before a full refresh, kept until a user drops them.
+"""The stored state of backups: table copies made before a full refresh and kept until a user drops them.
 
-A backup is complete when its file is written, after its tables. A folder without the file is the rest of a backup
-that was killed while it was made or dropped; the next backup of the table deletes it.
+The backup's file is written after its tables, so a backup with a file is complete. A folder without the file is left
+from an interrupted backup or drop; the next backup of the table deletes it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class BackupComparison:
     Args:
         table_version: the version of the table that was compared.
         backup_rows: the number of rows of the backup; `table_rows` of the table.
-        missing: keys (of an append table: rows) of the backup that the table does not have.
-        added: keys of the table that the backup does not have.
+        missing: keys of the backup that the table lacks; rows in the case of an append table.
+        added: keys of the table that the backup lacks.
         changed: keys with other values.
     """
 
@@ -41,7 +41,7 @@ class BackupComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """A copy of a dataset's table, and of AUTO CDC's auxiliary table, at one version.
+    """A copy of a dataset's table, and of its AUTO CDC auxiliary table, at one version.
 
     Args:
         dataset: the dataset.
@@ -51,9 +51,9 @@ class Backup:
         version: the copied version of the table.
         auxiliary_version: the copied version of the auxiliary table; None if there was none.
         rows: the number of rows in the copy of the table.
-        put_back: the number of rows that were put back into the refreshed table; None: not yet.
-        published_version: the version of the table with the refreshed rows; None: not yet.
-        comparison: the comparison with the refreshed table; None: not yet.
+        put_back: the number of rows that were put back into the refreshed table; None before that.
+        published_version: the version of the table with the refreshed rows; None before its publication.
+        comparison: the comparison with the refreshed table; None before it is made.
     """
 
     dataset: QualifiedName
@@ -70,7 +70,7 @@ class Backup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBackup:
-    """A backup and the folder of its copy of the table."""
+    """A backup, and the folder with its copy of the table."""
 
     backup: Backup
     path: str
@@ -90,7 +90,7 @@ class BackupStore:
         return tuple(backup for backup in found if backup is not None)
 
     def list_all(self) -> tuple[Backup, ...]:
-        """Return the complete backups of all datasets, by dataset and number; those no longer declared are included."""
+        """Return the complete backups of all datasets, also undeclared ones, sorted by dataset and number."""
         root = self._storage.path(_ROOT)
         found = []
         for dataset in self._storage.list_names(root):
@@ -109,7 +109,7 @@ class BackupStore:
         return _FORMAT.read(self._storage, f"{self.folder(dataset, number)}/{_FILE}", _backup)
 
     def next_number(self, dataset: QualifiedName) -> int:
-        """Return a number that no complete backup of a dataset has, and delete the rests of incomplete ones."""
+        """Return a number that no complete backup of a dataset has, and delete the remains of incomplete backups."""
         folder = self._storage.path(_ROOT, folder_name(dataset))
         complete = {backup.number for backup in self.of(dataset)}
         for name in self._storage.list_names(folder):
@@ -123,7 +123,7 @@ class BackupStore:
         self._storage.write_text(f"{self.folder(backup.dataset, backup.number)}/{_FILE}", text + "\n")
 
     def delete(self, backup: Backup) -> None:
-        """Delete a backup: its file first, so that no part of it counts as a backup after a crash in between."""
+        """Delete a backup, its file first, so that after a crash in between its remains don't count as a backup."""
         folder = self.folder(backup.dataset, backup.number)
         self._storage.delete_tree(f"{folder}/{_FILE}")
         self._storage.delete_tree(folder)

@@ -1,7 +1,8 @@
-"""Damage of a checkpoint: files that Spark needs and that are missing or cut off; read without Spark.
+"""Detection of damaged checkpoints without Spark: files that Spark needs and that are missing or truncated.
 
-Only damage with which Spark certainly fails when the stream starts: `tests/spark/test_damaged_checkpoints.py` damages
-each file of a checkpoint, and lets Spark run those that are no damage here.
+Only damage that certainly makes Spark fail at the start of the stream is reported.
+`tests/spark/test_damaged_checkpoints.py` damages each file of a checkpoint, and checks that Spark runs with any damage
+that is not reported.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from framework.checkpoints.truncation import has_state_of
 from framework.foundation.files.storage_port import Storage, lines_of
 
 FILE_DAMAGED = "CHECKPOINT_FILE_DAMAGED"
-"""Spark has no condition for a log file that is cut off."""
+"""Our condition for a truncated log file; Spark has none."""
 
 _NO_METADATA = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 _NO_STATE = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 _NO_VERSION = "CANNOT_LOAD_STATE_STORE"
-_LEAST_LINES = {"offsets": 3, "commits": 1}  # Spark takes a commit without its metadata
+_LEAST_LINES = {"offsets": 3, "commits": 1}  # Spark accepts a commit without its metadata
 _VERSIONS = ("v1", "v2", "v3")
-_LISTED = "v1"  # the only version of a list of files
+_LISTED = "v1"  # the only version of a file list
 _MERGED = ".compact"
 _SCHEMA = re.compile(r"\0.v(\d)", re.DOTALL)
 _STRUCT = '{"type":"struct","fields":['
@@ -45,7 +46,7 @@ class Damage:
 
 
 def inspect_checkpoint(storage: Storage, checkpoint: str) -> tuple[Damage, ...]:
-    """Return what is damaged in a checkpoint; () if it is sound, or if no stream has begun in it."""
+    """Return the damage of a checkpoint; () if it is intact or if no stream has started in it."""
     progress = read_progress(storage, checkpoint)
     if progress.last_offset_batch is None and progress.last_commit_batch is None:
         if storage.read_text(f"{checkpoint}/metadata") is None:
@@ -69,7 +70,7 @@ def _metadata(storage: Storage, checkpoint: str, progress: CheckpointProgress) -
 def _logs(storage: Storage, checkpoint: str, progress: CheckpointProgress) -> Iterator[Damage]:
     """Yield the damage of the newest commit, and of the offsets that Spark reads when a stream starts.
 
-    These are those of the newest planned batch, of the one before it, and of the newest commit.
+    Spark reads the offsets of the newest planned batch, of the batch before it, and of the newest commit.
     """
     committed, planned = progress.last_commit_batch, progress.last_offset_batch
     offsets = {planned, committed} | ({planned - 1} if planned else set())
@@ -97,7 +98,7 @@ def _log_problem(storage: Storage, checkpoint: str, log: str, batch: int) -> str
 
 
 def _lists(storage: Storage, checkpoint: str, progress: CheckpointProgress) -> Iterator[Damage]:
-    """Yield the damage of the lists of files of Spark's file source: it reads a merged one, and each one after it."""
+    """Yield damaged file lists of Spark's file source, which reads the last merged list and each list after it."""
     for number, offset in enumerate(progress.sources):
         found = json.loads(offset) if offset != "-" else None
         if not isinstance(found, dict) or set(found) != {"logOffset"}:
@@ -124,11 +125,11 @@ def _list_problem(text: str | None, name: str) -> str | None:
 
 
 def _state(storage: Storage, checkpoint: str, progress: CheckpointProgress) -> Iterator[Damage]:
-    """Yield partitions of the state that are missing, and state that lacks a version.
+    """Yield missing partitions of the state, and partitions that lack a version.
 
-    The metadata of an operator is not needed: Spark writes it again. On an object store the files of the state are not
-    looked at: a list of each partition takes long. Before the first commit no partition is needed: Spark makes the
-    folder of the first one with its schema before the tasks run, and the others in their tasks.
+    Operator metadata is not checked, because Spark writes it again. State files on an object store are not checked,
+    because listing each partition takes long. Before the first commit no partition is needed: Spark creates the folder
+    of the first partition with its schema before the tasks run, and the tasks create the others.
     """
     batch = progress.last_commit_batch
     for operator in sorted(name for name in storage.list_names(f"{checkpoint}/state") if name.isdecimal()):
@@ -155,7 +156,7 @@ def _state(storage: Storage, checkpoint: str, progress: CheckpointProgress) -> I
 
 
 def _is_schema_damaged(text: str | None, *, is_there: bool) -> bool:
-    """Whether Spark can't read the file with the schemas of key and value; one that is missing is written again."""
+    """Whether Spark can't read the file with the schemas of key and value; Spark rewrites a missing file."""
     if text is None:
         return is_there
     version = _SCHEMA.match(text)

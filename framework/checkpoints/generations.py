@@ -1,4 +1,4 @@
-"""The store of generations: the checkpoints of each flow, and which of them is current."""
+"""The store of generations: the checkpoints of each flow, and which one is current."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Generation", "GenerationState", "GenerationStore", "Manifest"]
 class GenerationStore:
     """Reads and changes the manifests; each change is one atomic replacement of one file.
 
-    A crash can separate two durable effects in three places only:
+    A crash can separate two durable effects in only three places:
 
     - The manifest records a new generation, and Spark fills its folder later. After a crash in
       between, the generation has no progress, like any new generation.
@@ -84,7 +84,7 @@ class GenerationStore:
         fingerprint: str = "",
         number: int | None = None,
     ) -> Generation:
-        """Begin a new generation: as the current one, or with `staged` as the one of a rebuild.
+        """Begin a new generation: the current one or, with `staged`, the generation of a rebuild.
 
         A new current generation keeps the previous one. A second staged generation replaces the
         first, whose checkpoint is deleted.
@@ -94,9 +94,9 @@ class GenerationStore:
             flow: the flow's full name.
             reason: why it begins, as text for users.
             start: the position its sources start at; None: the flow's own.
-            staged: it belongs to a rebuild and becomes current only by `promote`.
-            fingerprint: what it is begun for.
-            number: its number, above `latest_number`; None: the next one.
+            staged: whether it belongs to a rebuild and becomes current only by `promote`.
+            fingerprint: identifies its purpose, as free text.
+            number: its number, above `latest_number`; None for the next number.
 
         Raises:
             InternalError: GENERATION_MISUSED if the number was assigned before.
@@ -134,9 +134,9 @@ class GenerationStore:
         sources: tuple[str, ...] = (),
         owner: str = "",
     ) -> None:
-        """Store the id of the stream of a generation, its sources, and the owner of its sink. Idempotent.
+        """Store the stream id of a generation, its sources, and the owner of its sink. Idempotent.
 
-        Sources that can't be compared with those of an earlier start are not stored: they may be in another order. See
+        Sources are not stored if their number differs from an earlier start, because they may be in another order. See
         `confirm_sources`.
         """
 
@@ -151,7 +151,7 @@ class GenerationStore:
     def confirm_sources(
         self, dataset: QualifiedName, flow: QualifiedName, number: int, sources: tuple[str, ...]
     ) -> None:
-        """Store the sources of a committed batch: Delta and Kafka refuse those in another order. Idempotent."""
+        """Store the sources of a committed batch; Delta and Kafka reject offsets of reordered sources. Idempotent."""
         self._change(dataset, flow, lambda found: found.update(number, sources=sources))
 
     def promote(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
@@ -177,15 +177,15 @@ class GenerationStore:
         rewound_to: int = 0,
         completed: bool = False,
     ) -> None:
-        """Begin the generation of a rewind, whose checkpoint is complete already, as the current one. Idempotent.
+        """Begin the generation of a rewind, whose checkpoint is already complete, as the current one. Idempotent.
 
         Args:
             dataset: the target of the flow.
             flow: the flow's full name.
-            number: its number, which no other generation has, and the name of its folder.
+            number: its number, used by no other generation, and the name of its folder.
             reason: why it begins, as text for users.
             start: the position its sources started at; None: the flow's own.
-            after_batch: the last batch in its checkpoint; None if that is empty.
+            after_batch: the last batch in its checkpoint; None if the checkpoint is empty.
             rewound_to: the number of the generation that it continues; 0 for none.
             completed: whether a once flow had written all its data in that generation.
         """
@@ -210,7 +210,7 @@ class GenerationStore:
         self._change(dataset, flow, adopted)
 
     def restore(self, dataset: QualifiedName, flow: QualifiedName, number: int) -> None:
-        """Roll back: make a kept generation, which is not undone, the current one and keep the previous one."""
+        """Roll back: make a kept generation that is not undone current again, and keep the previous one."""
 
         def restored(manifest: Manifest) -> Manifest:
             chosen, wrote = manifest.find(number), None
@@ -229,19 +229,19 @@ class GenerationStore:
         Args:
             dataset: the target of the flow.
             flow: the flow's full name.
-            why: `BY_REFRESH`, of a full refresh without the flow, or `BY_LOSS`, if the table was deleted.
+            why: `BY_REFRESH` for a full refresh without the flow, `BY_LOSS` for a deleted table.
         """
         self._change(dataset, flow, lambda manifest: manifest.retire(why))
 
     def retire_lost(self, dataset: QualifiedName, *, besides: str = "") -> None:
-        """Retire all flows of a table that was deleted, also those that are held or not declared.
+        """Retire all flows of a deleted table, including held and undeclared flows.
 
-        Their checkpoints are given up before there is a table again: after a crash in between, none goes on behind the
-        rows.
+        Their checkpoints are retired before the table exists again. Otherwise, after a crash in between, a flow would
+        continue behind rows that the table no longer has.
 
         Args:
             dataset: the table.
-            besides: the fingerprint of generations that go on in what is published next; empty for none.
+            besides: the fingerprint of the generations that continue in the next publication; empty for none.
         """
         for manifest in self.list_of(dataset):
             current = manifest.in_state(GenerationState.CURRENT)
@@ -287,9 +287,9 @@ class GenerationStore:
         return timestamp_text(self._clock.now())
 
     def _since(self, manifest: Manifest) -> str:
-        """Return the time at which a generation becomes current: the present, but after all earlier such times.
+        """Return the time at which a generation becomes current: the present, but later than all earlier such times.
 
-        A clock may be set back, and the order of generations says which of them have read the same rows.
+        The clock may have been set back, and the order of these times decides which generations read the same rows.
         """
         now, last = self._now, max((each.current_since or "" for each in manifest.generations), default="")
         if now > last:
@@ -308,11 +308,11 @@ class GenerationStore:
 
 
 MayHave = Callable[[str, int], bool]
-"""Whether a target may have a batch of a query (its id) with a number above the given one."""
+"""Whether a target may have a batch of a query, by the query's id, with a number above the given one."""
 
 
 def may_have_any(_query: str, _after: int) -> bool:
-    """Whether a target may have a batch, if nothing says which ones it has: it may."""
+    """Return True: without further knowledge, a target may have any batch."""
     return True
 
 
@@ -323,7 +323,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def folder_name(name: QualifiedName) -> str:
-    """Return a folder name that is safe on every file system and unique for each name.
+    """Return a folder name that is valid on every file system and unique for each name.
 
     Letters, digits, `_` and `-` stay. Other characters become `~` and their bytes in hex, because
     `%` and `:` have a special meaning in Hadoop paths. Very long names end in a digest.
@@ -366,12 +366,12 @@ def checkpoint_path(storage: Storage, dataset: QualifiedName, flow: QualifiedNam
 def last_written(
     storage: Storage, manifest: Manifest, generation: Generation, may_have: MayHave = may_have_any
 ) -> str | None:
-    """Return the `current_since` of the last time in which a generation may have written rows; None if it never has.
+    """Return the `current_since` of the last period in which a generation may have written rows; None if it never has.
 
     Args:
         storage: the pipeline's storage.
-        manifest: of the flow.
-        generation: one of its generations.
+        manifest: the flow's manifest.
+        generation: one generation in the manifest.
         may_have: whether the target may have a planned batch that is not committed.
     """
     progress = read_progress(storage, checkpoint_path(storage, manifest.dataset, manifest.flow, generation.number))
@@ -381,13 +381,13 @@ def last_written(
     has_written = committed > before
     if planned > committed:
         has_written |= progress.query_id is None or may_have(progress.query_id, committed)
-    if generation.completed and generation.restored_after is None:  # a once flow over a batch has no batches
+    if generation.completed and generation.restored_after is None:  # a batch query has no micro-batches
         has_written = True
     return generation.current_since or "" if has_written else generation.wrote_before
 
 
 def is_building(storage: Storage, checkpoint: str) -> bool:
-    """Whether a checkpoint belongs to a rebuild that is not published: it may be given up."""
+    """Whether a checkpoint belongs to an unpublished rebuild, so that it may be discarded."""
     folder, _, number = checkpoint.rpartition("/")
     path = f"{folder}/{MANIFEST}"
     text = storage.read_text(path) if number.isdecimal() else None

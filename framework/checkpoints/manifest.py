@@ -22,8 +22,8 @@ BY_REWIND, BY_REFRESH, BY_LOSS = "rewind", "full refresh", "loss of the table"
 class GenerationState(StrEnum):
     """The state of a generation.
 
-    `BUILDING` belongs to an unpublished rebuild; `CURRENT` is continued by the next update; `KEPT`
-    was current before and is kept for a roll-back.
+    `BUILDING` belongs to an unpublished rebuild. The next update continues `CURRENT`. `KEPT` was current before and is
+    kept for a roll-back.
     """
 
     BUILDING = "building"
@@ -33,7 +33,7 @@ class GenerationState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """One checkpoint of a flow, from an empty folder on.
+    """One checkpoint of a flow, starting with an empty folder.
 
     Args:
         number: from 1, ascending; never used twice.
@@ -43,20 +43,21 @@ class Generation:
         rewound_to: the number of the generation that a rewind went back to, 0 for none; None if no rewind began it.
         state: the state of the generation.
         completed: whether a once flow has written all its data.
-        fingerprint: identifies what it was begun for, as free text.
-        query: the id of the stream that runs from its checkpoint, once it has started; empty before, and for a batch.
-            It tells a checkpoint that was deleted from one that is new.
-        sources: for each source of the stream, in the order of its query, the names that it has had, the last one at
-            the end; empty if they are unknown.
-        current_since: when it last became the current one, later than any other did before; None if it never did.
-        after_batch: the last of its batches in the table when it became current: of a full refresh when it was
-            published, of a rewind where it continues; None if it began without one.
-        undone_by: why rows that it wrote have left the table, `BY_REWIND`, `BY_REFRESH` or `BY_LOSS`: a roll-back to it
-            would lose them; empty if they have not.
-        restored_after: the last of its batches that was committed when a roll-back last made it current again, -1 for
-            none of a complete one; None if no roll-back did, or if it had none.
-        wrote_before: the `current_since` of the last time before that roll-back in which it may have written; None if
-            it never had.
+        fingerprint: identifies its purpose, as free text.
+        query: the id of the stream that runs from its checkpoint, once the stream has started; empty before, and for a
+            batch query. It distinguishes a deleted checkpoint from a new one.
+        sources: all names of each source of the stream, in the order of its query, the present name last; empty if
+            they are unknown.
+        current_since: when it last became current, later than this time of any earlier generation; None if it never
+            did.
+        after_batch: its last batch in the table when it became current: at the publication of a full refresh, or where
+            a rewind continues; None if it began without a batch.
+        undone_by: why rows that it wrote have left the table, `BY_REWIND`, `BY_REFRESH` or `BY_LOSS`; a roll-back to it
+            would lose these rows. Empty if all are still there.
+        restored_after: its last committed batch when a roll-back last made it current again; -1 if it was complete
+            without batches. None if there was no roll-back, or no committed batch.
+        wrote_before: the `current_since` of the last period before that roll-back in which it may have written; None if
+            it had never written.
     """
 
     number: int
@@ -77,19 +78,19 @@ class Generation:
 
     @property
     def is_present(self) -> bool:
-        """Whether rows that it wrote may be in the target: it is not being built, and nothing has undone it."""
+        """Whether rows that it wrote may be in the target: the generation is neither building nor undone."""
         return self.state is not GenerationState.BUILDING and not self.undone_by
 
     def misplaced(self, present: Sequence[str], place: Callable[[str], str] = str) -> tuple[str, str] | None:
-        """Return a source and one at whose position its query now reads it; None if there is no such source.
+        """Return a misplaced source and the source whose offset it would continue from; None if all sources fit.
 
-        A checkpoint knows the sources of a query by their places. A source that is new may take the place of another
-        one, such as a folder that was renamed; one that has left its own place, or that is read by another kind of
-        source, would be compared with what was read of the other one.
+        A checkpoint identifies the sources of a query by their positions. A new source, such as a renamed folder, may
+        take the position of another source. A source that has left its position, or that is now read by another kind of
+        source, is misplaced: it would continue from the offset of the source that had the position before.
 
         Args:
             present: the sources in the order of the present query.
-            place: returns the one name of a source that may have several.
+            place: returns one canonical name for a source that may have several names.
         """
         if len(present) != len(self.sources):
             return None
@@ -101,9 +102,9 @@ class Generation:
 class Manifest:
     """All generations of one flow into one dataset, oldest first.
 
-    At most one is current, and at most one is building. `last_number` is the highest number ever
-    assigned: the number of an abandoned generation is not assigned again. `owner` is the pipeline that runs the flow
-    into a sink; empty for a table, which has a record of its own, and before the first stream.
+    At most one is current, and at most one is building. `last_number` is the highest number ever assigned: the number
+    of an abandoned generation is not assigned again. `owner` is the pipeline that runs the flow into a sink. It is
+    empty for a table, which has a record of its own, and before the first stream.
     """
 
     dataset: QualifiedName
@@ -121,14 +122,14 @@ class Manifest:
         return next((each for each in self.generations if each.state is state), None)
 
     def begin(self, generation: Generation, *, after: int, undoes: bool = False) -> Manifest:
-        """Return the manifest with one more generation, current or building.
+        """Return the manifest with a new generation, current or building, added.
 
         A new current generation keeps the previous one. A new building generation replaces the previous one.
 
         Args:
             generation: the new generation.
             after: the highest number ever assigned.
-            undoes: a rewind begins it: rows of the earlier generations have left the table.
+            undoes: whether a rewind begins it, so that rows of the earlier generations have left the table.
         """
         if generation.number <= max(after, self.last_number):
             raise self._misused(generation.number, "begin", "its number was already used")
@@ -147,9 +148,9 @@ class Manifest:
 
         Args:
             number: the generation.
-            allowed: its state, unless it is current already.
+            allowed: the state that it must have, unless it is current already.
             since: the present time.
-            after_batch: the last of its batches in the table; None: as before.
+            after_batch: its last batch in the table; None to keep the stored value.
 
         Raises:
             InternalError: GENERATION_MISUSED if its state is neither current nor `allowed`.
@@ -163,7 +164,7 @@ class Manifest:
         return dataclasses.replace(self, generations=changed)
 
     def restore(self, number: int, *, since: str, restored_after: int | None, wrote_before: str | None) -> Manifest:
-        """Return the manifest with a kept generation as current again; unchanged if it is current.
+        """Return the manifest with a kept generation made current again; unchanged if it is current already.
 
         Args:
             number: the generation.
@@ -185,7 +186,7 @@ class Manifest:
     def retire(self, why: str) -> Manifest:
         """Return the manifest without a current generation: all rows of the flow have left the table.
 
-        One that is building has never had a row in it.
+        A building generation is not affected, because it never had a row in the table.
         """
         undone = (
             each if each.state is GenerationState.BUILDING else dataclasses.replace(_kept(each), undone_by=why)
@@ -201,7 +202,7 @@ class Manifest:
         query: str | None = None,
         sources: tuple[str, ...] | None = None,
     ) -> Manifest:
-        """Return the manifest with values of this generation changed; None keeps a value."""
+        """Return the manifest with the given values of this generation changed; None keeps a value."""
         chosen = self._require(number, "update", set(GenerationState))
         changed = dataclasses.replace(
             chosen,
@@ -213,7 +214,7 @@ class Manifest:
         return dataclasses.replace(self, generations=generations)
 
     def without(self, number: int) -> Manifest:
-        """Return the manifest without this building generation; unchanged if it has no such generation."""
+        """Return the manifest without this building generation; unchanged if there is no such generation."""
         chosen = self.find(number)
         if chosen is None:
             return self
@@ -221,7 +222,7 @@ class Manifest:
         return dataclasses.replace(self, generations=tuple(each for each in self.generations if each is not chosen))
 
     def is_undone(self, number: int) -> bool:
-        """Whether a rewind went back to before this generation began."""
+        """Whether a rewind went back to a time before this generation began."""
         rewinds = (each for each in self.generations if each.rewound_to is not None and each.number > number)
         return any((each.rewound_to or 0) < number for each in rewinds)
 
@@ -245,7 +246,7 @@ def parse_manifest(text: str, path: str) -> Manifest:
     """Parse the JSON of `to_json`.
 
     Raises:
-        OperationError: CHECKPOINT_MANIFEST_DAMAGED with the path, if the text is not a manifest;
+        OperationError: CHECKPOINT_MANIFEST_DAMAGED with the path, if the text is not a valid manifest;
             STORED_FORMAT_UNKNOWN.
     """
     try:
@@ -279,7 +280,7 @@ def _kept(generation: Generation) -> Generation:
 
 
 def _named(known: tuple[tuple[str, ...], ...], sources: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the sources with the present ones at their ends."""
+    """Return all known names of each source, the present name last."""
     if len(known) != len(sources):
         return tuple((name,) for name in sources)
     pairs = zip(known, sources, strict=True)
@@ -289,7 +290,7 @@ def _named(known: tuple[tuple[str, ...], ...], sources: tuple[str, ...]) -> tupl
 def _misplaced(
     known: Sequence[Sequence[str]], present: Sequence[str], view: Callable[[str], str]
 ) -> tuple[str, str] | None:
-    """Return a source and the last one at its place, if it was at other places only."""
+    """Return a misplaced source and the last source at its position; None if there is none."""
     places = [{view(name) for name in names} for names in known]
     kept = {view(now) for now, names in zip(present, places, strict=True) if view(now) in names}
     moved = set().union(*places) - kept
@@ -304,11 +305,11 @@ def _misplaced(
 
 
 def _place_of(name: str) -> str:
-    """Return location and kind of a source, without its options."""
+    """Return the location and kind of a source, without its options."""
     return " ".join(_parts(name))
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Return location and kind of a source."""
+    """Return the location and kind of a source."""
     found = _NAME.fullmatch(name)
     return (name, "") if found is None else (found[1], found[2])

@@ -1,4 +1,4 @@
-"""Reads the progress of a Structured Streaming checkpoint without Spark.
+"""Readers of the progress of a Structured Streaming checkpoint, without Spark.
 
 Spark writes `offsets/<batch>` before a batch and `commits/<batch>` after it. An offsets file is a version line, a line
 of metadata, then one line of JSON for each source (`-` for none). In version 1 the sources are in order; in version 2
@@ -25,11 +25,11 @@ class CheckpointProgress:
     """The progress of a stream.
 
     Args:
-        query_id: the stream's id, which is in its sinks' transactions; None before the first start.
+        query_id: the stream's id, which its sinks store in their transactions; None before the first start.
         last_offset_batch: the last planned batch; None before the first.
         last_commit_batch: the last committed batch; None before the first.
-        sources: the raw end offset of each source in `last_commit_batch`, in the query's order; () if
-            no batch is committed, or if the file is damaged, has an unknown version, or has names for its sources.
+        sources: the raw end offset of each source in `last_commit_batch`, in the query's order. Empty if no batch is
+            committed, or if the file is damaged, has an unknown version, or has names for its sources.
     """
 
     query_id: str | None = None
@@ -39,7 +39,7 @@ class CheckpointProgress:
 
     @property
     def is_settled(self) -> bool:
-        """Whether a batch is committed and no planned batch is uncommitted."""
+        """Whether a batch is committed and no planned batch is pending."""
         return self.last_commit_batch is not None and self.last_offset_batch == self.last_commit_batch
 
 
@@ -57,12 +57,12 @@ def read_progress(storage: Storage, checkpoint_path: str) -> CheckpointProgress:
 
 
 def read_offsets(storage: Storage, checkpoint_path: str, batch: int) -> tuple[str, ...]:
-    """Return the raw end offset of each source in a batch; () if it is not planned."""
+    """Return the raw end offset of each source in a batch; () if the batch is not planned."""
     return _parse_offsets(storage.read_text(f"{checkpoint_path}/offsets/{batch}"))
 
 
 def read_planned_at(storage: Storage, checkpoint_path: str, batch: int) -> int | None:
-    """Return when a batch was planned, in epoch milliseconds, by the clock of the process; None if it is unknown."""
+    """Return when a batch was planned, in epoch milliseconds by the clock of the process; None if unknown."""
     lines = lines_of(storage.read_text(f"{checkpoint_path}/offsets/{batch}") or "")
     try:
         return int(json.loads(lines[1])["batchTimestampMs"])
@@ -82,7 +82,7 @@ def _read_query_id(storage: Storage, checkpoint_path: str) -> str | None:
 
 
 def moved_offsets(text: str, moved: Mapping[int, str]) -> str:
-    """Return the text of an offsets file with other offsets, by the number of their source."""
+    """Return the text of an offsets file with some offsets replaced, by the number of their source."""
     lines = lines_of(text)
     for line, (number, prefix, _) in _sources(lines).items():
         lines[line] = prefix + moved[number] if number in moved else lines[line]
@@ -103,7 +103,7 @@ def _parse_offsets(text: str | None) -> tuple[str, ...]:
 
 
 def _sources(lines: list[str]) -> dict[int, tuple[int, str, str]]:
-    """Return the number, the beginning and the offset of each line of a source; {} if the version is unknown."""
+    """Return the number, line prefix and offset of each source in an offsets file; {} if its version is unknown."""
     found = {}
     for place, line in enumerate(lines[_FIRST_SOURCE:]):
         if lines[0] == _ORDERED:
@@ -115,7 +115,7 @@ def _sources(lines: list[str]) -> dict[int, tuple[int, str, str]]:
 
 
 def is_json(text: str) -> bool:
-    """Whether a line of a checkpoint's file is complete."""
+    """Whether a line of a checkpoint file is complete JSON."""
     try:
         json.loads(text)
     except ValueError:

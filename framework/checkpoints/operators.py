@@ -1,7 +1,7 @@
-"""The stateful operators of a stream: those whose state a checkpoint holds, read without Spark.
+"""The stateful operators of a stream, read from its checkpoint without Spark.
 
 Spark writes `state/<operator>/_metadata/metadata` before the first batch of an operator: a version line and one line
-of JSON. Beside the first partition's state store lies the file with the schemas of keys and values.
+of JSON. The file with the schemas of keys and values is beside the state store of the first partition.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class StatefulOperator:
 
     Args:
         number: Spark's number of the operator in the query, from 0.
-        name: Spark's short name of it, such as `dedupe`.
-        key_types: the types of its key's columns as JSON, without names; None if unknown.
-        value_types: the types of its value's columns in the same form; None if unknown.
+        name: Spark's short name of the operator, such as `dedupe`.
+        key_types: the types of its key columns as JSON, without names; None if unknown.
+        value_types: the types of its value columns in the same form; None if unknown.
     """
 
     number: int
@@ -46,13 +46,13 @@ class StatefulOperator:
 
     @property
     def words(self) -> str:
-        """The operator as a user knows it, such as `dropDuplicates`."""
+        """The operator's name in the user's API, such as `dropDuplicates`."""
         return _NAMES.get(self.name, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredQuery:
-    """What a checkpoint holds of the query that wrote it.
+    """The stateful operators and sources of a query, as stored in its checkpoint.
 
     Args:
         operators: its stateful operators; None if unknown.
@@ -64,7 +64,7 @@ class StoredQuery:
 
 
 def read_query(storage: Storage, checkpoint: str) -> StoredQuery | None:
-    """Read what a checkpoint holds of its query; None if it has no committed batch."""
+    """Read the operators and sources of a checkpoint's query; None if no batch is committed."""
     progress = read_progress(storage, checkpoint)
     if progress.last_commit_batch is None:
         return None
@@ -72,9 +72,9 @@ def read_query(storage: Storage, checkpoint: str) -> StoredQuery | None:
 
 
 def types_only(schema_json: str) -> str | None:
-    """Return the types of a schema's columns as JSON, without names, nullability and metadata; None if it is invalid.
+    """Return the column types of a schema as JSON, without names, nullability and metadata; None if it is invalid.
 
-    Spark compares state schemas in this way, except for nullability.
+    Spark compares state schemas in this way, but also checks nullability.
 
     Examples:
         >>> fields = '{"name":"id","type":"long","nullable":true,"metadata":{}}'
@@ -103,12 +103,12 @@ def _types(value: object) -> object:
 
 
 def _source_count(progress: CheckpointProgress) -> int | None:
-    """Return the number of sources; offsets of an unknown format have none."""
+    """Return the number of sources; None if the format of the offsets is unknown."""
     return len(progress.sources) or None
 
 
 def _operators(storage: Storage, checkpoint: str) -> tuple[StatefulOperator, ...] | None:
-    """Return the operators, sorted by number; None if the metadata of one can't be read."""
+    """Return the operators, sorted by number; None if some operator's metadata can't be read."""
     numbers = sorted(int(name) for name in storage.list_names(f"{checkpoint}/state") if name.isdecimal())
     found = [_operator(storage, f"{checkpoint}/state/{number}", number) for number in numbers]
     known = tuple(each for each in found if each is not None)
@@ -125,13 +125,13 @@ def _operator(storage: Storage, folder: str, number: int) -> StatefulOperator | 
     except (ValueError, KeyError, TypeError, IndexError):
         return None
     schemas = list(_schemas(storage.read_text(f"{folder}/0/_metadata/schema") or ""))
-    # An operator with several stores has their schemas elsewhere.
+    # The schemas of an operator with several stores are in another place.
     key, value = schemas if len(schemas) == 2 else (None, None)
     return StatefulOperator(number=number, name=name, key_types=key, value_types=value)
 
 
 def _schemas(text: str) -> Iterator[str | None]:
-    """Yield the types of each schema in a schema file, whose JSON texts lie between binary lengths."""
+    """Yield the types of each schema in a schema file, in which binary lengths separate the JSON texts."""
     decoder = json.JSONDecoder()
     begin = text.find(_STRUCT)
     while begin >= 0:

@@ -1,4 +1,4 @@
-"""The stored state of rebuilds: full refreshes that are computed in a copy of the table and then published."""
+"""The stored state of rebuilds: full refreshes that are computed in a copy of the table before they are published."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from framework.foundation.names import QualifiedName
 _FORMAT = StoredFormat(1)
 
 REBUILD_MARK = "rebuild "
-"""The start of the fingerprint of a generation that belongs to a rebuild, also after it is published."""
+"""The prefix of the fingerprint of a rebuild's generations; they keep it after publication."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +25,14 @@ class Rebuild:
 
     Args:
         number: from 1, ascending; the name of the folder of its copy.
-        frozen: its rows are complete, and no flow writes to its copy any more; the table may have them already.
-        published: the table's rows were replaced; its generations are still to be promoted.
-        finished: nothing is left to do; stored so that numbers ascend.
-        backup: number of the backup of the table before it, whose rows are put back into the copy; None: none are.
-        history_keys: the columns that identify a row to put back; `*` or () for all columns, or the keys of AUTO CDC.
+        frozen: its rows are complete, and no flow writes to its copy any more. The table may have the rows already.
+        published: the table's rows are replaced; its generations are still to be promoted.
+        finished: nothing is left to do. The state is kept so that numbers ascend.
+        backup: the number of the table's backup whose rows are put back into the copy; None to put back none.
+        history_keys: the columns that identify a row to put back: the keys of AUTO CDC, or `*` or () for all columns.
         restored: the rows are put back into the copy.
-        identifier: names the last publication in the transactions of the table; "" if there was none. It is new for
-            each, because a copy of the storage may publish a rebuild of this number, too.
+        identifier: names the last publication in the table's transactions; "" if there was none. Each publication gets
+            a new one, because a copy of the storage may also publish a rebuild with this number.
     """
 
     number: int
@@ -46,12 +46,12 @@ class Rebuild:
 
     @property
     def is_building(self) -> bool:
-        """Whether flows still write to its copy, and the table and its current generations are those from before."""
+        """Whether flows still write to its copy, and the table and its current generations are still unchanged."""
         return not (self.frozen or self.published or self.finished)
 
     @staticmethod
     def application(pipeline: str, dataset: QualifiedName, identifier: str = "") -> str:
-        """Return the `txnAppId` of a publication."""
+        """Return the `txnAppId` of the rebuild's publication."""
         return f"sluice:{pipeline}:rebuild:{dataset}" + (f":{identifier}" if identifier else "")
 
     @property
@@ -69,8 +69,9 @@ class RebuildStore:
     def read(self, dataset: QualifiedName) -> Rebuild | None:
         """Return the dataset's last rebuild; None if it never had one.
 
-        One that is being built, although a generation of it or of a later one was made current, is an older copy of its
-        file: it is finished. It would go on in its copy, with rows of flows that have other checkpoints now.
+        A stored rebuild that is building, although a generation of it or of a later rebuild was made current, is an
+        outdated copy of the file. It counts as finished; otherwise it would continue in its copy with rows of flows
+        that have other checkpoints by now.
         """
         rebuild = _FORMAT.read(self._storage, self._path(dataset), _rebuild)
         if rebuild is None or not rebuild.is_building:
@@ -83,9 +84,9 @@ class RebuildStore:
         self._storage.write_text(self._path(dataset), _FORMAT.text(asdict(rebuild)))
 
     def give_up(self, dataset: QualifiedName) -> int | None:
-        """Mark an unfinished rebuild as finished before other rows replace the table; return its number.
+        """Mark an unfinished rebuild as finished before other rows replace the table, and return its number.
 
-        If it was finished later, its generations would go on in the table, which has its transaction, but not its rows.
+        Otherwise its generations would later continue in a table that has its transaction, but not its rows.
         """
         rebuild = self.read(dataset)
         if rebuild is None or rebuild.finished:
@@ -94,7 +95,7 @@ class RebuildStore:
         return rebuild.number
 
     def check_finished(self, dataset: QualifiedName) -> None:
-        """Check that a dataset has no unfinished rebuild: what is changed meanwhile is undone when it ends.
+        """Check that a dataset has no unfinished rebuild, whose publication would undo changes made meanwhile.
 
         Raises:
             UserError: FULL_REFRESH_UNFINISHED.
@@ -112,9 +113,9 @@ def _rebuild(mark: dict[str, Any]) -> Rebuild:
 
 
 def last_refresh(manifest: Manifest) -> Generation | None:
-    """Return the generation of the last published full refresh, which has read everything again; None without one.
+    """Return the generation of the last published full refresh, which read everything again; None if there is none.
 
-    A refresh that a rewind has undone does not count: its rows have left the table.
+    A full refresh that a rewind has undone does not count, because its rows have left the table.
     """
     published = [
         each
@@ -131,13 +132,13 @@ def last_number(rebuild: Rebuild | None, manifests: Iterable[Manifest]) -> int:
 
     Args:
         rebuild: its last rebuild.
-        manifests: of its flows, which have the numbers if the file of the rebuild is gone.
+        manifests: the manifests of its flows, which have the numbers if the rebuild's file is missing.
     """
     return max(0 if rebuild is None else rebuild.number, _published(manifests))
 
 
 def _published(manifests: Iterable[Manifest]) -> int:
-    """Return the highest number of a rebuild with a generation that was made current; 0 for none."""
+    """Return the highest number of a rebuild with a generation that was ever made current; 0 for none."""
     numbers = (
         int(each.fingerprint.removeprefix(REBUILD_MARK))
         for manifest in manifests

@@ -1,8 +1,8 @@
-"""Resets that wait for a flow of a continuous update: a file for each, which the update that runs finds.
+"""Pending resets of flows of a continuous update: one file each, which the running update finds.
 
-The update resets the flow as soon as it does not run, and all other flows go on. If the update ends before, the next
-one resets the flow before it plans. A generation begins before its request is deleted: after a crash in between, and
-in an older copy of the folder, the flow has a later generation than the one that was to end, and the request is done.
+The update resets a flow as soon as the flow does not run; all other flows continue. If the update ends before that, the
+next update resets the flow before it plans. The new generation begins before its request is deleted. After a crash in
+between, and in an older copy of the folder, the flow has a later generation than the one to end: the request is done.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _FRESH_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetRequest:
-    """A flow that is to begin a new generation.
+    """A request to begin a new generation of a flow.
 
     Args:
         dataset: the target of the flow.
         flow: the flow's full name.
-        start: where its sources start, as the manifest stores it; None: as the flow's code says.
-        ends: the number of the generation that was current when it was asked for; None if there was none.
+        start: where its sources start, as the manifest stores it; None for the start in the flow's code.
+        ends: the number of the current generation at the time of the request; None if there was none.
     """
 
     dataset: QualifiedName
@@ -40,11 +40,11 @@ class ResetRequest:
 
 
 class ResetRequests:
-    """The requests of one pipeline.
+    """The reset requests of one pipeline.
 
     Args:
         storage: the pipeline's storage.
-        clock: the times of generations, and of the looks for new requests.
+        clock: sets the times of generations, and when to look for new requests.
     """
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
@@ -53,27 +53,27 @@ class ResetRequests:
         self._looked_at: float | None = None
 
     def ask(self, request: ResetRequest) -> None:
-        """Keep a request, in place of an earlier one for the same flow.
+        """Store a request, in place of an earlier one for the same flow.
 
         Raises:
-            OperationError: STORED_FORMAT_UNKNOWN, STORED_FILE_DAMAGED, of the earlier one.
+            OperationError: STORED_FORMAT_UNKNOWN, STORED_FILE_DAMAGED, if the earlier request can't be read.
         """
         _FORMAT.read(self._storage, self._path(request), _parse)
         self._storage.write_text(self._path(request), _FORMAT.text(asdict(request)))
 
     def pending(self) -> tuple[ResetRequest, ...]:
-        """Return the requests that wait."""
+        """Return the pending requests."""
         folder = self._storage.path("resets")
         names = self._storage.list_names(folder)
         found = (_FORMAT.read(self._storage, f"{folder}/{name}", _parse) for name in names)
         return tuple(request for request in found if request is not None)
 
     def pending_for(self, datasets: Collection[QualifiedName]) -> tuple[ResetRequest, ...]:
-        """Return the requests that wait for flows into these datasets."""
+        """Return the pending requests for flows into these datasets."""
         return tuple(request for request in self.pending() if request.dataset in datasets)
 
     def new(self) -> tuple[ResetRequest, ...]:
-        """Return the requests that wait, every two seconds; () in between."""
+        """Return the pending requests, at most every two seconds; () in between."""
         now = self._clock.monotonic()
         if self._looked_at is not None and now - self._looked_at < _FRESH_SECONDS:
             return ()
@@ -81,7 +81,7 @@ class ResetRequests:
         return self.pending()
 
     def begin(self, request: ResetRequest) -> Generation:
-        """Reset a flow that does not run, under the lock, unless that was done; return its generation."""
+        """Reset a flow that does not run, under the lock, unless it was reset already; return its generation."""
         store = GenerationStore(self._storage, self._clock)
         current = store.current(request.dataset, request.flow)
         if request.ends is not None and current is not None and current.number > request.ends:

@@ -1,4 +1,4 @@
-"""The stored state of a rewind: what it changes, written before anything changes, and deleted when all is changed."""
+"""The stored state of a rewind: written before anything changes, and deleted after all changes are made."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class RewoundTable:
     """A Delta table that is restored to an earlier version.
 
     Args:
-        dataset: the dataset that it belongs to.
+        dataset: the dataset that owns the table.
         path: its folder.
-        table_id: Delta's id of it, as the offsets of its readers have it.
+        table_id: Delta's id of the table, as in the offsets of its readers.
         before: its newest version before the rewind.
-        version: the version whose rows it gets; None for no rows: it was created later.
+        version: the version to restore; None to leave no rows, because the table was created later.
         auxiliary: whether it is the auxiliary table of the dataset.
     """
 
@@ -44,12 +44,12 @@ class RewoundFlow:
         flow: its full name.
         before: the generation that was current before.
         generation: the number of the new generation.
-        origin: the generation that was current at the time; None: there was none.
-        batch: the last batch of that generation that is in the table then; None: the flow starts anew.
-        until_ms: the moment that its table goes back to, in epoch milliseconds.
-        undone: other generations with batches that leave the table, each with the first of them.
+        origin: the generation that was current at the time of the rewind's target; None if there was none.
+        batch: the last batch of `origin` that was in the table at that time; None if the flow starts from scratch.
+        until_ms: the time that its table goes back to, in epoch milliseconds.
+        undone: other generations with batches that leave the table, each with its first such batch.
         start: the position its sources started at, as a manifest stores it.
-        completed: whether it is a once flow that had written all its data then, so that it does not run again.
+        completed: whether it is a once flow that had written all its data at that time, so that it does not run again.
     """
 
     dataset: QualifiedName
@@ -66,11 +66,11 @@ class RewoundFlow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindRefusal:
-    """One thing that a rewind needs and that is gone.
+    """A reason why a rewind is impossible: something that it needs no longer exists.
 
     Args:
         dataset: the dataset that can't go back.
-        problem: what is gone, as a clause.
+        problem: what is missing, as a clause.
     """
 
     dataset: QualifiedName
@@ -79,18 +79,18 @@ class RewindRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRewind:
-    """A rewind that is decided.
+    """A rewind that is decided, with all its changes.
 
     Args:
-        rewind_id: unique; each restored table has it in the metadata of its commit.
-        to: the time or the update that the user asked for, as it was written.
+        rewind_id: unique; the commit that restores a table has it in its metadata.
+        to: the time or update that the user asked for, as the user wrote it.
         begun_at: ISO 8601 in UTC.
-        user: who asked for it; None if the system has no name.
+        user: who asked for it; None if the system has no user name.
         why: in the user's words; may be empty.
-        tables: the tables, the auxiliary table of a target before the target.
-        flows: the flows.
-        replays: the replays of quarantined rows whose rows leave their tables.
-        refreshed: tables that do not go back, because what they need is gone: they are fully refreshed.
+        tables: the tables to restore; an auxiliary table comes before its target.
+        flows: the flows that get a new generation.
+        replays: the replays of quarantined rows that leave their tables.
+        refreshed: tables that are fully refreshed instead of restored, because what a restore needs no longer exists.
     """
 
     rewind_id: str
@@ -105,7 +105,7 @@ class StoredRewind:
 
 
 class RewindStore:
-    """Reads, writes and deletes the state of the rewind that is in progress; there is at most one."""
+    """Reads, writes and deletes the state of the rewind in progress; there is at most one."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -119,12 +119,12 @@ class RewindStore:
         return _FORMAT.read(self._storage, self._path, partial(_rewind, self._storage))
 
     def write(self, rewind: StoredRewind) -> None:
-        """Write the state of a rewind that begins."""
+        """Write the state of a rewind before it begins."""
         content = {**asdict(rewind), "storage": self._storage.root}
         self._storage.write_text(self._path, _FORMAT.text(content, indent=1) + "\n")
 
     def delete(self) -> None:
-        """Delete the state: nothing is left to do."""
+        """Delete the state of a rewind that has nothing left to do."""
         self._storage.delete_tree(self._path)
 
     def check_none(self) -> None:
@@ -149,7 +149,7 @@ def _rewind(storage: Storage, found: dict[str, Any]) -> StoredRewind:
             **{
                 **each,
                 "dataset": QualifiedName(**each["dataset"]),
-                # A storage that was moved has to finish its rewind, also of tables outside of it.
+                # A moved storage still has to finish its rewind, including tables outside the storage.
                 "path": present_path(storage, each["path"], root) or each["path"],
             }
         )

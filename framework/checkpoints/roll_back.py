@@ -1,4 +1,4 @@
-"""The generations that a roll-back can go back to."""
+"""The selection of a generation to roll back to."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from framework.foundation.files.storage_port import Storage
 def last_kept(
     manifest: Manifest, *, appends: bool, numbers: Collection[int] | None = None, storage: Storage | None = None
 ) -> Generation | None:
-    """Return the generation for a roll-back, the kept one that was current last; None if there is none.
+    """Return the generation to roll back to: the kept one that was current last; None if there is none.
 
     Args:
-        manifest: of the flow.
-        appends: whether the flow appends its rows, so that rows which it reads twice are twice in the table.
+        manifest: the flow's manifest.
+        appends: whether the flow appends rows, so that a row that it reads twice is in the table twice.
         numbers: the numbers to choose from; None for all.
-        storage: passes over generations that have read nothing, which would begin again, if another one has; None
-            takes them as the others.
+        storage: if set, a generation that has read something is preferred to one that has read nothing and would begin
+            again; None treats all alike.
     """
     fitting = [
         each for each in kept_generations(manifest, appends=appends) if numbers is None or each.number in numbers
@@ -34,8 +34,8 @@ def last_kept(
 def kept_generations(manifest: Manifest, *, appends: bool) -> list[Generation]:
     """Return the kept generations that a flow can continue from.
 
-    The rows of one that is undone have left the table, and would be lost. A full refresh has read the rows again that
-    come after an earlier generation: AUTO CDC can take them twice, an append would double them.
+    The rows of an undone generation have left the table, and would be lost. A full refresh has read all rows after an
+    earlier generation again: AUTO CDC can process them twice, but an append would duplicate them.
     """
     kept = [each for each in manifest.generations if each.state is GenerationState.KEPT and not each.undone_by]
     refresh = last_refresh(manifest) if appends else None
@@ -45,15 +45,15 @@ def kept_generations(manifest: Manifest, *, appends: bool) -> list[Generation]:
 def written_since(
     storage: Storage, manifest: Manifest, chosen: Generation, may_have: MayHave = may_have_any
 ) -> list[Generation]:
-    """Return the generations that may have written rows since a kept one was current, oldest first.
+    """Return the generations that may have written rows since a kept generation was current, oldest first.
 
-    A flow that continues the kept one reads from its position on again what they have read. If the kept one has read
-    nothing, it begins again, and all of them count. A once flow that is complete reads nothing again, but it may have
+    A flow that continues the kept generation reads their rows again, from its own position on. If the kept generation
+    has read nothing, it begins again, and all of them count. A complete once flow reads nothing again, unless it has
     become a stream.
 
     Args:
         storage: the pipeline's storage.
-        manifest: of the flow.
+        manifest: the flow's manifest.
         chosen: the kept generation.
         may_have: whether the target may have a planned batch that is not committed.
     """
@@ -68,6 +68,6 @@ def written_since(
 
 
 def _has_read(storage: Storage, manifest: Manifest, generation: Generation) -> bool:
-    """Whether a generation has a batch, so that it goes on behind rows."""
+    """Whether a generation has a batch, so that it continues after rows that it has read."""
     path = checkpoint_path(storage, manifest.dataset, manifest.flow, generation.number)
     return generation.completed or read_progress(storage, path).last_offset_batch is not None

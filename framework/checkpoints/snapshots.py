@@ -1,8 +1,8 @@
-"""The snapshots that a flow has claimed and applied: one small file in each generation of its checkpoint.
+"""The snapshots that a flow has claimed and applied: one small file per generation of its checkpoint.
 
-A version is claimed before the snapshot's rows are written, and marked as applied after. So after a
-crash in between, every version that may be in the target is known, and the number of its transaction
-is not assigned to another version.
+A version is claimed before the snapshot's rows are written, and marked as applied afterwards. So after a crash in
+between, every version that may be in the target is known, and its transaction number is not assigned to another
+version.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _FILE = "snapshots.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotMark:
-    """One snapshot of a flow.
+    """One snapshot that a flow has claimed or applied.
 
     Args:
-        ordinal: the number of its transaction, from 1.
+        ordinal: its transaction number, from 1.
         version: its version as text.
-        source: identity of its source's state; None if unknown.
+        source: identifies the state of its source; None if unknown.
     """
 
     ordinal: int
@@ -40,7 +40,7 @@ class SnapshotProgress:
     claimed: SnapshotMark | None = None
 
     def next_ordinal(self, version: str) -> int:
-        """Return the transaction number for a snapshot: that of its open claim, else a new one."""
+        """Return the transaction number for a snapshot: the number of its open claim, or else a new one."""
         if self.claimed is None:
             return 1
         begun = self.claimed != self.applied and self.claimed.version == version

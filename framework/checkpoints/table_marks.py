@@ -1,10 +1,11 @@
-"""How far the table of a flow had come, or where its sink was, when it last ran: a file beside its manifest.
+"""Detection of outdated table copies: a file beside each flow's manifest stores the table's version at the last run.
 
-A Delta table's version only grows. A table with the same id at an earlier version is an older copy, such as one from a
-backup of its folder. The checkpoint is not: the flow would go on behind rows that the table no longer has. So is a
-table with another id that was created earlier. What belongs to the table can be an older copy, too: AUTO CDC's
-auxiliary table, without whose deletes late events bring rows back, and the rows of the flow in the quarantine. The file
-is written when a generation begins, when a run of the flow ends, and once a minute while it runs.
+The version of a Delta table only grows. A table with the same id at an earlier version is therefore an older copy, such
+as one restored from a backup of its folder. The checkpoint is not older: the flow would continue after rows that the
+table no longer has. A table with another id that was created earlier is an older copy, too. So can be two companions of
+the table: AUTO CDC's auxiliary table, without whose deletes late events bring rows back, and the flow's rows in the
+quarantine. For a sink, the file stores its location. It is written when a generation begins, when a run of the flow
+ends, and once a minute while it runs.
 """
 
 from __future__ import annotations
@@ -22,18 +23,17 @@ _FILE = "table.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMark:
-    """The table that a flow goes on in.
+    """The state of a flow's table when the flow last ran.
 
     Args:
-        generation: the generation that was current: one that begins later, such as by a reset, continues with any
-            version. An earlier one, after a roll-back, does not.
-        table_id: Delta's id of the table, or the place of a sink.
+        generation: the generation that was current. A generation that begins later, such as by a reset, continues with
+            any version of the table; an earlier one, after a roll-back, does not.
+        table_id: Delta's id of the table, or the location of a sink.
         version: the table's newest version; 0 for a sink.
         created: when the table was created, in epoch milliseconds; 0 for a sink.
         auxiliary: the newest version of the auxiliary table; None if there is none.
-        quarantine: that of the quarantine, if it has rows of the flow.
-        commits: what tells the commits of these three versions from others of the same number, as far as they are
-            known.
+        quarantine: the newest version of the quarantine table, if it has rows of the flow.
+        commits: identifies the commits of these three versions, as far as known, among commits with the same number.
     """
 
     generation: int
@@ -46,13 +46,13 @@ class TableMark:
 
 
 def write_mark(storage: Storage, dataset: QualifiedName, flow: QualifiedName, mark: TableMark) -> None:
-    """Keep a mark if it is new. A process that dies before leaves an earlier mark, which is true as well."""
+    """Store a mark if it is new. If the process dies before, the earlier mark is still valid."""
     if read_mark(storage, dataset, flow) != mark:
         storage.write_text(_path(storage, dataset, flow), _FORMAT.text(asdict(mark)))
 
 
 def read_mark(storage: Storage, dataset: QualifiedName, flow: QualifiedName) -> TableMark | None:
-    """Return the mark of a flow; None if there is none. A damaged one is none: it is only a safeguard.
+    """Return the mark of a flow; None if there is none or if it is damaged, since it is only a safeguard.
 
     Raises:
         OperationError: STORED_FORMAT_UNKNOWN.

@@ -1,8 +1,8 @@
-"""A copy of a checkpoint as it was after one of its batches, for a query that continues there.
+"""Copies of a checkpoint as of one of its batches, for a query that continues from there.
 
 Spark keeps the offsets, commits and state of its last batches (`spark.sql.streaming.minBatchesToRetain`, 100). The
-state after batch `n` is version `n + 1`. A copy leaves later files out: a newer snapshot of the state would be read in
-place of the right one. It has the id of a new query, because Delta's sink skips the batches of a query that it has.
+state after batch `n` is version `n + 1`. A copy leaves later files out, because Spark would read a newer state snapshot
+in place of the right one. The copy has a new query id, because Delta's sink skips batches that it has of a known query.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from framework.foundation.files.storage_port import Storage
 
 _LZ4 = "LZ4Block"
 _ENDS_LZ4 = 21
-"""The bytes of the last block: the mark, the codec's method, and three empty numbers."""
+"""The bytes of the last block: the magic bytes, the codec's method, and three zeros."""
 
 _EMPTY_NUMBERS = "\0" * 12
 _BEGINS = (_LZ4, "(\ufffd/\ufffd", "\ufffdSNAPPY\0", "ZV")
@@ -35,12 +35,12 @@ _CHECKSUM = ".crc"
 
 
 def missing_for(storage: Storage, checkpoint: str, batch: int) -> str | None:
-    """Return what a checkpoint no longer has to continue after a batch, as a clause; None if it has all.
+    """Return what a checkpoint lacks to continue after a batch, as a clause; None if nothing is missing.
 
     Args:
         storage: reads the checkpoint.
         checkpoint: its path.
-        batch: the last batch that would be kept.
+        batch: the last batch to keep.
     """
     if not read_offsets(storage, checkpoint, batch):
         return f"the offsets of batch {batch}"
@@ -53,12 +53,12 @@ def missing_for(storage: Storage, checkpoint: str, batch: int) -> str | None:
 
 
 def has_state_of(storage: Storage, folder: str, version: int) -> bool:
-    """Return whether a partition of the state has a version of each of its stores, in files that are not broken.
+    """Return whether a state partition has a version of each of its stores, in files that are not broken.
 
-    Of a partition with files of an unknown format only, it is assumed.
+    A partition that has only files of an unknown format is assumed to have the version.
 
     Args:
-        storage: has the checkpoint.
+        storage: the storage with the checkpoint.
         folder: the folder of the partition.
         version: the version; the one after batch `n` is `n + 1`.
     """
@@ -71,7 +71,7 @@ def has_state_of(storage: Storage, folder: str, version: int) -> bool:
 
 
 def _is_needed(path: str, versions: Mapping[str, Mapping[int, set[str]]], version: int) -> bool:
-    """Whether a version of a store is read from a file: its last snapshot, or the changes since then."""
+    """Whether a file is needed to read a version of a store: its last snapshot, or a later change file."""
     store, _, name = path.rpartition("/")
     found = _STATE_FILE.fullmatch(name)
     if found is None or int(found[1]) > version:
@@ -82,7 +82,7 @@ def _is_needed(path: str, versions: Mapping[str, Mapping[int, set[str]]], versio
 
 
 def _versions(paths: Iterable[str]) -> dict[str, dict[int, set[str]]]:
-    """Return the kinds of files of each version of each store, by the folder of the store."""
+    """Return the file kinds of each version of each store, by the store's folder."""
     versions: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for path in paths:
         folder, _, name = path.rpartition("/")
@@ -93,7 +93,7 @@ def _versions(paths: Iterable[str]) -> dict[str, dict[int, set[str]]]:
 
 
 def _has_version(kinds: Mapping[int, set[str]], version: int) -> bool:
-    """Whether a version of a state store is there: as a snapshot, or by all changes since one or since the start."""
+    """Whether a version of a state store is complete: a snapshot, or all changes since a snapshot or the start."""
     while version > 0 and not kinds.get(version, set()) & _COMPLETE:
         if version not in kinds:
             return False
@@ -105,35 +105,35 @@ def copy_until(storage: Storage, source: str, target: str, batch: int, moved: Ma
     """Copy a checkpoint as it was after a batch.
 
     Args:
-        storage: has both.
+        storage: the storage with the checkpoint and the copy.
         source: the path of the checkpoint.
-        target: the path of the copy; what is there is deleted.
+        target: the path of the copy; existing files there are deleted.
         batch: the last batch of the copy.
-        moved: offsets to replace by the number of their source.
+        moved: offsets to replace, by the number of their source.
     """
     storage.delete_tree(target)
     for path in _files(storage, source):
         if _belongs(path, batch):
             storage.copy_file(f"{source}/{path}", f"{target}/{path}")
-    # A restarted query asks a source for its last batch, unless both ends of the batch are the same.
+    # A restarted query reads its last batch from a source again, unless both ends of the batch are the same.
     for number in (batch - 1, batch):
         text = storage.read_text(f"{source}/offsets/{number}")
         if text is not None and moved:
             _write(storage, f"{target}/offsets/{number}", moved_offsets(text, moved))
-    if not storage.exists(f"{target}/commits/{batch}"):  # a process died after the table had the batch
+    if not storage.exists(f"{target}/commits/{batch}"):  # the process died after the table's commit
         previous = storage.read_text(f"{source}/commits/{batch - 1}") or 'v1\n{"nextBatchWatermarkMs":0}'
         _write(storage, f"{target}/commits/{batch}", previous)
     _write(storage, f"{target}/metadata", json.dumps({"id": str(uuid.uuid4())}))
 
 
 def _write(storage: Storage, path: str, text: str) -> None:
-    """Replace a file of Spark's, whose checksum is no longer that of its content."""
+    """Replace a file of Spark and delete its checksum, which no longer matches the content."""
     storage.delete_tree(path + _CHECKSUM)
     storage.write_text(path, text)
 
 
 def _belongs(path: str, batch: int) -> bool:
-    """Whether a file of a checkpoint was there after a batch, and is not written anew."""
+    """Whether a checkpoint file existed after a batch and is copied as it is."""
     plain = path.removesuffix(_CHECKSUM)
     of_batch, of_state = _BATCH_FILE.fullmatch(plain), _STATE_FILE.fullmatch(plain.rpartition("/")[2])
     if of_batch is not None:
@@ -159,12 +159,12 @@ def _sizes(storage: Storage, folder: str, below: str = "") -> Iterator[tuple[str
 
 
 def is_state_file_broken(storage: Storage, path: str, size_bytes: int) -> bool:
-    """Whether Spark certainly can't read a file of a state; False for a large one, which is not read.
+    """Whether Spark certainly can't read a state file; False for a large file, which is not read.
 
     Args:
-        storage: has the file.
-        path: a file of changes, or a snapshot.
-        size_bytes: its size.
+        storage: the storage with the file.
+        path: a change file or a snapshot.
+        size_bytes: the size of the file.
     """
     if not size_bytes or size_bytes > _MOST_BYTES:
         return not size_bytes

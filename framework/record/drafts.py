@@ -1,4 +1,4 @@
-"""One constructor for each event type, so that the details of a type always have the same shape."""
+"""One constructor for each event type, so that all events of a type have details of the same shape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REDACTED = "[REDACTED]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectationRecord:
-    """How many records met an expectation of a dataset, and how many did not."""
+    """The number of records that met an expectation of a dataset, and the number that failed it."""
 
     name: str
     dataset: str
@@ -35,9 +35,9 @@ def create_update(
     attempt: int = 1,
     user_name: str | None = None,
 ) -> EventDraft:
-    """Draft the event of a requested update. Names are fully qualified; `cause` is such as USER_ACTION.
+    """Draft the event of a requested update. Names are fully qualified; `cause` is a text such as USER_ACTION.
 
-    All attempts of one request have its `request_id` in common; `user_name` is who started the update.
+    All attempts of one request share its `request_id`; `user_name` is the user who started the update.
     """
     details = {
         "cause": cause,
@@ -67,9 +67,9 @@ def user_action(
 
     Args:
         action: the action.
-        user_name: who did it; None if the system has no name.
+        user_name: who did it; None if the system has no user name.
         message: one sentence for users in place of the default message.
-        reason: why, in the user's words.
+        reason: the reason in the user's words.
         more: further details of the action.
     """
     text = message or f"{user_name or 'A user'}: {action}."
@@ -192,21 +192,21 @@ def planning_information(*, dataset: str, technique: str, reason: str, flow: str
 
 
 def incomplete_dataset(*, dataset: str, condition: str, text: str) -> EventDraft:
-    """Draft the event of a dataset that lacks rows although its flows run; `text` says which, and what to do."""
+    """Draft the event of a dataset that lacks rows although its flows run; `text` says which rows, and what to do."""
     details = {"condition": condition, "reason": text}
     message = f"{dataset}: [{condition}] {text}"
     return _draft(EventType.PLANNING_INFORMATION, message, details, level=EventLevel.WARN, dataset=dataset)
 
 
 def warned(error: SluiceError) -> EventDraft:
-    """Draft the event of an error that stops nothing, for those who watch the update."""
+    """Draft the event of an error that stops nothing, for users who watch the update."""
     text = f"{error.what} {error.remedy}".strip()
     details = {"condition": error.condition, "reason": text}
     return _draft(EventType.PLANNING_INFORMATION, f"[{error.condition}] {text}", details, level=EventLevel.WARN)
 
 
 def waiting_operation(*, operation: str, dataset: str, flow: str, text: str) -> EventDraft:
-    """Draft the event that a long operation waits; an empty text says that it goes on."""
+    """Draft the event that a long operation waits; an empty text means that it continues."""
     details = {"type": operation, "status": "WAITING" if text else "IN_PROGRESS", "waits_for": text}
     return _draft(
         EventType.OPERATION_PROGRESS,
@@ -228,7 +228,7 @@ def operation_progress(
     estimated_completion_ms: int | None = None,
     error: EventError | None = None,
 ) -> EventDraft:
-    """Draft the event that a long operation such as CDC_SNAPSHOT or AUTO_LOADER_LISTING starts, progresses or ends."""
+    """Draft the event that a long operation (CDC_SNAPSHOT, AUTO_LOADER_LISTING) starts, progresses or ends."""
     details = {
         "type": operation,
         "status": status,
@@ -253,7 +253,7 @@ def stream_progress(*, flow: str, dataset: str, progress: Mapping[str, Any]) -> 
 
 
 def hook_progress(*, hook: str, status: str, message: str, error: EventError | None = None) -> EventDraft:
-    """Draft the event that a hook or an observer failed, was disabled, or did not receive all events."""
+    """Draft the event that a hook or an observer failed, was disabled, or missed events."""
     details = {"name": hook, "status": status}
     return _draft(EventType.HOOK_PROGRESS, message, details, level=EventLevel.WARN, error=error)
 

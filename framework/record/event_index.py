@@ -1,7 +1,8 @@
-"""The index of an event log: where each event is, in the order of all; without Spark.
+"""The index of an event log, without Spark: the place of each event, in the order of all events.
 
-The log has the truth. An index may be deleted at any time, and one that is damaged or of another log is made again. It
-is a SQLite file with a name of its own: the journal of a deleted one is never taken for that of the next.
+The log is authoritative. An index may be deleted at any time, and a damaged index, or one of another log, is rebuilt.
+Each index is a SQLite file with a unique name, so that SQLite never applies the journal of a deleted index to its
+successor.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ CREATE TABLE events (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """The place of one event: its id, the name of its file, and its line there in bytes."""
+    """The place of an event: its id, the name of its file, and the byte range of its line."""
 
     id: str
     file: str
@@ -55,11 +56,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """Which events are wanted; None for no restriction.
+    """The conditions on wanted events; None for no restriction.
 
     Args:
         level: the lowest level.
-        datasets: full names.
+        datasets: full names of the wanted datasets.
     """
 
     type: str | None = None
@@ -69,7 +70,7 @@ class Conditions:
 
     @property
     def clauses(self) -> list[tuple[str, list[Any]]]:
-        """The conditions as SQL with their values."""
+        """The conditions as SQL clauses with their values."""
         found: list[tuple[str, list[Any]]] = []
         if self.type is not None:
             found.append(("type = ?", [self.type]))
@@ -84,12 +85,12 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Indexed:
-    """A file of the log as far as it is indexed.
+    """The indexed part of a log file.
 
     Args:
-        size, modified_at: as they were listed.
-        read: the position behind the last complete line.
-        last_start, last_id: the line of the last event, and its id; empty if there is none.
+        size, modified_at: the size and time in the listing of the files.
+        read: the position after the last complete line that is indexed.
+        last_start, last_id: the position and id of the last event; the id is empty if there is none.
         newest: the newest timestamp; empty if there is no event.
     """
 
@@ -115,13 +116,13 @@ class EventIndex:
         self._database = database
 
     def refresh(self) -> None:
-        """Add the complete lines that were written since, and forget files that are gone."""
+        """Index the complete lines written since the last refresh, and remove deleted files."""
         files = sorted(event_files(self._storage), key=lambda file: (file.modified_at, file.name))
         wanted = {file.name: (file.size, file.modified_at) for file in files}
         if self._listed() == wanted:
             return
         with self._writing():
-            known = self._listed()  # another reader may have been first
+            known = self._listed()  # another reader may have refreshed first
             for name in known.keys() - wanted.keys():
                 self._forget(name)
             for file in files:
@@ -129,22 +130,22 @@ class EventIndex:
                     self._refresh_file(file)
 
     def forget(self, names: frozenset[str]) -> None:
-        """Remove files of the log, which the next `refresh` reads as a whole if they are still there."""
+        """Remove log files from the index; the next `refresh` reads those that still exist as a whole."""
         with self._writing():
             for name in names:
                 self._forget(name)
 
     def datasets(self) -> frozenset[str]:
-        """Return the full names of all datasets that events are or were about."""
+        """Return the full names of all datasets that any event was ever about."""
         return frozenset(name for (name,) in self._database.execute("SELECT name FROM datasets"))
 
     def before(self, event_id: str | None, wanted: Conditions, limit: int | None) -> list[Entry] | None:
-        """Return the last events before one, newest first; None if the log does not have that one.
+        """Return the last events before an event, newest first; None if the log does not have that event.
 
         Args:
-            event_id: the id of an event; None for the end of the log.
+            event_id: the id of the event; None for the end of the log.
             wanted: conditions on the events.
-            limit: the most events; None for all.
+            limit: the maximum number of events; None for all.
         """
         clauses = wanted.clauses
         if event_id is not None:
@@ -182,10 +183,10 @@ class EventIndex:
         return None if row is None else _Indexed(**dict(zip(names, row, strict=True)))
 
     def _refresh_file(self, file: FileStatus) -> None:
-        """Index a file up to the size that was listed with its time: the places of events depend on both."""
+        """Index a file up to its listed size: the places of events depend on the size and time of one listing."""
         found = self._indexed(file.name)
         if found is not None and (file.size < found.read or not self._is_same(file, found)):
-            self._forget(file.name)  # another file has its name
+            self._forget(file.name)  # it is another file with the same name
             found = None
         if found is None:
             insert = "INSERT INTO files VALUES (NULL, ?, 0, 0, 0, 0, '', '')"
@@ -200,7 +201,7 @@ class EventIndex:
         )
 
     def _is_same(self, file: FileStatus, found: _Indexed) -> bool:
-        """Whether the last indexed event is still where it was."""
+        """Whether the last indexed event is still at its indexed position."""
         if not found.last_id:
             return True
         line = self._storage.read_after(file_path(self._storage, file.name), found.last_start).partition(b"\n")[0]
@@ -208,7 +209,7 @@ class EventIndex:
         return event is not None and event.id == found.last_id
 
     def _add_lines(self, file: FileStatus, found: _Indexed) -> _Indexed:
-        """Index the complete lines behind what is indexed; return the file as it is indexed then."""
+        """Index the complete lines after the indexed part, and return the file's new state."""
         content = self._storage.read_after(file_path(self._storage, file.name), found.read)[: file.size - found.read]
         complete, newline, _ = content.rpartition(b"\n")
         rows, start = [], found.read
@@ -240,7 +241,7 @@ class EventIndex:
         return replace(found, read=read, last_start=last_start, last_id=last_id, newest=newest)
 
     def _move(self, number: int, file: FileStatus) -> None:
-        """Give the events from after a file's time, the former or the present one, the places by the present one."""
+        """Place the events that are newer than the file's former or present time by its present time."""
         query = "SELECT id, timestamp FROM events WHERE file = ? AND (capped < 9e999 OR timestamp > ?)"
         for event_id, timestamp in self._database.execute(query, (number, written_at(file.modified_at))).fetchall():
             place = place_of(timestamp, file.modified_at)
@@ -249,7 +250,7 @@ class EventIndex:
 
 @contextmanager
 def open_index(storage: Storage, cache: Path | None) -> Iterator[EventIndex]:
-    """Open the index of a log in a cache; a new one if there is none that can be used.
+    """Open the index of a log in a cache, or make a new one if there is no usable index.
 
     Args:
         storage: the storage with the log.
@@ -265,13 +266,13 @@ def open_index(storage: Storage, cache: Path | None) -> Iterator[EventIndex]:
 
 
 def discard_index(storage: Storage, cache: Path) -> None:
-    """Delete the index of a log; a reader that has it open keeps it until it closes it."""
+    """Delete the index of a log; a reader that has it open can use it until it closes it."""
     for path in _indexes(_folder(storage, cache)):
         _delete(path)
 
 
 def _folder(storage: Storage, cache: Path) -> Path:
-    # A home may be on a file system of several machines, whose processes can't share a file of SQLite.
+    # A home directory may be shared by several machines, whose processes can't share a SQLite file.
     digest = hashlib.sha256(f"{socket.gethostname()} {storage.root}".encode()).hexdigest()
     return cache / "events" / digest[:16]
 
@@ -287,7 +288,7 @@ def _delete(path: Path) -> None:
 
 
 def _opened(storage: Storage, folder: Path) -> sqlite3.Connection:
-    """Open the first index of a folder that is one of this log; two readers that found none have made two."""
+    """Open the folder's first valid index of this log; there may be two if two readers made one at the same time."""
     make_private_folder(folder)
     opened: sqlite3.Connection | None = None
     for path in _indexes(folder):
@@ -303,7 +304,7 @@ def _opened(storage: Storage, folder: Path) -> sqlite3.Connection:
 
 
 def _checked(path: Path, storage: Storage) -> sqlite3.Connection | None:
-    """Open an index; None if it is damaged, unfinished, of another format or of another log."""
+    """Open an index; None if it is damaged, unfinished, in another format or of another log."""
     database = _connected(str(path))
     try:
         found = [database.execute(f"PRAGMA {each}").fetchone()[0] for each in ("application_id", "user_version")]
@@ -327,7 +328,8 @@ def _made(path: str, storage: Storage) -> sqlite3.Connection:
 
 def _connected(path: str) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
-    # A commit waits for no disk. After a power failure the index is one of an earlier moment, and goes on from there.
+    # A commit does not wait for the disk. After a power failure the index is an earlier, consistent one that catches
+    # up.
     database.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
     return database
 

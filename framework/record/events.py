@@ -1,4 +1,4 @@
-"""Events as values, with the field names of the Databricks event log, and as JSON lines."""
+"""Event values with the field names of the Databricks event log, and their form as JSON lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVENT_SCHEMA = (
 """The event log's columns for `spark.read.schema(...).json(...)`; `details` is a JSON text."""
 
 EVENT_READ_OPTIONS: Mapping[str, str] = {"mode": "DROPMALFORMED", "pathGlobFilter": "*.jsonl"}
-"""Reader options that go with it: a line that a kill cut off is no event."""
+"""Reader options for this schema: they drop a line that a kill cut off."""
 
 
 class EventType(StrEnum):
@@ -54,7 +54,7 @@ class EventLevel(StrEnum):
 
 
 class MaturityLevel(StrEnum):
-    """Whether the shape of an event's details may still change."""
+    """The maturity of an event type, which says whether the shape of its details may still change."""
 
     STABLE = "STABLE"
     EVOLVING = "EVOLVING"
@@ -73,13 +73,13 @@ class Origin:
 
     @classmethod
     def of(cls, pipeline: str, root: str, update_id: str) -> Origin:
-        """Return the origin of events of a pipeline whose storage has this root; two storages are two pipelines."""
+        """Return the origin of a pipeline's events; the storage root distinguishes pipelines of the same name."""
         return cls(pipeline_id=f"{pipeline}@{root}", pipeline_name=pipeline, update_id=update_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExceptionSummary:
-    """The class and the text of one exception."""
+    """The class and text of one exception."""
 
     class_name: str
     message: str
@@ -95,7 +95,7 @@ class EventError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventDraft:
-    """An event before it is recorded; the log adds id, time and origin."""
+    """An event before it is recorded; the log adds the id, time and origin."""
 
     event_type: EventType
     message: str
@@ -123,7 +123,7 @@ class Event:
     event_type: EventType
 
     def to_row(self) -> dict[str, Any]:
-        """Return the event as a dictionary of plain values, the form of hooks and of the log's lines."""
+        """Return the event as a dictionary of plain values, as hooks receive it and the log writes it."""
         return {
             "id": self.id,
             "sequence": {"data_plane_id": {"instance": self.origin.update_id, "seq_no": self.sequence}},
@@ -143,7 +143,7 @@ class Event:
 
 
 def parse_event(line: str) -> Event | None:
-    """Parse a line of `to_line`; None for anything else, such as a truncated line."""
+    """Parse a line of `to_line`; None for any other text, such as a truncated line."""
     try:
         row = json.loads(line)
         error = row["error"]

@@ -29,14 +29,14 @@ class EventHook:
 class HookRunner:
     """Passes the log's events to hooks, in order, from one thread.
 
-    The failure of a hook is recorded as a hook_progress event, and the hook receives the next event.
-    A hook that reaches its limit of consecutive failures is disabled until the next update. Hooks do
-    not receive hook_progress events, because a failing hook would cause its own next failure. While
-    ten thousand events are queued, further events are dropped and counted.
+    The failure of a hook is recorded as a hook_progress event, and the hook receives the next event. A hook that
+    reaches its limit of consecutive failures is disabled until the next update. Hooks do not receive hook_progress
+    events, because a failing hook would cause its own next failure. While ten thousand events are queued, further
+    events are dropped and counted.
 
     Args:
-        hooks: in the order in which they receive each event.
-        log: the source of events, which also records failures; close the runner before the log.
+        hooks: the hooks, in the order in which they receive each event.
+        log: the source of events, in which failures are recorded; close the runner before the log.
     """
 
     def __init__(self, hooks: Sequence[EventHook], log: EventLog) -> None:

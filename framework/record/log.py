@@ -22,8 +22,8 @@ from framework.record.events import Event, EventDraft, EventError, EventLevel, E
 Observer = Callable[[Event], None]
 
 EVENTS_FOLDER = "events"
-# Events must be durable within five seconds. A local append costs a millisecond; where each write
-# creates a file, fewer and larger writes are better.
+# Events must be durable within five seconds. A local append costs a millisecond. On storage where each write creates a
+# file, fewer and larger writes are better.
 _FLUSH_SECONDS = 0.5
 _PART_SECONDS = 4.0
 _MOST_PENDING = 10_000
@@ -31,16 +31,16 @@ _MOST_PENDING = 10_000
 _PART_BYTES = 8_000_000
 _MOST_PARTS = 16
 _MOST_SMALL_PARTS = 2_000
-# Each update adds files, so those of old updates are deleted, but never the newest ones of a pipeline that seldom runs.
+# Each update adds files, so files of old updates are deleted, except the newest files of a pipeline that seldom runs.
 # The files of all pipelines in a storage count together, because the name of a file does not contain the pipeline.
 KEPT_DAYS = 30
 KEPT_FILES = 1_000
 _PART = re.compile(r"-\d{5}$")
-_SKEW_SECONDS = 1.0  # between our clock and that of the file system
+_SKEW_SECONDS = 1.0  # between our clock and the clock of the file system
 
 
 def claim_log(storage: Storage, update_id: str) -> bool:
-    """Create the first file of an update's event log; False if the log has a file, so that an update has the id."""
+    """Create the first file of an update's event log; return False if the id of the update is already in use."""
     names = storage.list_names(storage.path(EVENTS_FOLDER))
     if update_id in logged_updates(names):
         return False
@@ -54,10 +54,10 @@ def logged_updates(names: Iterable[str]) -> frozenset[str]:
 
 
 def delete_old_events(storage: Storage, now: datetime) -> None:
-    """Delete the event files that are older than 30 days and not among the newest thousand of the storage.
+    """Delete event files that are older than 30 days and not among the newest thousand files of the storage.
 
-    Files of the future get the present time before. A crash anywhere is safe: the next update does the rest. A file
-    that can't be deleted is kept.
+    Before that, files with a time in the future get the present time. A crash anywhere is safe: the next update
+    continues. A file that can't be deleted is kept.
     """
     _correct_times(storage, now)
     files = storage.list_files(storage.path(EVENTS_FOLDER))
@@ -69,10 +69,10 @@ def delete_old_events(storage: Storage, now: datetime) -> None:
 
 
 def _correct_times(storage: Storage, now: datetime) -> None:
-    """Give event files of the future the present time, oldest first: the clock has been set back since.
+    """Give event files with a time in the future the present time, oldest first: the clock has since been set back.
 
-    The order of the files is that of the updates, so that the next update's events come after theirs. A crash anywhere
-    is safe: each file has the same content again, and the next update corrects the rest.
+    Files are read in the order of their updates, so the next update's events must come after those in older files. A
+    crash anywhere is safe: each file is rewritten with the same content, and the next update corrects the rest.
     """
     files = storage.list_files(storage.path(EVENTS_FOLDER))
     latest = now.timestamp() + _SKEW_SECONDS
@@ -85,23 +85,22 @@ def _correct_times(storage: Storage, now: datetime) -> None:
 
 
 def _delete_if_possible(storage: Storage, path: str) -> None:
-    with suppress(OperationError):  # an old file is no reason to fail an update
+    with suppress(OperationError):  # an undeletable old file must not fail an update
         storage.delete_tree(path)
 
 
 class EventLog:
     """Writes an update's events as JSON lines below `<storage>/events/`.
 
-    `emit` and `record` may be called from any thread. They pass the event to the observers and
-    return without waiting for storage. Errors are written at once, all other events within the flush
-    interval. A failed write is retried; only `close`, or a backlog of ten thousand events, raises
-    its error.
+    `emit` and `record` may be called from any thread. They pass the event to the observers and return without waiting
+    for storage. Errors are written at once, all other events within the flush interval. A failed write is retried. Its
+    error is raised only by `close`, or if ten thousand events are pending.
 
     Args:
         storage: the pipeline's storage.
-        origin: the pipeline and update that the events belong to.
+        origin: the pipeline and update of the events.
         clock: the source of timestamps.
-        flush_seconds: the longest time before an event is written; None: the default of the storage.
+        flush_seconds: the maximum time until an event is written; None for the default of the storage.
     """
 
     def __init__(
@@ -126,7 +125,7 @@ class EventLog:
         self._writer.start()
 
     def __enter__(self) -> Self:
-        """Return the log; it is closed at the end of the block."""
+        """Return the log, which is closed at the end of the block."""
         return self
 
     def __exit__(
@@ -203,9 +202,9 @@ class EventLog:
             raise self._failure
 
     def _complete(self, draft: EventDraft, sequence: int) -> Event:
-        """Make the event, without the secrets that this process knows: files, observers and hooks get the same one.
+        """Make the final event, with all secrets known to this process redacted, for files, observers and hooks alike.
 
-        Its time is never before that of the last one, although the clock may be set back meanwhile.
+        Its time is never before the time of the last event, even if the clock is set back.
         """
         self._last_time = max(self._last_time, timestamp_text(self._clock.now()))
         return Event(
@@ -270,8 +269,8 @@ class EventLog:
         return _part_path(self._storage, self.origin.update_id, number)
 
     def _write(self, lines: list[str]) -> bool:
-        # After a failed append the file may end in a partial line. A newline separates it from the next
-        # event. Readers skip lines that are no events, and read events with the same id once.
+        # After a failed append the file may end in a partial line. A newline separates it from the next event. Readers
+        # skip invalid lines, and read only one of several events with the same id.
         text = ("\n" if self._failure is not None else "") + "".join(lines)
         try:
             self._write_part(text)

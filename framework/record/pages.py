@@ -1,4 +1,4 @@
-"""Pages of the event log, from its end backwards, by an index in the user's cache; without Spark."""
+"""Pages of the event log, read backwards from its end with an index in the user's cache, without Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class EventPage:
 
     Args:
         events: its events, oldest first.
-        before: the `before` of the page of earlier events; None if there are none.
+        before: the `before` of the previous page; None if there are no earlier events.
     """
 
     events: tuple[Event, ...]
@@ -33,13 +33,12 @@ class EventPage:
 class EventPages:
     """Reads the event log page by page, in the order of `read_events`.
 
-    A page costs a few milliseconds, whatever the length of the log. The first one makes the index, and each one adds
-    what was written since. Events that are written meanwhile change no page of earlier events.
+    A page takes a few milliseconds, whatever the length of the log. The first page makes the index, and each page adds
+    newly written events to it. New events do not change the pages of earlier events.
 
     Args:
         storage: the storage with the log.
-        cache: the user's cache, in which the index is kept; without a cache that can be written each page reads all
-            events.
+        cache: the user's cache, which keeps the index. If the cache can't be written, each page reads all events.
     """
 
     def __init__(self, storage: Storage, cache: Path) -> None:
@@ -56,18 +55,18 @@ class EventPages:
         dataset: str | None = None,
         update_id: str | None = None,
     ) -> EventPage:
-        """Return the last matching events before one.
+        """Return the last matching events before an event.
 
         Args:
-            before: the id of an event, which need not match; None for the end of the log.
-            limit: the most events; None for all.
+            before: the id of an event, which itself need not match; None for the end of the log.
+            limit: the maximum number of events; None for all.
             type: only this type.
             level: only this level and higher ones.
             dataset: only this dataset, by its full name or its last parts.
             update_id: only this update.
 
         Raises:
-            UserError: EVENT_NOT_FOUND if the log has not, or no longer, the event `before`.
+            UserError: EVENT_NOT_FOUND if the log does not have the event `before`, or has deleted it.
         """
         wanted = Conditions(
             type=None if type is None else str(EventType(type)),
@@ -78,7 +77,7 @@ class EventPages:
             with open_index(self._storage, self._cache) as index:
                 return self._page(index, before, limit, wanted, dataset)
         except sqlite3.Error as error:
-            if not is_busy(error):  # damaged, or deleted meanwhile
+            if not is_busy(error):  # the index is damaged, or was deleted meanwhile
                 discard_index(self._storage, self._cache)
         except OSError:  # the cache can't be written
             pass
@@ -92,14 +91,14 @@ class EventPages:
         for _ in range(_TRIES):
             if not changed:
                 break
-            index.forget(changed)  # the log has something else there, or its file was deleted since
+            index.forget(changed)  # another event is at that place now, or the file was deleted
             page, changed = self._indexed_page(index, before, limit, wanted, dataset)
         return page
 
     def _indexed_page(
         self, index: EventIndex, before: str | None, limit: int | None, wanted: Conditions, dataset: str | None
     ) -> tuple[EventPage, frozenset[str]]:
-        """Return a page, and the files for which the index is wrong."""
+        """Return a page, and the files whose index entries are wrong."""
         index.refresh()
         chosen = wanted if dataset is None else _about(wanted, dataset, index)
         entries = index.before(before, chosen, None if limit is None else limit + 1)
@@ -111,7 +110,7 @@ class EventPages:
         return EventPage(events=tuple(reversed(events)), before=earlier), changed
 
     def _read(self, entries: Sequence[Entry]) -> tuple[list[Event], frozenset[str]]:
-        """Return the events of entries, and the files in which something else is in the place of one."""
+        """Return the events at these entries, and the files that have something else at an entry's place."""
         first: dict[str, int] = {}
         for entry in entries:
             first[entry.file] = min(first.get(entry.file, entry.start), entry.start)

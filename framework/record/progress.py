@@ -1,4 +1,4 @@
-"""Converts Spark's progress of a micro-batch into the event log's metrics: pure functions."""
+"""Pure functions that convert Spark's progress of a micro-batch into the event log's metrics."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ROW_METRICS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows", "num
 def flow_metrics(progress: Mapping[str, Any]) -> dict[str, int]:
     """Return the metrics of a flow_progress event from one StreamingQueryProgress as a dictionary.
 
-    Row counts are observed metrics with these names. Without an observed num_output_rows, the count
-    of the sink is used if it has one (Delta's sink has none). The backlog is the sum over the sources
-    that report one. A metric that no source reports is omitted, because 0 would mean an empty backlog.
+    Row counts come from observed metrics with these names. If num_output_rows is not observed, it is the row count of
+    the sink, if the sink has one (Delta's sink has none). The backlog is the sum over the sources that report one. A
+    metric that no source reports is omitted, because 0 would mean an empty backlog.
     """
     metrics: dict[str, int] = {}
     for observed in observed_metrics(progress).values():
@@ -37,7 +37,7 @@ def flow_metrics(progress: Mapping[str, Any]) -> dict[str, int]:
 
 
 def observed_metrics(progress: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the observed metrics of a batch by name, with Spark rows as dictionaries."""
+    """Return the observed metrics of a batch by name, with Spark rows converted to dictionaries."""
     observed = progress.get("observedMetrics") or {}
     return {name: dict(row.asDict() if hasattr(row, "asDict") else row) for name, row in observed.items()}
 
@@ -84,7 +84,7 @@ def _source_backlog(source: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _offsets_behind(end: Any, latest: Any) -> int | None:
-    """Return the records between two Kafka offsets, {topic: {partition: number}}; None for other offsets."""
+    """Return the number of records between two Kafka offsets, {topic: {partition: number}}; None for other offsets."""
     end, latest = _parsed(end), _parsed(latest)
     if not isinstance(end, dict) or not isinstance(latest, dict):
         return None
@@ -118,5 +118,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _measured(value: Any) -> Any:
-    """Return a duration or a rate; None for NaN and infinity, and below 0: Spark's clock was set back meanwhile."""
+    """Return a duration or rate; None for NaN, infinity and negative values, as after Spark's clock was set back."""
     return None if value is not None and (not math.isfinite(value) or value < 0) else value

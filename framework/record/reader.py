@@ -1,4 +1,4 @@
-"""Reads the event log without Spark: all events, the last ones, or new ones as they are written."""
+"""Readers of the event log without Spark: all events, the newest events, or new events as they are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from framework.record.log import EVENTS_FOLDER
 
 _POLL_SECONDS = 0.5
 _MOST_REPEATED = 20_000
-"""The events among which one may be again: a line that was written twice after a fault follows the first one soon."""
+"""The window for repeated events: a line that was written twice after a fault follows its first copy soon."""
 
 EventFilter = Callable[[Event], bool]
 _Age = tuple[str, float, str, str, int]
@@ -63,7 +63,7 @@ def read_events(
     """Return the matching events, oldest first; with `last`, only the newest ones."""
     matches = event_filter(type=type, level=level, dataset=dataset, update_id=update_id)
     found: dict[str, tuple[_Age, Event]] = {}
-    # Newest files first: updates of a pipeline run one after the other, so the last files have the last events.
+    # Newest files first: a pipeline's updates run one after the other, so the last events are in the last files.
     for file in sorted(event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True):
         if last is not None and len(found) >= last:
             break
@@ -73,9 +73,9 @@ def read_events(
 
 
 def newest_events(storage: Storage, type: EventType) -> Iterator[Event]:
-    """Yield the events of a type, newest first; a file is read when its first event is asked for.
+    """Yield the events of a type, newest first; a file is read only when its first event is needed.
 
-    The updates of a pipeline run one after the other, so the order of the files is that of their events.
+    The updates of a pipeline run one after the other, so the files are in the order of their events.
     """
     for file in sorted(event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True):
         text = storage.read_text(file_path(storage, file.name)) or ""
@@ -88,13 +88,13 @@ def newest_events(storage: Storage, type: EventType) -> Iterator[Event]:
 def follow_events(
     storage: Storage, *, matches: EventFilter | None = None, clock: Clock | None = None, existing: int | None = 0
 ) -> Iterator[Event]:
-    """Yield events as they are written, without end; each line of the log is read once.
+    """Yield events endlessly as they are written; each line of the log is read once.
 
     Args:
         storage: the storage with the log.
-        matches: the events that are wanted; None for all.
+        matches: a predicate for the wanted events; None for all.
         clock: waits for the next events.
-        existing: how many of the events that are there are yielded first, of which the newest; None for all.
+        existing: how many of the existing events, the newest ones, to yield first; None for all.
     """
     waiting = clock or SystemClock()
     positions: dict[str, int] = {}
@@ -118,7 +118,7 @@ def follow_events(
 
 
 def longest_update_seconds(storage: Storage, *, last: int = 5) -> float | None:
-    """Return the time from the first to the last event of the longest of the last updates; None if there are none."""
+    """Return the longest duration of the last updates, from first to last event; None if there are none."""
     files = sorted(event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True)
     times: dict[str, list[datetime]] = {}
     for file in files[:last]:
@@ -135,7 +135,7 @@ def event_files(storage: Storage) -> list[FileStatus]:
 
 def _events_of(storage: Storage, file: FileStatus) -> Iterator[Event]:
     text = storage.read_text(file_path(storage, file.name)) or ""
-    # Only "\n" ends a line: texts in events may contain other line separators.
+    # Only "\n" ends a line: event texts may contain other line separators.
     for line in text.split("\n"):
         event = parse_event(line)
         if event is not None:
@@ -143,8 +143,8 @@ def _events_of(storage: Storage, file: FileStatus) -> Iterator[Event]:
 
 
 def _events_after(storage: Storage, file: FileStatus, position: int) -> tuple[list[Event], int]:
-    """Return the events of a file behind a position, in bytes, and the position behind the last complete line."""
-    if file.size < position:  # another file has the name
+    """Return the events after a byte position in a file, and the position after the last complete line."""
+    if file.size < position:  # another file has the name now
         position = 0
     if file.size == position:
         return [], position
@@ -158,10 +158,10 @@ def _age(event: Event, file: FileStatus) -> _Age:
 
 
 def place_of(timestamp: str, modified_at: float) -> tuple[str, float]:
-    """Return the place of an event in the order of all, before its own time decides.
+    """Return an event's place in the log's order by its file; events with the same place are ordered by their own time.
 
-    It is not later than its file, whose time each update corrects. Of one moment, events that are put back are first:
-    an update that begins when it corrects the times comes after them.
+    An event is never placed later than its file's time, which each update corrects. At the same moment, events that
+    were moved back come first: an update that starts when it corrects the times comes after them.
 
     Args:
         timestamp: the time of the event.
@@ -173,7 +173,7 @@ def place_of(timestamp: str, modified_at: float) -> tuple[str, float]:
 
 @lru_cache(maxsize=64)
 def written_at(modified_at: float) -> str:
-    """Return the time of a file as events have it."""
+    """Return a file's time in the format of event timestamps."""
     return timestamp_text(datetime.fromtimestamp(modified_at, tz=UTC))
 
 

@@ -30,7 +30,7 @@ def whole_number(
 
 
 def progress_seconds(configuration: Mapping[str, str]) -> int:
-    """Return the time between two reports of the tables of a gateway, in seconds.
+    """Return the time between two reports about the tables of a gateway, in seconds.
 
     Raises:
         UserError: INVALID_CONFIGURATION for a value that is not a whole number from 30 to 3600.
@@ -42,7 +42,7 @@ def trigger_interval(configuration: Mapping[str, str]) -> float | None:
     """Return `pipelines.trigger.interval`, such as "10 seconds", in seconds; None if it is not set.
 
     Raises:
-        UserError: INVALID_CONFIGURATION for a text that is not a whole number and a unit.
+        UserError: INVALID_CONFIGURATION for a text other than a whole number and a unit.
     """
     text = configuration.get(TRIGGER_INTERVAL)
     if text is None:

@@ -1,4 +1,4 @@
-"""The Spark session of one pipeline: an existing one, or one that is started at the first use."""
+"""The Spark session of one pipeline: an existing session, or one that is started at its first use."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _SHORT_UPDATE_SECONDS = 60.0
 
 
 class PipelineSession:
-    """A session for one pipeline, so that two pipelines in one process don't mix settings.
+    """A Spark session for one pipeline, so that two pipelines in one process don't share settings.
 
     Args:
         base: an existing session; None to start one.
         master: URL of the Spark master; default `local[*]`.
-        short: start Spark for a short-running command; None: if the last updates were short.
+        short: start Spark for a short-running command; None to decide by the duration of the last updates.
         verbose: print Spark's log.
-        cold: start Spark, even if a session server has it ready.
+        cold: start Spark even if a session server has a session ready.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class PipelineSession:
         self._own: SparkSession | None = None
 
     def get(self, spec: PipelineSpec) -> SparkSession:
-        """Return the session with the settings of a pipeline, and the secrets that they refer to.
+        """Return the session with the pipeline's settings and the secrets that they reference.
 
         Raises:
             OperationError: SPARK_VERSION_NOT_TESTED.
-            GraphErrors: SECRET_MISSING for each secret that is nowhere, SECRETS_EXPOSED.
+            GraphErrors: SECRET_MISSING for each secret that is not found, SECRETS_EXPOSED.
         """
         if self._own is None:
             spark_conf, configuration = settings_of(spec)
@@ -81,15 +81,15 @@ class PipelineSession:
         return self._own
 
     def renew(self) -> None:
-        """Let the next call of `get` return a new session: the last one has the functions that old code registered."""
+        """Let the next `get` return a new session: the last one still has functions that old code registered."""
         self._own = None
 
     def uses(self, base: SparkSession) -> bool:
-        """Whether the pipeline's session is in the Java machine of another one."""
+        """Whether the pipeline's session runs in the same JVM as the other session."""
         return self._base is not None and self._base.sparkContext is base.sparkContext
 
     def close(self) -> bool:
-        """Stop the session if a pipeline started it and no other one uses it; return whether this one has none now."""
+        """Release a session that a pipeline started and stop it after its last user; return whether it was released."""
         if self._base is None or not _STARTED.has(self):
             return False
         _STARTED.remove(self, self._base)
@@ -98,14 +98,14 @@ class PipelineSession:
 
 
 class _StartedSession:
-    """The pipelines that use the session which one of them started; the process has one Java machine for them all."""
+    """The pipelines that use the session that one of them started; all share the one JVM of the process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._users: WeakSet[PipelineSession] = WeakSet()  # a pipeline that nobody refers to needs no session
+        self._users: WeakSet[PipelineSession] = WeakSet()  # unreferenced pipelines need no session
 
     def add(self, user: PipelineSession, base: SparkSession, *, is_started: bool) -> None:
-        """Add a pipeline whose session was started now, or is that of the pipelines here; not one of the user's."""
+        """Add a pipeline if its session was started now or is shared with one here; skip sessions of the user."""
         with self._lock:
             if is_started:
                 self._users.clear()
@@ -129,9 +129,9 @@ _STARTED = _StartedSession()
 
 
 def named_formats(spec: PipelineSpec) -> tuple[str, ...]:
-    """Return the formats with packages that the files of a pipeline name, or modules of its folders that they import.
+    """Return the formats that need packages and that the pipeline's files, or the local modules they import, name.
 
-    Errors of the files are found later.
+    Errors in these files are ignored here and reported later.
     """
     if spec.root is None:
         return ()
@@ -145,10 +145,10 @@ def named_formats(spec: PipelineSpec) -> tuple[str, ...]:
 
 
 def _updates_are_short(spec: PipelineSpec) -> bool | None:
-    """Return whether the last updates took less than a minute each: then Java compiles for its start only.
+    """Return whether each of the last updates took less than a minute; None if there was no update.
 
-    Java can't change that later, so an update that turns out to be long takes about a fifth longer (ADR 26). None if
-    there was no update.
+    If so, the JVM compiles for a fast start only. It can't change that later, so an update that turns out to be long
+    takes about a fifth longer (ADR 26).
     """
     if spec.continuous or not is_local(spec.storage):
         return False

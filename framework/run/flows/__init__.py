@@ -1,1 +1,1 @@
-"""One runner per kind of flow: streaming, batch, snapshot and view."""
+"""The runners of flows, one for each kind: streaming, batch, snapshot and view."""

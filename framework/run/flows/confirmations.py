@@ -1,8 +1,8 @@
-"""Completes snapshots that replace an earlier one: deletes the rows that they did not confirm, then marks them.
+"""Completion of snapshots that replace an earlier one: unconfirmed rows are deleted, then the snapshot is marked.
 
-Tried after each flow, because the last of three flows makes it possible: the snapshot, the staged changes, and the
-changes of the table. A crash between the deletes and the mark is safe: the next update deletes again, which changes
-nothing, and then sets the mark.
+This is tried after each of the three flows that it waits for, because any of them may be the last: the snapshot, the
+staged changes, and the changes of the table. A crash between the deletes and the mark is safe: the next update deletes
+again, which changes nothing, and then sets the mark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Applied = tuple["QualifiedName", int]
 
 
 def applied_by(flow: QualifiedName, context: FlowContext) -> frozenset[Applied]:
-    """Return the snapshots whose earlier changes a flow will have applied when it ends; called before it starts."""
+    """Return the snapshots whose earlier changes this flow will have applied at its end; called before it starts."""
     return frozenset(
         (each.table.target, each.generation.number)
         for each in _open(context)
@@ -37,20 +37,20 @@ def applied_by(flow: QualifiedName, context: FlowContext) -> frozenset[Applied]:
 
 
 class Turns:
-    """The targets whose snapshots are being confirmed in an update, each by one flow at a time."""
+    """The targets whose snapshots an update confirms; each is confirmed by one flow at a time."""
 
     def __init__(self) -> None:
         self._locks: dict[QualifiedName, Lock] = {}
 
     @contextmanager
     def of(self, target: QualifiedName, *, waits: bool) -> Iterator[bool]:
-        """Yield whether it is this flow's turn; False only if another flow has it, and this one does not wait.
+        """Yield whether this flow may confirm the target; False if another flow does and this one does not wait.
 
         Args:
             target: the target.
             waits: whether to wait for the other flow.
         """
-        lock = self._locks.setdefault(target, Lock())  # one operation for all threads
+        lock = self._locks.setdefault(target, Lock())  # one atomic operation for all threads
         taken = lock.acquire(blocking=waits)
         try:
             yield taken
@@ -62,27 +62,27 @@ class Turns:
 def confirm_snapshots(
     context: FlowContext, ended: FlowSpec, applied: Collection[Applied], turns: Turns, on_outcome: OnOutcome
 ) -> FlowOutcome:
-    """Complete the snapshots for which nothing is left to wait.
+    """Complete the snapshots that no longer wait for anything.
 
     Args:
         context: the context of the update's flows.
         ended: the flow that has ended.
-        applied: the snapshots whose earlier changes were applied in this update.
-        turns: of the flows of the update.
+        applied: the snapshots whose earlier changes this update has applied.
+        turns: the turns of the update's flows.
         on_outcome: called for the deleted rows of the ended flow's own target.
 
     Raises:
-        Exception: the failure for the target of the ended flow. That of another target is left to its own flow, which
-            tries again in this update or the next one.
+        Exception: the failure for the ended flow's own target. A failure for another target is ignored: the flow of
+            that target tries again in this update or the next one.
     """
     total = FlowOutcome()
     for each in _open(context):
         is_own = each.table.target == ended.target
-        # Whatever is wrong with another table, its own flow finds it, too, and is the one that fails.
+        # A fault of another table also occurs in the table's own flow, which fails with it.
         with nullcontext() if is_own else suppress(Exception):
             if not (each.is_read and each.is_staged and _is_applied(each, context, applied)):
                 continue
-            # The flow of the target waits: if the other one fails, it must fail, too.
+            # The target's own flow waits: if the other flow fails to confirm, this one must fail.
             with turns.of(each.table.target, waits=is_own) as is_turn:
                 if not is_turn or _is_complete(each, context):
                     continue
@@ -99,7 +99,7 @@ def _open(context: FlowContext) -> list[Confirmation]:
 
 
 def _is_complete(each: Confirmation, context: FlowContext) -> bool:
-    """Return whether another flow has completed the snapshot since it was read that it is open."""
+    """Return whether another flow has completed the snapshot since it was read as open."""
     current = GenerationStore(context.store.storage).current(each.table.target, each.table.snapshot_flow)
     return current is None or current.number != each.checkpoint or current.completed
 

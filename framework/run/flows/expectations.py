@@ -1,4 +1,4 @@
-"""Expectations on a query's rows: violations are counted in the same pass, and dropped or failed as declared."""
+"""Expectations on a query's rows: violations are counted in the same pass, and rows dropped or failed as declared."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def guarded(
     held: str = "true",
     number: int = 1,
 ) -> DataFrame:
-    """Return the rows that pass, with counts observed under the dataset's name and the number of its read.
+    """Return the passing rows, with counts observed under the dataset's name and the number of its read.
 
-    Only rows for which `held` is true are checked; all other rows pass. AUTO CDC deletes are not
-    checked: they seldom have values, and a dropped delete would leave its row in the target for ever.
+    Only rows for which `held` is true are checked; all other rows pass. AUTO CDC deletes are not checked: they seldom
+    have values, and a dropped delete would leave its row in the target forever.
 
-    NULL counts as a violation. A row that violates a `fail` expectation fails the query before
-    anything is committed, with the row in the message.
+    NULL counts as a violation. A row that violates a `fail` expectation fails the query before anything is committed,
+    with the row in the message.
     """
     if not expectations:
         return frame
@@ -53,21 +53,21 @@ def marked(
     held: str = "true",
     faults: Mapping[str, Column] | None = None,
 ) -> DataFrame:
-    """Return all rows with `REASONS`, in place of `guarded`, which drops those that have a reason.
+    """Return all rows with `REASONS`; unlike `guarded`, rows with a reason are kept.
 
     Args:
         frame: the rows.
-        dataset: the dataset under whose name the same counts are observed as by `guarded`.
+        dataset: the dataset under whose name the counts are observed, as in `guarded`.
         expectations: its expectations. A row that violates a `fail` expectation fails the query.
         held: the rows that are checked; see `guarded`.
-        faults: further reasons, and whether a row has them.
+        faults: further reasons, each with the condition whether a row has it.
     """
     frame = frame.withColumn(REASONS, reasons(expectations, {ViolationAction.DROP}, held=held, faults=faults or {}))
     if not expectations:
         return frame
     met = {spec.name: _met(spec, held) for spec in expectations}
     given = sql.col(REASONS)
-    # A dropping condition is evaluated once, for the reasons: one that is not deterministic has one result for a row.
+    # A dropping condition is evaluated only once, so that a nondeterministic one has a single result per row.
     failed = {
         spec.name: sql.array_contains(given, spec.name) if _is(spec, ViolationAction.DROP) else ~met[spec.name]
         for spec in expectations
@@ -85,24 +85,24 @@ def reasons(
     held: str = "true",
     faults: Mapping[str, Column],
 ) -> Column:
-    """Return the names of the violated expectations with these actions, and of the faults that a row has."""
+    """Return the names of a row's violated expectations with these actions, and of its faults."""
     found = [sql.when(~_met(spec, held), sql.lit(spec.name)) for spec in expectations if spec.action in actions]
     found += [sql.when(condition, sql.lit(name)) for name, condition in faults.items()]
     return sql.array_compact(sql.array(*found).cast("array<string>"))
 
 
 def passing(expectations: Sequence[ExpectationSpec]) -> Column:
-    """Return whether a row meets all dropping expectations that concern one row."""
+    """Return whether a row meets all dropping expectations that check single rows."""
     return _all(_met(spec, "true") for spec in expectations if _is(spec, ViolationAction.DROP) and spec.unique is None)
 
 
 def counted(
     observed: Mapping[str, Mapping[str, int]], specs: Mapping[QualifiedName, Sequence[ExpectationSpec]]
 ) -> QualityCounts:
-    """Return the counts of one batch from the metrics observed under each dataset's name.
+    """Return the counts of one batch, from the metrics observed under each dataset's name.
 
-    A view that the query reads more than once counts once, as the read that saw the most rows: Spark may stop another
-    one early.
+    A view that the query reads several times counts once, by the read that saw the most rows: Spark may stop the other
+    reads early.
     """
     total = QualityCounts()
     for dataset, expectations in specs.items():
@@ -148,7 +148,7 @@ def _observed_dataset(name: str) -> str | None:
 
 
 def _failing(frame: DataFrame, expectations: Sequence[ExpectationSpec], met: Mapping[str, Column]) -> DataFrame:
-    """Fail the query at a row that violates a `fail` expectation."""
+    """Fail the query at any row that violates a `fail` expectation."""
     for spec in expectations:
         if _is(spec, ViolationAction.FAIL):
             frame = frame.where(sql.when(met[spec.name], sql.lit(True)).otherwise(violation(spec, frame)))  # noqa: FBT003 - a literal column

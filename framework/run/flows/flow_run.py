@@ -1,4 +1,4 @@
-"""The input of one run of a flow, the same for every kind of flow."""
+"""The inputs of one flow run, the same for every kind of flow."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from framework.sources.starts import SourceStart
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# A process that is killed while it writes the first offsets leaves a temporary file beside them. With Spark's check,
-# which is new in 4.1, every later start fails. A generation has its own checkpoint folder, so the check is not needed.
+# A process that is killed while it writes the first offsets leaves a temporary file beside them. Spark's check for it,
+# new in 4.1, makes every later start fail. Each generation has its own checkpoint folder, so the check is not needed.
 _CHECKPOINT_SETTINGS = {"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false"}
 
 OnOutcome = Callable[[FlowOutcome, Progress | None], None]
@@ -45,8 +45,8 @@ OnOutcome = Callable[[FlowOutcome, Progress | None], None]
 class FlowSessions:
     """One Spark session for each flow of an update, with the flow's settings.
 
-    A flow of a continuous update runs again and again. A session of its own for each run would never be freed:
-    Spark's listener bus keeps every session that has started a query.
+    A flow of a continuous update runs many times. A new session for each run would never be freed, because Spark's
+    listener bus keeps every session that has started a query.
 
     Args:
         spark: the pipeline's session, before any flow runs. It is cloned at once, because query functions run in it
@@ -61,8 +61,8 @@ class FlowSessions:
         """Return the session of a flow.
 
         Args:
-            flow: the flow, of which only one run uses the session at a time.
-            settings: the flow's settings, the same in each call.
+            flow: the flow; only one run of it uses the session at a time.
+            settings: the flow's settings, the same in every call.
 
         Raises:
             UserError: SPARK_SETTING_INVALID.
@@ -75,7 +75,7 @@ class FlowSessions:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlowContext:
-    """The context that all flows of an update share.
+    """The context shared by all flows of an update.
 
     Args:
         pipeline: the pipeline's name, part of its transaction identifiers.
@@ -83,8 +83,8 @@ class FlowContext:
         state: reads the current state of sources.
         stop: stops running queries.
         clock: the source of snapshot versions.
-        holds: the flows that an operator has paused: their queries end.
-        update_id: the update, as quarantined rows record it.
+        holds: the flows that an operator has paused, whose queries end.
+        update_id: the update's id, which quarantined rows record.
         tables: the ids of the tables that the flows write to.
     """
 
@@ -114,8 +114,8 @@ class FlowRun:
         dataset: its target.
         settings: Spark settings of target and flow.
         on_outcome: called for each committed batch.
-        starts: where the sources of this generation start by their names, in place of what the code says.
-        awaited: the folders of the Delta tables of which the version where it starts is not committed yet.
+        starts: where this generation's sources start, by source name, instead of the start in the code.
+        awaited: the folders of the Delta tables whose start version is not committed yet.
     """
 
     context: FlowContext
@@ -133,7 +133,7 @@ class FlowRun:
         return self.context.store.storage
 
     def started(self, query: str) -> None:
-        """Record the id of the stream, which the checkpoint has now, and its sources."""
+        """Record the id of the stream, which is now in the checkpoint, and its sources."""
         store = GenerationStore(self.storage)
         owner = self.context.pipeline if self.dataset.is_sink else ""
         store.started(
@@ -146,7 +146,7 @@ class FlowRun:
         )
 
     def confirm_sources(self, batch: int) -> bool:
-        """Record the sources if this batch is committed; return whether it is."""
+        """Record the sources if this batch is committed, and return whether it is."""
         committed = read_progress(self.storage, self.checkpoint).last_commit_batch
         if committed is None or committed < batch:
             return False
@@ -156,7 +156,7 @@ class FlowRun:
 
     @property
     def application_id(self) -> str:
-        """The `txnAppId` of Delta transactions: one for each generation of the flow."""
+        """The `txnAppId` of Delta transactions, unique for each generation of the flow."""
         return application_id(self.context.pipeline, self.step.flow, self.step.generation)
 
     @property
@@ -203,18 +203,18 @@ class FlowRun:
         return self.context.sessions.of(self.flow.spec.name, self.settings)
 
     def apply_batch(self, batch: DataFrame, number: int) -> None:
-        """Call the function of the sink with a batch; names that it reads are those of the stored tables."""
+        """Call the sink's function with a batch; names that it reads resolve to the stored tables."""
         with self.context.queries.stored(batch.sparkSession):
             self.context.registry.batch_functions[self.dataset.name](batch, number)
 
     def committed_rows(self) -> CommittedRows | None:
-        """Return a counter of the rows that are appended to the target from now on; None for a target without one."""
+        """Return a counter of the rows appended to the target from now on; None for a target without row counts."""
         if not self.dataset.is_table or self.dataset.cdc is not None:
             return None
         return CommittedRows(self.storage, self.path, after=latest_version(self.storage, self.path))
 
     def writer_of(self, target: TargetPlan) -> AutoCdcWriter:
-        """Return the AUTO CDC writer of the flow for the target."""
+        """Return the flow's AUTO CDC writer for the target."""
         assert self.flow.spec.cdc is not None
         store = self.context.store
         return AutoCdcWriter(

@@ -1,4 +1,4 @@
-"""Executes RunFlow steps: selects the runner by the kind of flow, completes once flows, and collects tombstones."""
+"""The execution of RunFlow steps: selects the runner by flow kind, completes once flows, and removes tombstones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FlowRunner:
 
     context: FlowContext
     _applied: set[tuple[QualifiedName, int]] = field(default_factory=set)
-    """The targets, with the number of their snapshot, whose changes from before it are applied."""
+    """The targets, with the number of their snapshot, whose changes before that snapshot are applied."""
     _turns: Turns = field(default_factory=Turns)
 
     def run(self, step: RunFlow, on_outcome: OnOutcome) -> FlowOutcome:
@@ -68,8 +68,8 @@ class FlowRunner:
             awaited=tuple(awaited.values()),
             on_outcome=self._marking(step, dataset, on_outcome),
         )
-        # Before the first row is read: the stream may read what is there now, and die before it is stored again. A
-        # crash after it is safe: what is recorded and was not read is replaced at the next start.
+        # Before the first row is read, because the stream may read the present rows and die before it is stored again.
+        # A crash after it is safe: recorded sources that were not read are replaced at the next start.
         self._remember_sources(step, flow)
         failpoint("sources.after_known")
         if awaited and not self.context.state.starts.can_start(flow, awaited):
@@ -77,15 +77,15 @@ class FlowRunner:
         self._name_restart(step, run)
         try:
             outcome = _run(run)
-        finally:  # batches before a failure are in the table
+        finally:  # batches committed before a failure are in the table
             self._mark(step, dataset)
         self._applied.update(applied)
         if flow.spec.once and not is_awaited(
             self.context.registry.gateways, self.context.store.storage, flow.spec.name
         ):
             failpoint("run.before_once_mark")
-            # A crash here is safe: the rows have a transaction of this generation (a stream its checkpoint, a
-            # snapshot its version), so the next update writes none of them again and then sets the mark.
+            # A crash here is safe: the rows have a transaction of this generation (for a stream in its checkpoint, for
+            # a snapshot its version), so the next update skips them and then sets the mark.
             generations.complete(dataset.name, flow.spec.name, step.generation)
         if step.rebuild is None:
             confirmed = confirm_snapshots(self.context, flow.spec, self._applied, self._turns, on_outcome)
@@ -95,9 +95,10 @@ class FlowRunner:
         return outcome
 
     def _name_restart(self, step: RunFlow, run: FlowRun) -> None:
-        """Name the generation of a flow that begins anew in the table that it appends to.
+        """Commit the generation of a flow that begins again to the table that it appends to.
 
-        An older copy of its checkpoints would append the same rows. A full refresh names itself when it is published.
+        Without it, an older copy of its checkpoints would append the same rows. A full refresh does this when it is
+        published.
         """
         appends = run.dataset.is_table and run.dataset.cdc is None and run.flow.streaming
         if not appends or step.generation == 1 or step.rebuild is not None:
@@ -106,7 +107,7 @@ class FlowRunner:
             name_generation(run.session(), run.path, restart_application(step.flow), step.generation)
 
     def _marking(self, step: RunFlow, dataset: GraphDataset, on_outcome: OnOutcome) -> OnOutcome:
-        """Mark the table once a minute, too: a flow of a continuous update that has data to read runs for weeks."""
+        """Also mark the table once a minute: a flow of a continuous update with constant input runs for weeks."""
         marked_at = self.context.clock.monotonic()
 
         def committed(outcome: FlowOutcome, progress: Progress | None) -> None:
@@ -120,7 +121,7 @@ class FlowRunner:
         return committed
 
     def _mark(self, step: RunFlow, dataset: GraphDataset) -> None:
-        # A crash here is safe: the commits from before the start are recorded, and what was read is in the checkpoint.
+        # A crash here is safe: the commits before the start are recorded, and the checkpoint has what was read.
         failpoint("sources.before_known")
         self._remember_sources(step, self._flow(step))
         self._mark_table(step, dataset)

@@ -55,10 +55,10 @@ def observing(session: SparkSession) -> Iterator[Observed]:
     """Collect the observed metrics of the queries of `session`; complete after the block.
 
     Args:
-        session: a session of one flow only, so that it has no metrics of other flows.
+        session: a session used by one flow only, so that it has no metrics of other flows.
 
     Yields:
-        name of the observation -> metric -> value; a repeated query counts once.
+        name of the observation -> metric -> value; a repeated query counts only once.
     """
     found: Observed = {}
     with metrics_observed(session, found.setdefault):
@@ -66,16 +66,16 @@ def observing(session: SparkSession) -> Iterator[Observed]:
 
 
 class CommittedRows:
-    """Counts the output rows of a table's commits as they appear, optionally of one query.
+    """Counts the output rows of a table's commits as they appear, optionally of a single query.
 
-    The counts are read from the Delta log: Spark's progress does not report the rows of a Delta sink,
-    and counting them in the query would cost a pass. A query that runs for weeks has more commits than
-    can be read at its end, so each call reads only those since the last one.
+    The counts are read from the Delta log: Spark's progress does not report the rows of a Delta sink, and counting them
+    in the query would cost a pass. A query that runs for weeks has more commits than can be read at its end, so each
+    call reads only the commits since the last call.
 
     Args:
         storage: reads the log.
         path: the folder of the table.
-        after: the version after which commits count; None: all.
+        after: the version after which commits count; None for all.
     """
 
     def __init__(self, storage: Storage, path: str, *, after: int | None) -> None:
@@ -87,8 +87,9 @@ class CommittedRows:
         """Return the rows of the commits since the last call.
 
         Args:
-            query_id: only of this streaming query.
-            application: only of commits with a transaction identifier of this application: others commit meanwhile.
+            query_id: count only commits of this streaming query.
+            application: count only commits with a transaction identifier of this application, because others commit
+                meanwhile.
         """
         total = 0
         while (text := self._storage.read_text(f"{self._path}/_delta_log/{self._next:020d}.json")) is not None:
@@ -102,7 +103,7 @@ class CommittedRows:
 
 
 def _is_of(commit: str, application: str) -> bool:
-    """Whether a commit has a transaction identifier of an application."""
+    """Whether a commit has a transaction identifier of this application."""
     found = (json.loads(line)["txn"] for line in lines_of(commit) if line.startswith('{"txn"'))
     return any(each["appId"] == application for each in found)
 

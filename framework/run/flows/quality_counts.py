@@ -1,4 +1,4 @@
-"""How many rows met the expectations of a flow, as values."""
+"""Row counts of the expectations of a flow, as values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from framework.foundation.names import QualifiedName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectationCount:
-    """How many rows met an expectation and how many did not."""
+    """The number of rows that met an expectation and the number that failed it."""
 
     name: str
     dataset: QualifiedName
@@ -21,14 +21,14 @@ class ExpectationCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityCounts:
-    """The counts of expectations: input rows, dropped rows, and a count for each expectation."""
+    """The counts of a flow's expectations: input rows, dropped rows, and a count per expectation."""
 
     rows: int = 0
     dropped: int = 0
     expectations: tuple[ExpectationCount, ...] = ()
 
     def plus(self, other: QualityCounts) -> QualityCounts:
-        """Return the sum, expectation by expectation."""
+        """Return the sum of both counts for each expectation."""
         merged = {(count.dataset, count.name): count for count in self.expectations}
         for count in other.expectations:
             before = merged.get((count.dataset, count.name))

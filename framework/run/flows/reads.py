@@ -1,4 +1,4 @@
-"""Reads in query functions while flows run: names resolve to the rows of the stored tables."""
+"""Reads in query functions while flows run: names resolve to the stored tables."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# In any other plan, a further column of the source could change the result, as it does under DISTINCT.
+# In any other plan, such as one with DISTINCT, an additional column of the source could change the result.
 _ROW_BY_ROW = frozenset({"Project", "Filter", "SubqueryAlias", "Generate", "CollectMetrics"})
 _FILES = "FileSource["
 
@@ -58,8 +58,8 @@ _FILES = "FileSource["
 class FlowQuery:
     """A flow's rows over the stored tables, with their expectations.
 
-    `expectations` are those of the target and of the views that the query reads. For a quarantine, the frame has all
-    rows, with the columns `REASONS` and `FILE`.
+    `expectations` has the expectations of the target and of the views that the query reads. With a quarantine, the
+    frame has all rows, with the columns `REASONS` and `FILE`.
     """
 
     frame: DataFrame
@@ -68,10 +68,10 @@ class FlowQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableQueries:
-    """Calls the query functions of a graph over the tables of a store.
+    """Calls the query functions of a graph on the tables of a store.
 
-    Calls run one at a time, because they patch PySpark classes and settings of the session that
-    modules share. They only build DataFrames, so each call is short.
+    Calls run one at a time, because they patch PySpark classes and settings of the session that modules share. They
+    only build DataFrames, so each call is short.
     """
 
     graph: DataflowGraph
@@ -81,7 +81,7 @@ class TableQueries:
     tables: KnownTables
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _stopped_for: dict[QualifiedName, tuple[str, DataflowGraph]] = field(default_factory=dict)
-    """The flows that stopped for other columns, each with the schema that it had then, and the graph."""
+    """The flows that stopped for changed columns, each with its schema and graph at that time."""
 
     def flow_query(
         self,
@@ -97,9 +97,9 @@ class TableQueries:
         Args:
             flow: the flow of the query function.
             settings: Spark settings during the analysis.
-            starts: where sources start by their names, in place of what the code says.
+            starts: where sources start, by source name, instead of the start in the code.
             first: the first read of the sources of the flow's stream.
-            quarantines: whether rows that expectations drop are marked in place of being dropped.
+            quarantines: whether rows that expectations drop are marked instead of dropped.
 
         Raises:
             OperationError: SOURCE_COLUMNS_CHANGED.
@@ -107,7 +107,7 @@ class TableQueries:
         target = self.graph.dataset(flow.target)
         is_view = target is not None and target.kind is DatasetKind.MATERIALIZED_VIEW
         reads = _Reads(queries=self, starts=starts or {}, first=first, now=is_view)
-        # Spark makes expressions, such as casts, with the settings of the thread's session.
+        # Spark builds expressions, such as casts, with the settings of the thread's session.
         session = active_session(self.spark)
         with (
             self._lock,
@@ -125,11 +125,11 @@ class TableQueries:
         return FlowQuery(frame=frame, expectations=dict(reads.expectations))
 
     def _check_columns(self, spec: FlowSpec, frame: DataFrame) -> None:
-        """Check that a query has the columns with which the update planned the tables of the flow and of its readers.
+        """Check that a query has the columns for which the update planned the flow's table and its readers.
 
-        Others may change an external source at any time. AUTO CDC would leave out new columns and pass over their
-        rows. Columns that the analysis does not see either, when the graph is resolved again, are left out: such as
-        those that users add to a table of the pipeline.
+        An external source may change at any time. AUTO CDC would then leave out new columns and skip their rows.
+        Columns that are also missing when the graph is resolved again are ignored, such as columns that users add to a
+        table of the pipeline.
 
         Raises:
             OperationError: SOURCE_COLUMNS_CHANGED.
@@ -151,16 +151,16 @@ class TableQueries:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Call no query function of the graph in the block: it calls them itself, or changes what they share."""
+        """Block calls of the graph's query functions in the block, which calls them itself or changes shared state."""
         with self._lock:
             yield
 
     @contextmanager
     def stored(self, session: SparkSession) -> Iterator[None]:
-        """Resolve the reads in the block's own thread to stored tables; temporary views of Spark come first.
+        """Resolve reads in the block's own thread to stored tables; Spark's temporary views take precedence.
 
         Args:
-            session: the session of a batch. Its temporary views are found by the global `spark` too.
+            session: the session of a batch, whose temporary views the global `spark` also finds.
         """
         with reading(_BatchReads(reads=_Reads(queries=self), session=session), runs_commands=True):
             yield
@@ -178,7 +178,7 @@ class TableQueries:
 
 
 def _reads_outside(flow: GraphFlow) -> bool:
-    """Whether a flow reads anything but tables of the pipeline by name."""
+    """Whether a flow reads anything besides named tables of the pipeline."""
     return bool(flow.sources or flow.batch_paths) or any(read.dataset is None for read in flow.reads)
 
 
@@ -196,13 +196,13 @@ def _guarded(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFram
 
 
 def _of_queries(target: GraphDataset) -> tuple[ExpectationSpec, ...]:
-    """Return the expectations that a query checks; a streaming table compares the rows of each batch with its own."""
+    """Return the expectations that a query checks; a streaming table checks its unique expectations in each batch."""
     expectations = target.spec.expectations
     return expectations if target.kind is DatasetKind.MATERIALIZED_VIEW else row_ones(expectations)
 
 
 def _with_defaults(frame: DataFrame, target: GraphDataset) -> DataFrame:
-    """Return rows with the defaults of columns that they do not have, which Delta only has for INSERT."""
+    """Return rows with default values for missing columns, because Delta applies defaults only in INSERT."""
     if target.kind is not DatasetKind.STREAMING_TABLE or f'"{DEFAULT}"' not in (target.table_schema or ""):
         return frame
     present = {name.lower() for name in frame.columns}
@@ -224,12 +224,12 @@ def _marked(frame: DataFrame, flow: FlowSpec, target: GraphDataset) -> DataFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Reads:
-    """The reads of one query; collects the expectations of the views in between.
+    """The reads of one query, which collects the expectations of the views that it reads.
 
     Args:
         first: the first read of Delta tables; None if nothing is streamed.
-        now: whether the query runs at once, and once: a batch join of a stream reads a table again in each batch.
-            The query of a view has no stream: one that groups it reads the rows of its tables (ADR 74).
+        now: whether the query runs immediately and once. A stream's batch join reads a table again in each batch.
+            A view's query then has no stream: a query that groups the view reads the rows of its tables (ADR 74).
     """
 
     queries: TableQueries
@@ -266,14 +266,14 @@ class _Reads:
         return self.queries.tables.schemas()
 
     def source(self, flow: FlowSpec) -> DataFrame:
-        """Return the named source of an AUTO CDC flow, streaming or batch as analysed."""
+        """Return the named source of an AUTO CDC flow, streaming or batch as it was analysed."""
         found = self.queries.graph.flow(flow.name)
         streaming = found.streaming if found is not None else True
         return self.read(self.queries.spark, flow.source or "", {}, streaming=streaming)
 
     def start_of(self, relation: StreamingRelation) -> ReaderStart | None:
-        """Return the start of a source that the query loads without a table's name; None if it has none."""
-        if relation.format == "cloudfiles":  # our own format, which is a relation of Spark's only after it is loaded
+        """Return the start of a source that the query loads without a table name; None if it has none."""
+        if relation.format == "cloudfiles":  # our own format, which becomes a relation of Spark only when it is loaded
             kind, name = "cloud_files", relation.path or ""
         else:
             source = recognized(relation)
@@ -290,7 +290,7 @@ class _Reads:
         return options if start is None else self._reader_start(DELTA, start, name).applied(options)
 
     def _first(self, path: str, options: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the options of the first read of a Delta table that the code does not start elsewhere."""
+        """Return the options of a Delta table's first read, if the code sets no other start for it."""
         return {} if self.first is None else self.first.options(path, options)
 
     def _reader_start(self, kind: str, start: SourceStart, name: str) -> ReaderStart:
@@ -330,7 +330,7 @@ class _Reads:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _BatchReads:
-    """The reads of a function that gets micro-batches, which may have made temporary views."""
+    """The reads of a function that gets micro-batches, which may have created temporary views."""
 
     reads: _Reads
     session: SparkSession
@@ -350,18 +350,18 @@ class _BatchReads:
 
 
 def _has_view(session: SparkSession, name: str) -> bool:
-    """Whether a session has a temporary view of a name."""
+    """Whether a session has a temporary view with this name."""
     return "/" not in name and has_temporary_view(session, name.strip("`"))
 
 
 def with_file(frame: DataFrame) -> DataFrame:
-    """Return a query's rows with `FILE`: the path of the file, NULL if the query does not read files row by row."""
+    """Return a query's rows with `FILE`, the path of each row's file; NULL if rows are not read from files directly."""
     unknown = F.lit(None).cast("string").alias(FILE)
     if not _reads_files(frame):
         return frame.select("*", unknown)
     try:
         return frame.select("*", F.col("_metadata.file_path").alias(FILE))
-    except AnalysisException:  # the query has a column of its own with this name
+    except AnalysisException:  # the query itself has a column with this name
         return frame.select("*", unknown)
 
 

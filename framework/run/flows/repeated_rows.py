@@ -1,8 +1,8 @@
-"""Rows that repeat the key of another row: which of them violate the unique expectations of a table.
+"""Rows that repeat the key of another row, and so violate the unique expectations of a table.
 
-A key with NULL in it repeats none, as in UNIQUE of SQL. Of rows with one key the first one is kept, in the order of
-their columns, so that the same rows have the same result whenever they are computed; a row of the table comes before
-all rows of a batch.
+A key that contains NULL repeats no other key, as with UNIQUE in SQL. Of the rows with one key the first one is kept, in
+the order of their columns, so that the same rows always have the same result. A row of the table comes before all rows
+of a batch.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ REPEATED = "__sluice_repeated"
 """The column with the names of the unique expectations that a row violates."""
 _KEY, _FLAG, _FOUND = "__sluice_key", "__sluice_repeats", "__sluice_found"
 _BOUNDED = (ByteType, ShortType, IntegerType, LongType, DateType)
-"""The types of keys by whose bounds files of a table are passed over: all programs order their values alike."""
+"""The key types whose bounds allow files to be skipped, because all programs order their values the same way."""
 
 _MOST_SENT = 100_000
 
 
 def unique_ones(expectations: Sequence[ExpectationSpec]) -> tuple[ExpectationSpec, ...]:
-    """Return the expectations that compare rows with each other."""
+    """Return the expectations that compare rows with other rows."""
     return tuple(each for each in expectations if each.unique is not None)
 
 
 def row_ones(expectations: Sequence[ExpectationSpec]) -> tuple[ExpectationSpec, ...]:
-    """Return the expectations that concern one row."""
+    """Return the expectations that check single rows."""
     return tuple(each for each in expectations if each.unique is None)
 
 
@@ -60,9 +60,9 @@ def with_repeated(
 
     Args:
         rows: the rows; with a `table` they are read several times.
-        expectations: unique expectations, in their order: a row that one of them drops is none for those after it.
-        is_checked: the rows that count; all others repeat none.
-        table: the rows that the table has; None if `rows` are all of its rows.
+        expectations: unique expectations, in their order. A row that one of them drops is ignored by the next ones.
+        is_checked: whether a row counts; all other rows repeat none.
+        table: the rows already in the table; None if `rows` are all of its rows.
     """
     columns, flags = rows.columns, list[str]()
     known = None if table is None else _Known.of(_with_columns_of(table, rows), rows, expectations)
@@ -84,7 +84,7 @@ def with_repeated(
 
 
 def _with_columns_of(table: DataFrame, rows: DataFrame) -> DataFrame:
-    """Return the rows of the table with NULL in columns that it gets with this batch."""
+    """Return the table's rows with NULL in the columns that this batch adds."""
     present = {name.lower() for name in table.columns}
     lacking = {field.name: field.dataType for field in rows.schema.fields if field.name.lower() not in present}
     return table.withColumns({name: F.lit(None).cast(kind) for name, kind in lacking.items()}) if lacking else table
@@ -92,13 +92,13 @@ def _with_columns_of(table: DataFrame, rows: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Known:
-    """The keys of a batch that rows of the table have.
+    """The keys of a batch that are already in the table.
 
     Args:
         table: the rows of the table, with the columns of the batch.
-        rows: the batch as it was given: a plan that has its own part twice doubles with each expectation.
-        bounds: the least and the greatest value in the batch, as numbers, of keys by which files can be passed over.
-        is_small: whether the keys of the batch are sent to the tasks that read the table; else both are shuffled.
+        rows: the original batch, because a plan that contains its own part twice doubles with each expectation.
+        bounds: the minimum and maximum in the batch, as numbers, of the keys by which files can be skipped.
+        is_small: whether the batch's keys are broadcast to the tasks that read the table; else both are shuffled.
     """
 
     table: DataFrame
@@ -108,7 +108,7 @@ class _Known:
 
     @classmethod
     def of(cls, table: DataFrame, rows: DataFrame, expectations: Sequence[ExpectationSpec]) -> _Known:
-        """Look through a batch, in one job."""
+        """Compute the size and the key bounds of a batch, in one job."""
         keys = {name: key for number, spec in enumerate(expectations) for name, key in _keys(spec, number).items()}
         kinds = {field.name: field.dataType for field in rows.select(*_named(keys)).schema.fields}
         bounded = {name: _number(keys[name], kind) for name, kind in kinds.items() if isinstance(kind, _BOUNDED)}
@@ -119,7 +119,7 @@ class _Known:
         return cls(table=table, rows=rows, bounds=bounds, is_small=found[0] <= _MOST_SENT)
 
     def found(self, keys: dict[str, Column]) -> DataFrame:
-        """Return the keys of the batch that the table has, each once, with a mark."""
+        """Return the distinct keys of the batch that the table has, with a marker column."""
         wanted = self.rows.select(*_named(keys)).distinct()
         existing = self.table.select(*_named(keys))
         for field in existing.schema.fields:
@@ -143,7 +143,7 @@ def _named(keys: dict[str, Column]) -> list[Column]:
 
 
 def _number(key: Column, kind: DataType) -> Column:
-    """Return a key as a number; Python has not all dates."""
+    """Return a key as a number, because Python can't represent all dates."""
     return F.unix_date(key) if isinstance(kind, DateType) else key
 
 

@@ -1,14 +1,14 @@
-"""Runs a flow from snapshots: the current rows of its source, or the snapshots that a function returns in sequence.
+"""The runner of flows from snapshots: the current rows of a source, or a sequence of snapshots from a function.
 
 The effects of one snapshot in order, and why a crash after each is safe:
 
-1. its version and ordinal are claimed in the checkpoint -> nothing is in the target. A function returns
-   the same version again, which gets the same ordinal. A snapshot of the current rows gets a later
-   version and a new ordinal, because the source may have changed;
-2. its changes are written to the auxiliary table and the target, each as transaction `ordinal` -> the
-   same version is skipped by its transaction. A later version is compared with the current target,
-   so unchanged rows produce no changes;
-3. it is marked as applied.
+1. Its version and ordinal are claimed in the checkpoint. Nothing is in the target yet. A function returns the same
+   version again, which gets the same ordinal. A snapshot of the current rows gets a later version and a new ordinal,
+   because the source may have changed.
+2. Its changes are written to the auxiliary table and the target, each as transaction `ordinal`. The same version is
+   skipped by its transaction. A later version is compared with the current target, so unchanged rows produce no
+   changes.
+3. It is marked as applied.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class _Snapshots:
         run: flow, target and step.
         session: the flow's session.
         progress: the snapshots claimed and applied in this generation.
-        earlier: those of other generations; a snapshot of the current rows gets a later version than all of them.
+        earlier: the snapshots of other generations; a snapshot of the current rows gets a later version than all of
+            them.
     """
 
     run: FlowRun
@@ -94,7 +95,7 @@ class _Snapshots:
 
         Args:
             query: the source.
-            source: identity of the source's state before it was read.
+            source: identifies the state of the source before it was read.
             now: the current time, used as the version.
         """
         claimed = [each.claimed for each in (*self.earlier, self.progress.read()) if each.claimed is not None]
@@ -103,7 +104,7 @@ class _Snapshots:
         return self._apply(query, self.run.dataset, version_at(now, after=latest), source)
 
     def handed_out(self, function: SnapshotFunction) -> FlowOutcome:
-        """Apply the snapshots that the function returns until it returns None.
+        """Apply the snapshots of the function until it returns None.
 
         Raises:
             StoppedError: the update was stopped; applied snapshots stay.

@@ -6,7 +6,7 @@ import threading
 
 
 class StopSignal:
-    """Set once, from any thread or signal handler; never unset."""
+    """A signal that is set once, from any thread or signal handler, and never unset."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -17,14 +17,14 @@ class StopSignal:
         self._event.set()
 
     def lose_spark(self) -> None:
-        """Request the stop because Spark has ended; what was asked to stop before, has ended it itself."""
+        """Request the stop because Spark has ended, unless an earlier stop request has itself ended Spark."""
         if not self._event.is_set():
             self._has_lost_spark = True
             self._event.set()
 
     @property
     def is_asked(self) -> bool:
-        """Whether a stop was requested while Spark ran."""
+        """Whether a stop was requested while Spark was running."""
         return self._event.is_set() and not self._has_lost_spark
 
     @property

@@ -1,4 +1,4 @@
-"""One streaming query from start to end, on one checkpoint, with its progress."""
+"""The execution of one streaming query from start to end, on one checkpoint, with its progress."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.1
 _PAUSE_MILLISECONDS = round(2000 * POLL_SECONDS)
-"""Spark's pause between two looks for data; longer than a poll, so that a poll sees the query wait."""
+"""Spark's pause between two checks for data; longer than a poll, so that a poll sees the query wait."""
 
 Progress = dict[str, Any]
 BatchFunction = Callable[[DataFrame, int], None]
 
 
 class StoppedError(Exception):
-    """The update was stopped or the flow held while the query ran; its checkpoint is consistent."""
+    """The update was stopped, or the flow was paused, while the query ran; its checkpoint is consistent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,29 +69,28 @@ def run_stream(
     idle_by_rows: bool = False,
     on_end: Callable[[], None] = lambda: None,
 ) -> None:
-    """Read the sources into the target until the trigger ends, and return when the last batch is committed.
+    """Stream the sources into the target until the trigger ends; return after the last batch is committed.
 
-    A continuous query ends after the trigger's idle time. Ending it is always safe: a batch that
-    has begun is interrupted and runs again at the next start. So does what the interruption made fail.
+    A continuous query ends after the trigger's idle time. Ending it is always safe: an interrupted batch runs again at
+    the next start, including any work that failed because of the interruption.
 
     Args:
-        query_of: returns the query, in the session that runs it. Its sources in Python add the exceptions that they
-            raise to the argument, because Spark keeps only a part of them.
-        target: where the rows go.
+        query_of: returns the query, in the session that runs it. Python sources append the exceptions that they raise
+            to its argument, because Spark keeps only a part of them.
+        target: the target of the rows.
         name: the name of the query.
         checkpoint: the path of its checkpoint.
-        trigger: when it reads, and when it ends.
+        trigger: decides when it reads and when it ends.
         stop: stops it.
         on_progress: called with each progress report.
-        on_start: called with the id of the query, which its checkpoint has.
+        on_start: called with the id of the query, which is in its checkpoint.
         is_held: whether an operator has paused the flow.
         idle_by_rows: whether batches without rows count as idle time.
-        on_end: called before the query is stopped; a call of a source in Python that still runs must then end, because
-            Spark waits for it.
+        on_end: called before the query is stopped; a running call of a Python source must then end, because Spark waits
+            for it.
 
     Raises:
-        StoppedError: `stop` was set, or the flow is held; the batch that ran was interrupted, and runs again at the
-            next start.
+        StoppedError: `stop` was set, or the flow was paused; the interrupted batch runs again at the next start.
         Exception: the failure of the query.
     """
     faults: list[BaseException] = []
@@ -117,9 +116,7 @@ def run_stream(
     except StreamingQueryException as error:
         if is_ended:
             return
-        if (
-            faults
-        ):  # the original exception of the batch function or of a source, of which the JVM's error keeps only a part
+        if faults:  # the original exception, of which the JVM's error keeps only a part
             raise faults[-1] from error
         raise
     finally:
@@ -129,12 +126,12 @@ def run_stream(
         seen.look(query)
         remove_query_listener(frame.sparkSession)
         close_ended_callers()
-    if faults and not is_ended:  # of a source that has nothing for Spark any more
+    if faults and not is_ended:  # of a source that has no more data for Spark
         raise faults[-1]
 
 
 class _Seen:
-    """Passes each progress report on once."""
+    """Passes on each progress report once."""
 
     def __init__(self, on_progress: Callable[[Progress], None]) -> None:
         self._on_progress = on_progress
@@ -151,8 +148,8 @@ class _Idle:
 
     Args:
         trigger: the trigger of the query.
-        by_rows: whether only rows that the query reads count as data. A query that reads some partitions of a
-            table has an empty batch for each commit to the others, and would never end.
+        by_rows: whether only rows that the query reads count as data. A query that reads some partitions of a table has
+            an empty batch for each commit to the others, and would otherwise never end.
     """
 
     def __init__(self, trigger: Trigger, *, by_rows: bool) -> None:
@@ -164,7 +161,7 @@ class _Idle:
         self._is_empty = False
 
     def progressed(self, progress: Progress) -> None:
-        """Look at the progress of a batch."""
+        """Process the progress report of a batch."""
         self._is_empty = progress["numInputRows"] == 0
         if not self._is_empty:
             self._idle_seconds = 0.0
@@ -178,7 +175,7 @@ class _Idle:
             self._idle_seconds = 0.0
             return False
         self._idle_seconds += POLL_SECONDS
-        # While a batch runs, its rows are unknown: the query may end right after an empty one.
+        # While a batch runs, its rows are unknown, so the query may end only right after an empty batch.
         was_empty, self._is_empty = self._is_empty, False
         return self._idle_seconds >= self._limit and (was_empty or status.is_waiting)
 
@@ -208,7 +205,7 @@ def _writer(frame: DataFrame, target: StreamTarget, trigger: Trigger, faults: li
                 raise
             except BaseException as error:
                 faults.append(error)
-                # Py4J only returns an Exception to the JVM: after `sys.exit()` the query would wait for ever.
+                # Py4J passes only an Exception to the JVM: after `sys.exit()` the query would wait forever.
                 raise RuntimeError(exception_text(error)) from error
 
         accept_callbacks()

@@ -1,4 +1,4 @@
-"""Computes a materialized view and replaces its rows in one Delta commit."""
+"""The refresh of a materialized view: its rows are computed and replaced in one Delta commit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from framework.sources.delta.log import latest_version
 USER_METADATA = "userMetadata"
 
 _NULL_IN_COLUMN = "[DELTA_NOT_NULL_CONSTRAINT_VIOLATED] NOT NULL constraint violated for column: {}."
-"""Delta's own text. `CREATE OR REPLACE TABLE … AS SELECT` makes all columns nullable, so the query checks its rows."""
+"""Delta's error text. `CREATE OR REPLACE TABLE … AS SELECT` makes columns nullable, so the query checks its rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,7 +45,7 @@ class ViewRefresher:
 
     Args:
         sessions: the sessions of the views.
-        update_id: the id that the view's commits record.
+        update_id: the id recorded in the view's commits.
     """
 
     graph: DataflowGraph
@@ -56,10 +56,10 @@ class ViewRefresher:
     update_id: str
 
     def refresh(self, step: RefreshView) -> FlowOutcome:
-        """Replace the view's rows by the current result of its query.
+        """Replace the view's rows with the current result of its query.
 
-        The commit records the fingerprint of code and input versions. The versions are read before
-        the rows, so the next update treats changes in between as new.
+        The commit records a fingerprint of the code and input versions. The versions are read before the rows, so the
+        next update treats changes in between as new.
         """
         dataset = self._dataset(step)
         flow = self.graph.flows_into(dataset.name)[0]
@@ -72,12 +72,12 @@ class ViewRefresher:
         commits = CommittedRows(self.store.storage, path, after=latest_version(self.store.storage, path))
         with observing(session) if any(query.expectations.values()) else _no_metrics() as observed:
             rows = moved(query.frame, session)
-            if dataset.spec.schema is not None:  # columns that Delta computes are left to it
+            if dataset.spec.schema is not None:  # Delta itself computes generated columns
                 rows = _as_declared(rows, StructType.fromJson(json.loads(dataset.table_schema or "")))
             self._replace(dataset, rows, computed_from)
         failpoint("views.after_commit")
-        # A crash here is safe: rows and fingerprint are one commit. Without its record the view is
-        # computed once more and then recorded.
+        # A crash here is safe: rows and fingerprint are one commit. Without its record the view is computed once more
+        # and then recorded.
         self.store.write_record(dataset)
         return FlowOutcome(written=commits.take(), quality=counted(observed, query.expectations))
 
@@ -93,7 +93,7 @@ class ViewRefresher:
         columns = StructType.fromJson(json.loads(dataset.table_schema or ""))
         if any(map(_is_written_by_delta, columns.fields)):
             if not self.store.exists(address):
-                # A crash after it is safe: the table has no rows, and no fingerprint of a query that computed them.
+                # A crash after this is safe: the table has no rows, and no fingerprint of a query that computed them.
                 self.store.create(dataset)
                 failpoint("views.after_create")
             replace_and_compute(address, frame, _nullable(columns), definition, user_metadata=mark)
@@ -116,13 +116,13 @@ class ViewRefresher:
         if partitions:
             writer = writer.partitionedBy(*(sql.col(column) for column in partitions))
         writer.createOrReplace()
-        # Delta refuses `clusterBy` of this writer. A crash here is safe: the view is computed once more.
+        # This writer does not support `clusterBy`. A crash here is safe: the view is computed once more.
         self.store.cluster(dataset, address)
 
     def _give_up_rebuild(self, dataset: GraphDataset) -> None:
-        """Give up a full refresh of the streaming table that the view was declared as meanwhile.
+        """Abandon a full refresh of the streaming table that is now declared as a view.
 
-        A crash in between is safe: the table is still known as a view, and a streaming table is refused.
+        A crash in between is safe: the table already counts as a view, and a streaming table is refused.
         """
         number = RebuildStore(self.store.storage).give_up(dataset.name)
         if number is not None:
@@ -137,17 +137,17 @@ class ViewRefresher:
 
 @contextmanager
 def _no_metrics() -> Iterator[Observed]:
-    """Yield no metrics, in place of `observing`, if there are no expectations; needs no listener."""
+    """Yield no metrics; replaces `observing` if there are no expectations, and needs no listener."""
     yield {}
 
 
 def _as_declared(frame: DataFrame, declared: StructType) -> DataFrame:
-    """Return the declared columns, with their comments; those that the query does not return have a default or NULL.
+    """Return the declared columns with their comments; columns missing in the query get their default or NULL.
 
-    A row with NULL in a column that is declared NOT NULL fails the query.
+    A NULL in a column that is declared NOT NULL fails the query.
 
     Args:
-        frame: the rows of the view; its columns have the declared types, but for comments and nullability of parts.
+        frame: the rows of the view; its columns have the declared types, except for comments and nested nullability.
         declared: the declared schema.
     """
     columns = {field.name.lower(): field for field in frame.schema.fields}
@@ -160,7 +160,7 @@ def _is_written_by_delta(field: StructField) -> bool:
 
 
 def _nullable(columns: StructType) -> StructType:
-    """Return the columns as a view has them: the query checks NOT NULL, and has put defaults in their places."""
+    """Return the columns as a view stores them: the query checks NOT NULL and fills in defaults itself."""
     shown = as_read(columns)
     return StructType(
         [
@@ -176,7 +176,7 @@ def _column(field: StructField, found: StructField | None) -> Column:
     default = field.metadata.get(DEFAULT)
     value = sql.lit(None) if default is None else sql.expr(f"({default})")
     value = value if found is None else sql.col(quote(found.name))
-    if found is None or found.dataType != field.dataType:  # the parts have the declared comments
+    if found is None or found.dataType != field.dataType:  # nested fields have the declared comments
         value = value.cast(field.dataType)
     if not field.nullable:
         value = sql.coalesce(value, sql.raise_error(sql.lit(_NULL_IN_COLUMN.format(field.name))).cast(field.dataType))

@@ -1,4 +1,4 @@
-"""The identity of the tables that an update's flows write to: others may put another table in the place of one."""
+"""The identity of the tables that an update's flows write to, which detects tables replaced by other users."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class WrittenTables:
-    """Delta's ids of tables, as an update found them first.
+    """The Delta ids of tables as an update first found them.
 
-    A retry of a flow must not take a table that was put in place after the first try for the flow's own.
+    A retry of a flow must not mistake a table that replaced the original after the first attempt for its own.
     """
 
     def __init__(self) -> None:
@@ -25,18 +25,18 @@ class WrittenTables:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def id_of(self, storage: Storage, path: str) -> str | None:
-        """Return the id that the table at a path had first; None if there is no table, or if its id is unknown."""
+        """Return the first id of the table at a path; None if there is no table or its id is unknown."""
         known = self._ids.get(path) or found_id(storage, path)
         return None if known is None else self._ids.setdefault(path, known)
 
     @contextmanager
     def exclusive(self, path: str) -> Iterator[None]:
-        """Let the block of one flow at a time read the table at a path and write to it."""
+        """Let only one flow at a time read and write the table at a path in the block."""
         with self._locks[path]:
             yield
 
 
 def found_id(storage: Storage, path: str) -> str | None:
-    """Return the id of the table that is at a path now; None if there is none, or if its id is unknown."""
+    """Return the present id of the table at a path; None if there is no table or its id is unknown."""
     tip = read_tip(storage, path)
     return None if tip is None else tip.table_id

@@ -1,4 +1,4 @@
-"""What a flow checks of a row besides the expectations of its target."""
+"""The checks of a flow's rows that are not expectations of its target."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def checked_rows(flow: FlowSpec) -> str:
-    """Return the rows that expectations check, as an SQL condition: all of an append flow, the upserts of AUTO CDC."""
+    """Return an SQL condition for the rows that expectations check: all appended rows, the upserts of AUTO CDC."""
     return "true" if flow.cdc is None else upsert_predicate(flow.cdc)
 
 
 def faults_of(rows: DataFrame, flow: FlowSpec, target: GraphDataset) -> dict[str, Column]:
-    """Return per condition whether a row of an AUTO CDC flow's source is no valid event; {} for an append flow."""
+    """Return, per condition, whether a row of an AUTO CDC source is an invalid event; {} for an append flow."""
     if flow.cdc is None or target.cdc is None:
         return {}
     return event_faults(rows, flow.cdc, CdcTarget.of(target.cdc), literal=flow.name in target.cdc.literal_flows)

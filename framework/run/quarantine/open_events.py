@@ -1,6 +1,6 @@
-"""The events of an AUTO CDC flow that are open in the quarantine already: a reset of its checkpoint reads them again.
+"""AUTO CDC events that are already open in the quarantine, and that a flow reads again after a checkpoint reset.
 
-The table takes an event once, however often it is read, and so does the quarantine.
+The target applies an event once, however often it is read. So the quarantine also stores it once.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _VALUE = "__sluice_value"
 
 
 class OpenEvents:
-    """The events that earlier generations of a flow have left open, which one run looks up once.
+    """The events that earlier generations of a flow have left open; one run looks them up once.
 
-    The batches of a run add none to them. One that is replayed or dropped meanwhile is not quarantined again.
+    The batches of a run do not add to them. An event that is replayed or dropped meanwhile is not quarantined again.
     """
 
     def __init__(self) -> None:
@@ -42,15 +42,15 @@ class OpenEvents:
     def without(
         self, events: DataFrame, batch: QuarantinedBatch, table: QuarantineTable, states: Callable[[], RowStates]
     ) -> DataFrame:
-        """Return the events of a batch that no earlier generation of its flow has left open.
+        """Return the events of a batch except those that an earlier generation of the flow has left open.
 
-        Only earlier generations count, so that the batch decides alike when it runs again.
+        Only earlier generations count, so that the batch has the same result when it runs again.
 
         Args:
             events: faulty events, with the columns of `QuarantineTable.write_batch`; the same in each call.
-            batch: their origin.
+            batch: the origin of the events.
             table: the quarantine.
-            states: returns what decides which rows are open.
+            states: returns the row states that decide which rows are open.
         """
         if batch.generation == 1:
             return events
@@ -67,7 +67,7 @@ class OpenEvents:
         )
 
     def close(self) -> None:
-        """Free the looked up events."""
+        """Release the cached events."""
         self._kept.close()
         self._is_known, self._known = False, None
 

@@ -8,8 +8,9 @@ from enum import StrEnum
 class RowState(StrEnum):
     """The state of a quarantined row.
 
-    `OPEN` rows can be replayed. The batch of an `UNCOMMITTED` row is not committed: the next update runs it again, and
-    decides the row anew. A full refresh has read the source of a `SUPERSEDED` row again, or its checkpoint is deleted.
+    `OPEN` rows can be replayed. `UNCOMMITTED` rows belong to a batch that is not committed: the next update runs it
+    again, and decides the row again. `SUPERSEDED` rows were read again by a full refresh, or their checkpoint was
+    deleted.
     """
 
     OPEN = "open"

@@ -1,4 +1,4 @@
-"""Whether a flow quarantines rows: the property of its target, else the pipeline's configuration."""
+"""The setting whether a flow quarantines rows: its target's property, or else the pipeline's configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def quarantine_by_default(configuration: Mapping[str, str]) -> bool:
-    """Return whether all tables of a pipeline that can have a quarantine have one.
+    """Return whether a pipeline's tables have a quarantine by default, if they can have one.
 
     Raises:
         UserError: INVALID_CONFIGURATION.
@@ -28,16 +28,16 @@ def quarantine_by_default(configuration: Mapping[str, str]) -> bool:
 
 
 def has_quarantine(flow: GraphFlow, dataset: GraphDataset, registry: Registry, *, by_default: bool) -> bool:
-    """Return whether a flow quarantines rows; one that cannot drop a row does not.
+    """Return whether a flow quarantines rows; False for a flow that can't drop rows.
 
-    A snapshot has every key that exists, so a row that is missing from it is a delete: it is not quarantined. The rows
-    of a source database have keys and positions, and no expectations.
+    A snapshot contains every existing key, so a row missing from it is a delete, and must not be quarantined. Rows of a
+    source database have keys and positions, and no expectations.
 
     Args:
         flow: the flow.
         dataset: its target.
-        registry: the declarations, those of gateways included.
-        by_default: the setting of a target without the property.
+        registry: the declarations, including those of gateways.
+        by_default: the setting for a target without the property.
     """
     if dataset.kind is not DatasetKind.STREAMING_TABLE or flow.spec.from_snapshots:
         return False

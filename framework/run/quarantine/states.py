@@ -1,4 +1,4 @@
-"""The states of quarantined rows, from checkpoints, the transactions of the targets, and the claims of replays."""
+"""The states of quarantined rows, derived from checkpoints, target transactions and replay claims."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
     from framework.run.tables.table_store import TableStore
 
 REPLAY_NUMBER = 0
-"""The number of a replay's only batch in the target's transactions."""
+"""The number of a replay's single batch in the target's transactions."""
 
 
 CLAIM = ("pipeline", "dataset", "flow", "replay")
-"""The columns that identify a replay; its pipeline may have another name by now."""
+"""The columns that identify a replay; the pipeline's name may have changed since."""
 
 _ORIGIN = ("dataset", "flow", "generation", "transaction")
 
 
 def replay_application(pipeline: str, replay: str) -> str:
-    """Return the application in the target's transaction of a replay."""
+    """Return the application id of a replay in the target's transactions."""
     return f"sluice:{pipeline}:replay:{replay}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowStates:
-    """Decides the states of rows.
+    """Derives the states of quarantined rows.
 
     Args:
         store: the pipeline's tables.
-        manifests: the manifests of the pipeline's flows by the names of dataset and flow.
-        graph: the pipeline's graph; None if the code has errors: then the paths of tables are the recorded ones.
+        manifests: the manifests of the pipeline's flows, by the names of dataset and flow.
+        graph: the pipeline's graph; None if the code has errors, in which case recorded table paths are used.
     """
 
     store: TableStore
@@ -60,8 +60,8 @@ class RowStates:
         return cls(store=store, manifests=manifests, graph=graph)
 
     def column(self, rows: DataFrame) -> Column:
-        """Return the state of each of these rows of the quarantine."""
-        # The claims and the origins of all rows by one job.
+        """Return the state of each of these quarantined rows."""
+        # One job reads the claims and the origins of all rows.
         wanted = dict.fromkeys((*CLAIM, *_ORIGIN))
         unreplayed = rows.where("replayed_at IS NULL").select(*wanted).distinct().collect()
         claims = {tuple(row[name] for name in CLAIM): row for row in unreplayed if row["replay"] is not None}
@@ -83,7 +83,7 @@ class RowStates:
         """Return whether the target has the rows of a replay.
 
         Args:
-            claim: the columns `CLAIM`.
+            claim: a row with the columns `CLAIM`.
         """
         table = self._table(claim["dataset"], claim["flow"])
         application = replay_application(claim["pipeline"], claim["replay"])
@@ -92,23 +92,23 @@ class RowStates:
     def _cases(self, origin: Row, is_same: Column) -> list[tuple[Column, RowState]]:
         manifest = self.manifests.get((origin["dataset"], origin["flow"]))
         generation = None if manifest is None else manifest.find(origin["generation"])
-        # A full refresh without the flow, or a table that was deleted: its next run reads everything again.
+        # After a full refresh without the flow, or if its table was deleted, its next run reads everything again.
         if manifest is None or generation is None or generation.undone_by in {BY_REFRESH, BY_LOSS}:
             return [(is_same, RowState.SUPERSEDED)]
-        # A checkpoint that was deleted by hand has a successor with its number.
+        # A checkpoint that was deleted by hand has a successor with the same number.
         cases = []
         if not self._is_of_stream(manifest, generation, origin):
             cases.append((is_same & (F.col("quarantined_at") < _time(generation.begun_at)), RowState.SUPERSEDED))
         refresh = last_refresh(manifest)
         if refresh is not None and generation.number < refresh.number:
-            # Rows that the generation quarantined later, after a roll-back to it, were not read by the refresh.
+            # The refresh has not read rows that the generation quarantined later, after a roll-back to it.
             is_read_again = F.col("quarantined_at") < _time(refresh.begun_at)
             cases.append((is_same & is_read_again, RowState.SUPERSEDED))
         last = self._last_committed(manifest, generation, origin)
         return cases if last is None else [*cases, (is_same & (F.col("batch") > last), RowState.UNCOMMITTED)]
 
     def _is_of_stream(self, manifest: Manifest, generation: Generation, origin: Row) -> bool:
-        """Whether rows of an append are of the stream that a generation runs now; its id does not depend on a clock."""
+        """Whether appended rows come from a generation's present stream, by the stream's id instead of a clock."""
         if origin["transaction"] == KEPT:
             return True
         path = GenerationStore(self.store.storage).path(manifest.dataset, manifest.flow, generation.number)
@@ -116,7 +116,7 @@ class RowStates:
         return stream is not None and origin["transaction"] == stream
 
     def _last_committed(self, manifest: Manifest, generation: Generation, origin: Row) -> int | None:
-        """Return the last batch of a generation whose rows are in the target; None for all."""
+        """Return a generation's last batch whose rows are in the target; None if all are."""
         if origin["transaction"] == KEPT:
             return None
         if generation.state is GenerationState.BUILDING:

@@ -1,7 +1,7 @@
-"""The quarantine table: its columns, and its writes, each one commit.
+"""The quarantine table: its columns, and its writes, one commit each.
 
-A flow writes the quarantined rows of a batch before it writes the others to its target. A crash in between is safe: the
-batch runs again, and its rows replace those that the first attempt left, also if the code has changed in between.
+A flow writes a batch's quarantined rows before it writes the others to its target. A crash in between is safe: the
+batch runs again, and its rows replace those of the first attempt, even if the code has changed in between.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
 REASONS, FILE = "__sluice_reasons", "__sluice_file"
-"""Columns of a flow's rows: why a row is quarantined (an empty array if it is not), and the file of the row."""
+"""Columns of a flow's rows: the reasons why a row is quarantined (an empty array if it is not), and its file."""
 
 ID, LOST = "__sluice_id", "__sluice_lost"
-"""Columns of rows that are replayed: the row's id, and whether one of its values does not fit."""
+"""Columns of replayed rows: the row's id, and whether one of its values does not fit."""
 
 OWN_COLUMNS = frozenset({REASONS, FILE, ID, LOST})
-"""The names that no column of a flow with a quarantine may have."""
+"""The column names that a flow with a quarantine must not use."""
 
 KEPT = "sluice:kept"
-"""The transaction of rows that no batch of their generation has read: a full refresh with history has kept them."""
+"""The transaction of rows that a full refresh with history has kept, and that no batch of their generation has read."""
 
 _BEFORE_ALL_BATCHES = -1
 _FEW_ROWS = 100_000
@@ -86,10 +86,10 @@ class QuarantinedBatch:
         flow: the flow's full name.
         dataset: its target.
         generation: the generation of its checkpoint.
-        number: the batch's number, as in the transaction of the target.
-        transaction: the identifier of the application in that transaction.
+        number: the batch's number, as in the target's transaction.
+        transaction: the application id in that transaction.
         update_id: the update that ran the batch.
-        position: JSON with the offsets of the sources before and after the batch; None for a once flow over a batch.
+        position: JSON with the source offsets before and after the batch; None for a once flow with a batch source.
     """
 
     pipeline: str
@@ -103,22 +103,22 @@ class QuarantinedBatch:
 
     @property
     def condition(self) -> str:
-        """The rows of the batch, as an SQL condition.
+        """An SQL condition for the rows of the batch.
 
-        A flow that moved to another table has a checkpoint for each, and so batches with equal numbers.
+        A flow that moved to another table has a checkpoint for each table, and so batches with equal numbers.
         """
         return f"{self.generation_condition} AND batch = {self.number}"
 
     @property
     def generation_condition(self) -> str:
-        """The rows of the batches of its generation, as an SQL condition."""
+        """An SQL condition for the rows of all batches of its generation."""
         names = f"flow = {string_literal(str(self.flow))} AND dataset = {string_literal(str(self.dataset))}"
         return f"{names} AND generation = {self.generation}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QuarantineTable:
-    """The quarantine table in a pipeline's storage, which is created with the first row.
+    """The quarantine table in a pipeline's storage, which is created when the first row is quarantined.
 
     Args:
         storage: the pipeline's storage.
@@ -138,13 +138,13 @@ class QuarantineTable:
         return latest_version(self.storage, self.path) is not None
 
     def rows(self) -> DataFrame:
-        """Return all rows; none before the first is quarantined."""
+        """Return all quarantined rows; an empty frame if there are none."""
         if not self.exists():
             return self.session.createDataFrame([], SCHEMA)
         return self.session.read.format("delta").load(self.path)
 
     def read(self) -> DataFrame:
-        """Return all rows, for a query that runs now and once; of a small table without jobs that list its files."""
+        """Return all rows for a query that runs now and only once; a small table is read without file listing jobs."""
         return read_table(self.session, TableAddress(path=self.path), few_tasks=True) if self.exists() else self.rows()
 
     def table(self) -> DeltaTable:
@@ -152,11 +152,11 @@ class QuarantineTable:
         return DeltaTable.forPath(self.session, self.path)
 
     def write_batch(self, rows: DataFrame, batch: QuarantinedBatch, *, count: int, is_new: bool) -> None:
-        """Make these the quarantined rows of a batch, whatever an earlier attempt at it has written: one commit.
+        """Replace the quarantined rows of a batch, including those of earlier attempts, in one commit.
 
         Args:
             rows: the rows, with `REASONS` and `FILE`.
-            batch: their origin.
+            batch: the origin of the rows.
             count: their number.
             is_new: whether the table has no rows of an earlier attempt.
         """
@@ -170,9 +170,9 @@ class QuarantineTable:
         writer.save(self.path)
 
     def last_batch(self, batch: QuarantinedBatch) -> int:
-        """Return the last batch with rows of the flow's generation, which may be a later one; -1 for none.
+        """Return the last batch with rows of the flow's generation, which may be a later batch; -1 for none.
 
-        A checkpoint and a table that were put back from a backup run batches again, and the quarantine has their rows.
+        A checkpoint and a table that were restored from a backup run batches again whose rows are already quarantined.
         """
         if not self.exists():
             return _BEFORE_ALL_BATCHES
@@ -180,15 +180,15 @@ class QuarantineTable:
         return _BEFORE_ALL_BATCHES if found is None or found[0] is None else int(found[0])
 
     def forget_batch(self, batch: QuarantinedBatch) -> None:
-        """Delete the rows of a batch that runs again and quarantines nothing."""
+        """Delete the rows of a batch that runs again without quarantining anything."""
         if self.has_rows(batch.condition):
             self.table().delete(batch.condition)
 
     def keep(self, chosen: DataFrame, flows: Collection[QualifiedName]) -> None:
-        """Make rows those of other generations, whose batches do not have them: one commit.
+        """Move rows to other generations, whose batches do not have them, in one commit.
 
         Args:
-            chosen: in the column `ID`, the `id` and the `flow` of each row, and its new `generation`.
+            chosen: in the column `ID`, each row's `id` and `flow`, and its new `generation`.
             flows: the flows of the rows; only commits to their partitions are conflicts.
         """
         names = ", ".join(string_literal(str(flow)) for flow in flows)
@@ -202,25 +202,25 @@ class QuarantineTable:
         merge.whenMatchedUpdate(set=values).execute()
 
     def has_rows(self, condition: str | Column) -> bool:
-        """Whether a row meets a condition."""
+        """Whether any row meets a condition."""
         return self.exists() and not self.read().where(condition).isEmpty()
 
     def _create(self) -> None:
         with _creation:
             if self.exists():
                 return
-            # A process that was killed while it created the table left a log folder, where Delta then creates none.
+            # A process that was killed while it created the table left a log folder, where Delta then creates no table.
             self.storage.delete_tree(f"{self.path}/_delta_log")
             new_table(self.session, TableAddress(path=self.path), SCHEMA).partitionedBy("flow").execute()
 
 
 def is_of(dataset: QualifiedName, flow: QualifiedName) -> Column:
-    """Return whether a row of the quarantine is one of a flow into a dataset."""
+    """Return whether a quarantined row comes from a flow into a dataset."""
     return (F.col("flow") == F.lit(str(flow))) & (F.col("dataset") == F.lit(str(dataset)))
 
 
 def by_columns(rows: DataFrame) -> Iterator[tuple[DataFrame, StructType]]:
-    """Yield rows of the quarantine by the columns that their query returned, each set of columns apart."""
+    """Yield quarantined rows grouped by the columns that their query returned."""
     for row in rows.select("columns").distinct().orderBy("columns").collect():
         yield rows.where(F.col("columns") == F.lit(row["columns"])), StructType.fromJson(json.loads(row["columns"]))
 

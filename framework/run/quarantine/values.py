@@ -1,8 +1,8 @@
-"""Values of any row as VARIANT and back, with their exact types.
+"""Lossless conversion of any row to VARIANT and back.
 
-A VARIANT has numbers, decimals, binary, dates, timestamps and NaN as they are, so a row needs no text form. The few
-types that it lacks have another form in it: a map with keys that are no strings is an array of entries, and an
-interval or a time is a text. A VARIANT in it has no null of SQL beside its own, so it is the element of an array.
+A VARIANT stores numbers, decimals, binary, dates, timestamps and NaN natively, so a row needs no text form. The few
+types that it lacks are stored in another form: a map with non-string keys as an array of entries, an interval or a time
+as a text, and a nested VARIANT as an array element, because it has no separate SQL NULL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PLAIN = (BinaryType, BooleanType, DateType, NumericType, StringType, TimestampN
 
 
 def to_variant(schema: StructType) -> Column:
-    """Return a row of a frame with these columns as one VARIANT."""
+    """Return a frame's row with these columns as one VARIANT."""
     fields = [_stored(column(field.name), field.dataType).alias(field.name) for field in schema.fields]
     return F.to_variant_object(F.struct(*fields))
 
@@ -42,14 +42,14 @@ def from_variant(row: Column, schema: StructType) -> list[Column]:
 
     Args:
         row: the VARIANT.
-        schema: the columns that it was made of.
+        schema: the original columns.
     """
     stored = row.cast(_stored_type(schema))
     return [_restored(stored.getField(field.name), field.dataType).alias(field.name) for field in schema.fields]
 
 
 def _is_plain(data_type: DataType) -> bool:
-    """Whether a VARIANT has the values of a type as they are."""
+    """Whether a VARIANT stores values of a type natively."""
     if isinstance(data_type, StructType):
         return all(_is_plain(field.dataType) for field in data_type.fields)
     if isinstance(data_type, ArrayType):
@@ -80,7 +80,7 @@ def _stored_entry(entry: Column, data_type: MapType) -> Column:
 
 
 def _stored_type(data_type: DataType) -> DataType:
-    """Return the type of `_stored`, every part of it nullable."""
+    """Return the type of `_stored`, with every part nullable."""
     if isinstance(data_type, StructType):
         return StructType([StructField(field.name, _stored_type(field.dataType)) for field in data_type.fields])
     if isinstance(data_type, ArrayType):

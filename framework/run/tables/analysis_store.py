@@ -1,4 +1,4 @@
-"""The file of the kept analyses of a pipeline; without it, all queries are analysed."""
+"""The file with the kept analyses of a pipeline; without it, all queries are analysed again."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from framework.graph.kept_analyses import KeptAnalysis, analyses_text, read_anal
 class AnalysisStore:
     """Reads and replaces the kept analyses of one pipeline.
 
-    An analysis is used only where its key says that another one would have the same result. So a file that is missing,
-    old, or of another process costs analyses, and is never wrong.
+    An analysis is used only if its key proves that a new analysis would have the same result. So a file that is
+    missing, old, or written by another process costs time, but is never wrong.
 
     Args:
         storage: the pipeline's storage.
@@ -31,7 +31,7 @@ class AnalysisStore:
         return read_analyses(self._storage.read_text(self._path))
 
     def write(self, analyses: Mapping[QualifiedName, KeptAnalysis]) -> None:
-        """Replace the kept analyses; nothing is written if they are the same."""
+        """Replace the kept analyses; if they are unchanged, nothing is written."""
         if _keys(analyses) != _keys(self.read()):
             self._storage.write_text(self._path, analyses_text(analyses))
 

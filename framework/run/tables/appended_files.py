@@ -1,7 +1,7 @@
-"""Appends of a flow to a Delta table in one commit each: of rows, or of files that hold the rows already.
+"""Appends of a flow to a Delta table, one commit each: of rows, or of files that already hold the rows.
 
-A commit looks as one of Spark's own streaming writes and has the same transaction identifier. So a batch that one of
-the two wrote is skipped by the other.
+A commit looks like one of Spark's own streaming writes and has the same transaction identifier. So this append skips a
+batch that Spark has written, and Spark skips a batch that this append has written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
 
 SINK_OPTIONS = {"mergeSchema": "true"}
-"""The options of Delta's sink where it writes a flow's rows."""
+"""The options of Delta's sink for a flow's rows."""
 
 _LAST_COMMITS = 50
 _IDENTITY = "delta.identity."
@@ -39,8 +39,8 @@ class TableAppend:
 
     Args:
         version: the newest version of the table.
-        query_id: the stream's identifier in its checkpoint; for rows that no stream reads, the id of their transaction.
-        number: the batch's number.
+        query_id: the stream's id in its checkpoint; for rows without a stream, the id of their transaction.
+        number: the number of the batch.
     """
 
     def __init__(self, version: TableVersion, query_id: str, number: int) -> None:
@@ -53,19 +53,19 @@ class TableAppend:
         """Begin a transaction on a table that `can_append` accepts.
 
         Raises:
-            pyspark.errors.PySparkException: the table does not exist any more. Delta's sink would create it, without
-                the rows that it had.
+            pyspark.errors.PySparkException: the table no longer exists. Delta's sink would create it again, without its
+            previous rows.
         """
         version = TableVersion(session, table)
         version.check_exists()
         return cls(version, query_id, number)
 
     def has_applied(self) -> bool:
-        """Return whether the table has the batch."""
+        """Return whether the table already has the batch."""
         return self._version.last_batch(self._query_id) >= self._number
 
     def takes_files(self, schema: StructType) -> bool:
-        """Return whether files with these columns can be added as they are."""
+        """Return whether files with these columns can be committed as they are."""
         return takes_files(self._version) and _named_types(self._version.columns) == _named_types(schema)
 
     def append_files(self, files: Sequence[NewFile]) -> None:
@@ -80,23 +80,24 @@ class TableAppend:
         append_batch(self._version, adds, self._query_id, self._number, counts)
 
     def append_rows(self, rows: DataFrame) -> None:
-        """Write rows to new files, and commit these.
+        """Write rows to new files and commit the files.
 
         Raises:
             pyspark.errors.PySparkException: a constraint of the table is violated, or a conflict.
         """
         if _has_plain_columns(self._version, rows.schema):
             append_batch(self._version, self._version.write_files(rows), self._query_id, self._number, {})
-        else:  # the sink adds columns and fields, and converts the types that it can
-            # A column of type void has no value, and the sink takes none.
+        else:  # the sink adds columns and fields, and casts types where it can
+            # A column of type void has no value, and the sink rejects it.
             voids = (column(field.name) for field in rows.schema.fields if isinstance(field.dataType, NullType))
             append_by_sink(self._version, rows.drop(*voids), self._query_id, self._number, SINK_OPTIONS)
 
 
 def can_append(session: SparkSession, table: TableAddress, query: DataFrame) -> bool:
-    """Return whether the rows of a query can be appended this way: the table has exactly their columns, of any values.
+    """Return whether a query's rows can be appended this way: the table has exactly its columns, all of them plain.
 
-    Delta's own writers have rules for identity columns, for columns of type void, and for a query that reads the table.
+    Delta's own writers have rules for identity columns, for columns of type void, and for a query that reads its
+    target.
     """
     if not can_open(table):
         return False
@@ -119,15 +120,15 @@ def delete_leftovers(
     kept: Collection[str] = (),
     is_safe: Callable[[], bool],
 ) -> bool:
-    """Delete the files with this prefix that no commit names: those of attempts that were killed.
+    """Delete the files with this prefix that no commit refers to: the leftovers of killed attempts.
 
     Args:
-        session: reads the table's log, if there are such files.
-        storage: that has the folder of the table.
+        session: reads the table's log if there are such files.
+        storage: the storage with the table's folder.
         table: the table.
-        prefix: of the names of files that only the caller writes, so that none of them is about to be committed.
-        kept: the names of files that are known to be the table's.
-        is_safe: whether none of the files that exist now is about to be committed.
+        prefix: the prefix of file names that only the caller writes, so that no other writer is about to commit one.
+        kept: the names of files that are known to belong to the table.
+        is_safe: whether no existing file is about to be committed.
 
     Returns:
         Whether it was safe.
@@ -144,7 +145,7 @@ def delete_leftovers(
         current = version.file_paths(removed=False, prefix=prefix)
     else:
         current = {entry["path"] for entry in log_entries(listed)}
-    # A file that was removed from the table is still read at earlier versions, until VACUUM deletes it.
+    # Earlier versions still read a file that was removed from the table, until VACUUM deletes it.
     found = _not_in_commits(storage, str(table.path), [name for name in found if name not in current])
     if found:
         removed = version.file_paths(removed=True, prefix=prefix)
@@ -155,7 +156,7 @@ def delete_leftovers(
 
 
 def _not_in_commits(storage: Storage, path: str, names: Collection[str]) -> list[str]:
-    """Return the names that the last commits do not have: they mostly have all, and no query over the log is needed."""
+    """Return the names that the last commits lack; usually these have all, so that no query over the log is needed."""
     left = dict.fromkeys(names)
     for file in islice(reversed(commit_files(storage, path).values()), _LAST_COMMITS) if left else ():
         for action in read_commit(storage, file):
@@ -167,7 +168,7 @@ def _not_in_commits(storage: Storage, path: str, names: Collection[str]) -> list
 
 
 def _has_plain_columns(version: TableVersion, schema: StructType) -> bool:
-    """Return whether the table has exactly these columns, and none for which Delta's sink has rules."""
+    """Return whether the table has exactly these columns, none of which has special rules in Delta's sink."""
     columns, stored = _named_types(schema), version.columns
     has_identity = any(key.startswith(_IDENTITY) for field in stored.fields for key in field.metadata)
     return columns == _named_types(stored) and not has_identity and not any("void" in kind for _, kind in columns)

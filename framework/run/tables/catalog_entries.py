@@ -1,12 +1,12 @@
-"""The entries of tables in a configured catalog of Spark.
+"""The entries of a pipeline's tables in a configured Spark catalog.
 
-Without a configured catalog a table is found by its path only. With one (the Hive metastore for
-`spark_catalog`, or a `spark.sql.catalog.<name>`) the same Delta table is also registered there as an
-external table, so that other programs find it by name, and a dropped entry loses no rows: an update makes it again.
+Without a configured catalog a table is found by its path only. With one (the Hive metastore for `spark_catalog`, or a
+`spark.sql.catalog.<name>`) the same Delta table is also registered there as an external table, so that other programs
+find it by name. A dropped entry loses no rows: the next update registers it again.
 
-An entry of this pipeline that names the folder in which the table was before, as after the storage was moved, is
-replaced: it is dropped, which deletes no file of an external table, and made again. Stopping in between is safe: an
-update makes an entry that is missing.
+After the storage was moved, an entry of this pipeline still refers to the former folder. It is replaced: dropped, which
+deletes no file of an external table, and registered again. A crash in between is safe, because an update registers a
+missing entry.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ _SESSION_CATALOG = "spark_catalog"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogEntry:
-    """What a catalog has under a name: its location, empty for a view, and whether a DROP leaves its files."""
+    """A catalog entry: its location, empty for a view, and whether a DROP keeps its files."""
 
     location: str
     is_external: bool
 
     def is_at(self, path: str) -> bool:
-        """Whether its files are in a folder."""
+        """Whether the entry's files are in a folder."""
         return bool(self.location and path) and plain_path(self.location) == plain_path(path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignEntry:
-    """A table or view of somebody else that has a dataset's name in the catalog: where it is, and whose, as texts.
+    """A foreign table or view that has a dataset's name in the catalog: its location and its owner, as texts.
 
     Args:
-        advice: the statement that frees the name without deleting a row, as a sentence; empty if there is none.
+        advice: the statement that frees the name without deleting rows, as a sentence; empty if there is none.
     """
 
     location: str
@@ -82,13 +82,13 @@ def register(spark: SparkSession, name: QualifiedName, path: str) -> None:
 
 
 def name_table(spark: SparkSession, spec: DatasetSpec, path: str, record: TableRecord | None) -> None:
-    """Let the name of a table in a configured catalog refer to its folder, before its record is written.
+    """Register a table's folder under its name in a configured catalog, before its record is written.
 
     Args:
         spark: the session.
         spec: the dataset.
         path: the folder of its table.
-        record: the record of its table until now; None for a new one.
+        record: the table's previous record; None for a new table.
 
     Raises:
         OperationError: CATALOG_SILENT.
@@ -100,7 +100,7 @@ def name_table(spark: SparkSession, spec: DatasetSpec, path: str, record: TableR
 
 
 def unregister(spark: SparkSession, name: QualifiedName, path: str) -> None:
-    """Remove a table's entry from a configured catalog if its location is `path`; the rows are kept.
+    """Remove a table's entry from a configured catalog if the entry's location is `path`; rows are kept.
 
     Raises:
         OperationError: CATALOG_SILENT.
@@ -113,13 +113,13 @@ def unregister(spark: SparkSession, name: QualifiedName, path: str) -> None:
 
 
 def renew_entry(spark: SparkSession, spec: DatasetSpec, path: str, record: TableRecord | None) -> None:
-    """Let the name of a recorded table refer to its folder: make a missing entry, and replace a former one.
+    """Make a recorded table's catalog entry refer to its folder: create a missing entry and replace a former one.
 
     Args:
         spark: the session.
         spec: the dataset.
         path: the folder of its table.
-        record: the record of its table, which may have the folder in which it was before.
+        record: the table's record, which may have its former folder.
 
     Raises:
         OperationError: CATALOG_SILENT.
@@ -140,9 +140,9 @@ def renew_entry(spark: SparkSession, spec: DatasetSpec, path: str, record: Table
 
 
 def foreign_entry(spark: SparkSession, spec: DatasetSpec, path: str, record: TableRecord | None) -> ForeignEntry | None:
-    """Return what a configured catalog has under a dataset's name, if it is not a table of the dataset.
+    """Return the entry under a dataset's name in a configured catalog if it is not the dataset's own table.
 
-    Programs that read the name would get other rows than the dataset's.
+    Programs that read the name would get rows of another table.
 
     Args:
         spark: the session.
@@ -168,7 +168,7 @@ def foreign_entry(spark: SparkSession, spec: DatasetSpec, path: str, record: Tab
 
 
 def entry_location(spark: SparkSession, name: QualifiedName) -> str:
-    """Return the folder of the table of a name in a configured catalog; empty if the catalog has none.
+    """Return the folder of the table with this name in a configured catalog; empty if the catalog has none.
 
     Raises:
         OperationError: CATALOG_SILENT.
@@ -178,7 +178,7 @@ def entry_location(spark: SparkSession, name: QualifiedName) -> str:
 
 
 def find_entry(spark: SparkSession, name: QualifiedName) -> CatalogEntry | None:
-    """Return the entry of this name, of any kind of table or view; None without one.
+    """Return the entry with this name, for any kind of table or view; None if there is none.
 
     Raises:
         OperationError: CATALOG_SILENT.
@@ -201,10 +201,10 @@ def _drop(spark: SparkSession, name: QualifiedName) -> None:
 
 
 def _is_former(spark: SparkSession, entry: CatalogEntry, record: TableRecord) -> bool:
-    """Whether an entry names the folder in which the recorded table of a dataset was before.
+    """Whether an entry refers to the former folder of a dataset's recorded table.
 
-    It must be an external table, without another table there, and without a storage there that still has it: this one
-    would be a copy of it.
+    The entry must be an external table, its folder must not have another table, and no other storage may still have the
+    table there: then this storage would be a copy.
     """
     was_there = entry.is_at(record.path) or entry.is_at(record.written_path)
     if not entry.is_external or record.table_id is None or not was_there:
@@ -219,7 +219,7 @@ def _is_former(spark: SparkSession, entry: CatalogEntry, record: TableRecord) ->
 
 
 def _stored(spark: SparkSession, name: QualifiedName) -> CatalogEntry | None:
-    """Return the entry of the session's catalog, without a look at the table: it may be gone, or none of Delta's."""
+    """Return the session catalog's entry without reading the table, which may be missing or not a Delta table."""
     found = session_catalog_entry(spark, name.schema, name.table)
     if found is None:
         return None
@@ -228,11 +228,11 @@ def _stored(spark: SparkSession, name: QualifiedName) -> CatalogEntry | None:
 
 
 def _described(spark: SparkSession, name: QualifiedName) -> CatalogEntry | None:
-    """Return the entry of another catalog; `DESCRIBE DETAIL` would need a table of Delta."""
+    """Return another catalog's entry; `DESCRIBE DETAIL` would require a Delta table."""
     if not table_exists(spark, name.quoted):
         return None
     rows = statement_rows(spark, f"DESCRIBE TABLE EXTENDED {name.quoted}")
-    # After the columns, one of which may have these names, comes a blank line.
+    # A blank line follows the columns, one of which may have such a name.
     found, is_detail = {"Location": "", "Type": ""}, False
     for row in rows:
         title = row.getString(0)

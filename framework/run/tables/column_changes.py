@@ -1,4 +1,4 @@
-"""Columns and wider types that a stored table gets, and the types that need a feature of Delta."""
+"""Schema evolution of stored tables: added columns, wider types, and types that need a Delta table feature."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 _CONSTRAINT = "delta.constraints."
-"""The prefix of the properties that have the expressions of a table's CHECK constraints."""
+"""The prefix of the properties with the expressions of a table's CHECK constraints."""
 
 _Metadata = Callable[["TableAddress"], LogTip]
 
 _FEATURES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
-"""The features of Delta without which a table has no column of a type."""
+"""The Delta table features that columns of these types need."""
 
 
 def support_types(spark: SparkSession, address: TableAddress, wanted: StructType) -> None:
-    """Let a table have the types of columns that it is about to get: Delta asks for that by a property. Idempotent.
+    """Enable the table features for the types of columns that a table is about to get, by a property. Idempotent.
 
     Args:
         spark: changes the table.
@@ -56,7 +56,7 @@ def support_types(spark: SparkSession, address: TableAddress, wanted: StructType
 
 
 def _kinds(data_type: DataType) -> Iterator[str]:
-    """Yield the names of the types at any depth; names of columns are none, even if they read `variant`."""
+    """Yield the type names at any depth; column names are skipped, even if they read `variant`."""
     if isinstance(data_type, StructType):
         for field in data_type.fields:
             yield from _kinds(field.dataType)
@@ -70,9 +70,9 @@ def _kinds(data_type: DataType) -> Iterator[str]:
 
 
 def change_of(dataset: GraphDataset, stored: str | None) -> SchemaChange | None:
-    """Return the change from the stored columns of a table to those of its dataset; None if either is unknown.
+    """Return the change from a table's stored columns to its dataset's columns; None if either is unknown.
 
-    The hidden column of AUTO CDC is among them: see `shown`.
+    The change includes the hidden column of AUTO CDC: see `shown`.
 
     Args:
         dataset: the dataset.
@@ -84,18 +84,18 @@ def change_of(dataset: GraphDataset, stored: str | None) -> SchemaChange | None:
 
 
 def shown(change: SchemaChange) -> SchemaChange:
-    """Return a change without the hidden column of AUTO CDC, as a plan has it."""
+    """Return a change without the hidden column of AUTO CDC, as a plan shows it."""
     return change.without(HIDDEN_COLUMN)
 
 
 def check_stored(storage: Storage, path: str, dataset: GraphDataset, planned: SchemaChange | None) -> None:
-    """Check that a table gets the columns that a plan says, before its rows are replaced; unknown columns pass.
+    """Check that a table's column change is the planned one, before its rows are replaced; unknown columns pass.
 
     Args:
         storage: reads the log of the table.
         path: the table.
         dataset: the dataset of the table.
-        planned: the change of the plan; None if the columns were unknown.
+        planned: the change in the plan; None if the columns were unknown.
 
     Raises:
         OperationError: TABLE_CHANGED_SINCE_PLAN.
@@ -109,7 +109,7 @@ def check_stored(storage: Storage, path: str, dataset: GraphDataset, planned: Sc
 
 
 def _check_planned(dataset: GraphDataset, change: SchemaChange, planned: SchemaChange) -> None:
-    """Check that a plan has all that would change; a part of it may be done already, by an update that died.
+    """Check that a plan contains the whole change; an update that died may have made a part of it already.
 
     Raises:
         OperationError: TABLE_CHANGED_SINCE_PLAN.
@@ -127,14 +127,14 @@ def _check_planned(dataset: GraphDataset, change: SchemaChange, planned: SchemaC
 def change_columns(
     spark: SparkSession, dataset: GraphDataset, address: TableAddress, planned: SchemaChange | None, metadata: _Metadata
 ) -> None:
-    """Widen and add the columns of a table, nested ones included; without a difference, nothing is written.
+    """Widen and add a table's columns, nested ones included; write nothing if there is no difference.
 
     Args:
         spark: changes the table.
         dataset: the dataset of the table.
-        address: the table, which exists.
-        planned: the only changes that may be made; None if no plan has them.
-        metadata: reads the metadata of the table, if it has to be changed.
+        address: the existing table.
+        planned: the only changes that may be made; None if no plan contains them.
+        metadata: reads the table's metadata, if it has to be changed.
 
     Raises:
         OperationError: TABLE_CHANGED_SINCE_PLAN, CONSTRAINT_KEEPS_TYPE, GENERATED_COLUMN_KEEPS_TYPE.
@@ -146,7 +146,7 @@ def change_columns(
     if planned is not None:
         _check_planned(dataset, gained, planned)
     wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
-    # First: Delta adds no columns beside others of different types.
+    # Widen first: Delta adds no columns while others have different types.
     _widen(spark, dataset, address, gained, wanted, metadata=metadata)
     if gained.added:
         support_types(spark, address, wanted)
@@ -157,7 +157,7 @@ def change_columns(
 def widen_columns(
     spark: SparkSession, dataset: GraphDataset, address: TableAddress, wanted: StructType, metadata: _Metadata
 ) -> None:
-    """Widen the columns of a table that exists whose wanted types are wider; others stay, and none is added.
+    """Widen an existing table's columns to wider wanted types; change no other column, and add none.
 
     Raises:
         OperationError: CONSTRAINT_KEEPS_TYPE, GENERATED_COLUMN_KEEPS_TYPE.
@@ -179,10 +179,10 @@ def _widen(
     *,
     metadata: _Metadata,
 ) -> None:
-    """Give the widened columns of a change their types.
+    """Change the types of a change's widened columns.
 
-    The property that allows it comes first, so that a table which never needs it keeps its protocol. A crash in between
-    is safe: the next plan has the same change.
+    The table property that allows this is set only now, so that a table that never needs it keeps its protocol. A crash
+    in between is safe: the next plan has the same change.
 
     Raises:
         OperationError: CONSTRAINT_KEEPS_TYPE if a CHECK constraint refers to such a column,
@@ -219,7 +219,7 @@ def _constrained(
     changes: Sequence[ColumnChange],
     error: PySparkException,
 ) -> OperationError:
-    """Return the error for a column with a CHECK constraint, with the statements that make it wider."""
+    """Return the error for a column with a CHECK constraint, with the statements that widen it."""
     named, listed = _named(changes, error), (error.getMessageParameters() or {}).get("constraints", "")
     checks = {key.removeprefix(_CONSTRAINT): text for key, text in properties.items() if key.startswith(_CONSTRAINT)}
     meant = {line.partition(" ->")[0].strip() for line in listed.splitlines()}
@@ -240,7 +240,7 @@ def _constrained(
 
 
 def _generating(dataset: GraphDataset, changes: Sequence[ColumnChange], error: PySparkException) -> OperationError:
-    """Return the error for a column that generated columns depend on."""
+    """Return the error for a column that a generated column depends on."""
     generated = (error.getMessageParameters() or {}).get("generatedColumns", "")
     return OperationError(
         "GENERATED_COLUMN_KEEPS_TYPE",
@@ -252,7 +252,7 @@ def _generating(dataset: GraphDataset, changes: Sequence[ColumnChange], error: P
 
 
 def _named(changes: Sequence[ColumnChange], error: PySparkException) -> Sequence[ColumnChange]:
-    """Return the changes of the column that an error of Delta names; all of them if it names none."""
+    """Return the changes of the column named in a Delta error; all changes if it names none."""
     column = (error.getMessageParameters() or {}).get("columnName", "").replace("`", "").lower()
     return [each for each in changes if each.name.replace("`", "").lower() == column] or changes
 

@@ -1,4 +1,4 @@
-"""The uses of a table's folder, so that the folder of an undeclared dataset is not deleted while it is in use."""
+"""Detection of other uses of a table's folder, so that a prune does not delete a folder that is in use."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from framework.run.tables.table_store import TableStore
 from framework.sources.delta.log import read_tip
 from framework.sources.port import SourceShape
 
-# The names that Delta gives to files and folders.
+# The file and folder names that Delta uses.
 _DELTA_FILE = re.compile(r"part-.+\.parquet|deletion_vector_.+\.bin")
 _DELTA_FOLDERS = frozenset({"_delta_log", "_change_data", "_delta_index", "_symlink_format_manifest"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FolderUses:
-    """The datasets, reads, sinks and records that use a folder in addition to the table in it."""
+    """The datasets, reads, sinks and records that use a folder besides its own table."""
 
     graph: DataflowGraph
     store: TableStore
 
     def why_kept(self, table: TableRecord) -> str | None:
-        """Return why the table of an undeclared dataset may not be deleted; None if nothing uses it.
+        """Return why an undeclared dataset's table must not be deleted; None if nothing else uses it.
 
-        A folder is in use if it equals, is inside, or contains a used folder. Links are followed. A folder that
-        a user chose must also have nothing but the table at its top.
+        A folder is in use if it equals, is inside, or contains a used folder. Links are followed. A folder chosen by a
+        user must also contain nothing but the table at its top level.
         """
         declared = self.graph.dataset(table.dataset)
         if declared is not None and declared.kind is not DatasetKind.TEMPORARY_VIEW:
@@ -66,19 +66,19 @@ class FolderUses:
             for path in (*paths, *flow.batch_paths, *(location for location in streamed if location is not None)):
                 yield path, f"{flow.spec.target} reads it"
         for record in self.store.records(besides=(table.dataset,)):
-            # A renamed dataset leaves two records of one table, which must not keep each other.
+            # A renamed dataset leaves two records of one table, which must not protect each other.
             is_same = _real(record.path) == folder and self.store.is_ours(record)
             if self.graph.dataset(record.dataset) is None and not is_same:
                 yield record.path, f"its folder overlaps with that of {record.dataset}"
 
 
 def _real(path: str) -> PurePosixPath:
-    """Return a folder in comparable form."""
+    """Return a folder with links resolved, for comparison."""
     return PurePosixPath(real_path(path))
 
 
 def _prefix_length(storage: Storage, table: TableRecord) -> int | None:
-    """Return the length of the random folder names that Delta gives to a table's files; None if it uses none."""
+    """Return the length of Delta's random folder names for a table's files; None if the table uses none."""
     tip = read_tip(storage, table.path)
     properties = tip.properties if tip is not None else {}
     is_mapped = properties.get("delta.columnMapping.mode", "none").lower() != "none"
@@ -88,10 +88,10 @@ def _prefix_length(storage: Storage, table: TableRecord) -> int | None:
 
 
 def foreign_entry(storage: Storage, table: TableRecord) -> str | None:
-    """Return the first file or folder at the top of a table's folder that Delta did not write; None if there is none.
+    """Return the first entry at the top of a table's folder that Delta did not write; None if there is none.
 
-    The folders of partitions are not searched: a table may have thousands, and a plan calls this function. The folders
-    of former partition columns stay until VACUUM deletes them.
+    Partition folders are not searched: a table may have thousands, and each plan calls this function. Folders of former
+    partition columns stay until VACUUM deletes them.
     """
     prefix_length = _prefix_length(storage, table)
     columns = {field["name"].lower() for field in json.loads(table.schema)["fields"]}

@@ -37,7 +37,7 @@ _CATALOG_KEY = "spark.sql.catalog."
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredTables:
-    """Looks names up in the pipeline's own storage first, then in Spark's catalog."""
+    """Resolves names in the pipeline's own storage first, then in Spark's catalog."""
 
     store: TableStore
     registry: Registry
@@ -45,8 +45,8 @@ class StoredTables:
     def stored_schema(self, name: QualifiedName) -> str | None:
         """Return the schema in the record of a dataset's table; None if there is no record.
 
-        In the middle of a full refresh it is that of the copy, which flows go on to write, or which replaces the table
-        before one of them runs.
+        During a full refresh this is the schema of the copy: either flows continue to write to the copy, or it replaces
+        the table before they run.
         """
         rebuild = RebuildStore(self.store.storage).read(name)
         if rebuild is not None and not rebuild.published and not rebuild.finished:
@@ -67,13 +67,13 @@ class StoredTables:
         return self.store.path(spec)
 
     def place_of(self, name: QualifiedName, spark: SparkSession) -> str:
-        """Return the folder of the table of a name: that of its entry in a configured catalog, or in the storage."""
+        """Return the folder of a named table, from its entry in a configured catalog or else in the storage."""
         return entry_location(spark, name) or self.store.layout.table(name)
 
     def external(
         self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
     ) -> ExternalTable | None:
-        """Return a table of the local file, of the storage but not of the graph, or of Spark's catalog; else None."""
+        """Return a table of `sluice.local.yml`, of the storage but not the graph, or of Spark's catalog; else None."""
         found = local_table(self.registry, spark, name, options, streaming=streaming)
         if found is not None:
             return found
@@ -107,7 +107,7 @@ class StoredTables:
         return path if latest_version(self.store.storage, path) is not None else None
 
     def file_identity(self, files: list[str]) -> str | None:
-        """Return a hash of path, size and modification time of each file, given as URIs; None if it is unavailable."""
+        """Return a hash of the path, size and modification time of files, given as URIs; None if one is unavailable."""
         if not files or len(files) > _MOST_FILES or not all(is_local(file) for file in files):
             return None
         by_folder: dict[str, dict[str, str]] = {}

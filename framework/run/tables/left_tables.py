@@ -1,18 +1,17 @@
-"""Tables whose datasets are no longer declared: they keep their rows until a user prunes them.
+"""Tables of undeclared datasets, which keep their rows until a user prunes them.
 
 A prune deletes the table and everything else of its dataset: AUTO CDC's auxiliary table, rebuilds, staged files and
-checkpoints.
-It deletes nothing that is in use (see `folder_uses`), or that changed since the user listed it.
-A checkpoint is deleted because it would skip the rows it has read if the dataset is declared again.
+checkpoints. It deletes nothing that is in use (see `folder_uses`) or that has changed since the user listed it.
+Checkpoints are deleted because otherwise a dataset that is declared again would skip the rows that they have read.
 Checkpoints of sinks are kept: rows in a sink can't be removed, and the checkpoint prevents duplicates.
 
 The effects in order, and why a crash after each is safe:
 
-1. the mark "this table is being pruned" is written -> from here the table counts as deleted, and the next update
-   or prune finishes the deletion before it does anything else;
-2. the entry in a configured catalog, the record, the auxiliary table, the table, rebuilds, staged files and
-   checkpoints are deleted -> each deletion is idempotent;
-3. the mark is deleted -> nothing is left.
+1. The mark "this table is being pruned" is written. From here on the table counts as deleted, and the next update
+   or prune finishes the deletion before it does anything else.
+2. The entry in a configured catalog, the record, the auxiliary table, the table, rebuilds, staged files and
+   checkpoints are deleted. Each deletion is idempotent.
+3. The mark is deleted. Nothing is left.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ _UNREAD = "a source can't be read now, so it may be in use"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftTable:
-    """A table of this pipeline that no module declares any more.
+    """A table of this pipeline that no module declares.
 
-    Two values are equal only if the table is the same and was not written in between.
+    Two values are equal only if the table is the same and was not written to in between.
 
     Args:
         path: the table's folder.
         table_id: Delta's id of the table; a new table at the same path has another id.
         version: the latest version.
-        left_entry: CATALOG_ENTRY_LEFT of a dropped table whose catalog did not answer; else None.
+        left_entry: CATALOG_ENTRY_LEFT for a dropped table whose catalog did not respond; else None.
     """
 
     name: QualifiedName
@@ -72,7 +71,7 @@ class LeftTables:
 
         Raises:
             UserError: PRUNE_NOTHING_DECLARED: code may be missing.
-            OperationError: PRUNE_SOURCES_UNREAD: a table may be one of a source, or read by a query, that is unknown.
+            OperationError: PRUNE_SOURCES_UNREAD if a source or a query is unknown, because it may use a table.
         """
         if not graph.datasets:
             raise UserError("PRUNE_NOTHING_DECLARED", pipeline=graph.pipeline)
@@ -81,15 +80,15 @@ class LeftTables:
         return cls(graph=graph, store=store)
 
     def find(self) -> tuple[LeftTable, ...]:
-        """Return the tables that a prune drops, by name: undeclared tables that are not in use."""
+        """Return the tables that a prune drops, sorted by name: undeclared tables that are not in use."""
         return tuple(table for table, reason in self._undeclared() if reason is None)
 
     def kept(self) -> dict[QualifiedName, str | None]:
-        """Return all undeclared tables, each with the reason why a prune keeps it, or None if a prune drops it."""
+        """Return all undeclared tables with the reason why a prune keeps each; None if a prune drops it."""
         return {table.name: reason for table, reason in self._undeclared()}
 
     def _undeclared(self) -> Iterator[tuple[LeftTable, str | None]]:
-        """Yield the tables of this pipeline that the graph does not have, without those that are being pruned."""
+        """Yield the tables of this pipeline that are not in the graph, except those that are being pruned."""
         known = {dataset.name for dataset in self.graph.datasets if dataset.is_table}
         known |= {table.name for table in self.begun()}
         uses = FolderUses(graph=self.graph, store=self.store)
@@ -108,8 +107,8 @@ class LeftTables:
                 if tip is not None:
                     table = replace(table, table_id=tip.table_id, version=tip.version)
                 yield table, _UNREAD if self.graph.is_partial else uses.why_kept(record)
-            except OperationError as error:  # it concerns no other table
-                is_unusable = error.condition in UNUSABLE  # its record, or another one
+            except OperationError as error:  # it does not affect other tables
+                is_unusable = error.condition in UNUSABLE  # its record, or another record, is unusable
                 what = f"{error.fields['path']} can't be used" if is_unusable else "it can't be read"
                 yield table, f"{what}, {error.condition}"
 
@@ -121,7 +120,7 @@ class LeftTables:
         """Finish the prunes that a crash interrupted; called under the update's lock, before planning.
 
         Returns:
-            CATALOG_ENTRY_LEFT for each table whose entry may still be in its catalog, which did not answer.
+            CATALOG_ENTRY_LEFT for each table whose entry may remain in a catalog that did not respond.
         """
         return tuple(left for table in self.begun() if (left := self._delete(table)) is not None)
 
@@ -129,7 +128,7 @@ class LeftTables:
         """Delete a table and everything else of its dataset.
 
         Returns:
-            CATALOG_ENTRY_LEFT if its entry may still be in its catalog, which did not answer; else None.
+            CATALOG_ENTRY_LEFT if the table's entry may remain in a catalog that did not respond; else None.
 
         Raises:
             OperationError: TABLE_NOT_OWNED if the table at its path belongs to another owner.
@@ -144,8 +143,8 @@ class LeftTables:
     def _delete(self, table: LeftTable) -> OperationError | None:
         storage, layout, left = self.store.storage, self.store.layout, None
         if table.path:
-            # A catalog that does not answer must not block updates. The entry is then left, with a location where
-            # nothing is: it holds no rows, and a dataset that is declared again with that name has it.
+            # A catalog that does not respond must not block updates. The remaining entry refers to an empty location:
+            # it holds no rows, and a dataset that is declared again with that name takes it over.
             try:
                 unregister(self.store.spark, table.name, table.path)
             except OperationError as error:
@@ -164,7 +163,7 @@ class LeftTables:
         return left
 
     def _is_still_there(self, table: LeftTable) -> bool:
-        """Whether the folder has the marked table or its remains, and not a table that was created later."""
+        """Whether the folder has the marked table or its remains, but not a table that was created later."""
         tip = read_tip(self.store.storage, table.path)
         return tip is None or None in (tip.table_id, table.table_id) or tip.table_id == table.table_id
 
@@ -180,7 +179,7 @@ class LeftTables:
         path = present_path(storage, mark["path"], mark["storage"])
         if path is None and self.store.is_claimed(name, mark["path"]):
             path = mark["path"]
-        # Nothing is at an empty path: only the rest of the dataset is deleted.
+        # Nothing is at an empty path, so only the rest of the dataset is deleted.
         return LeftTable(name=name, path=path or "", table_id=mark["table_id"])
 
     def _mark(self, name: QualifiedName) -> str:

@@ -1,7 +1,7 @@
-"""Tables of other catalogs that this machine has elsewhere: `tables` of `sluice.local.yml`.
+"""Local stand-ins for tables of other catalogs: the `tables` of `sluice.local.yml`.
 
-A name is that of files, of a Delta table, or of a table of another pipeline. Queries read it as a batch or as a stream,
-and modules while they are loaded.
+A name refers to files, a Delta table, or a table of another pipeline. Queries read it as a batch or as a stream;
+modules can read it while they are loaded.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _DELTA = "delta"
 def local_table(
     registry: Registry, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
 ) -> ExternalTable | None:
-    """Return the rows of a name in `tables`; None if it has no such entry.
+    """Return the rows of a name in `tables`; None if there is no such entry.
 
     Args:
-        registry: the declarations, with the entries.
+        registry: the declarations, with the entries of `tables`.
         spark: the session of the query.
         name: the name as written in the code.
-        options: those of the reader.
+        options: the reader's options.
         streaming: whether the rows are streamed.
 
     Raises:
@@ -66,7 +66,7 @@ def local_table(
 
 
 def _path(table: LocalTable, given: Mapping[str, str], full: QualifiedName) -> str:
-    """The folder of an entry's rows: its own path, or that of a table of another pipeline."""
+    """The folder with an entry's rows: its own path, or the folder of another pipeline's table."""
     if "path" in given:
         return given["path"]
     if "pipeline" not in given:
@@ -83,10 +83,10 @@ def _path(table: LocalTable, given: Mapping[str, str], full: QualifiedName) -> s
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadReads:
-    """The reads of modules while they are loaded: names in `tables`, and Spark's catalog for all others.
+    """Reads of modules while they are loaded: from `tables`, or else from Spark's catalog.
 
     Args:
-        registry: the registry that is filled, with the entries.
+        registry: the registry that is being filled, with the entries of `tables`.
         storage: the storage of the pipeline.
         spark: the session of the pipeline.
     """
@@ -104,7 +104,7 @@ class LoadReads:
             return (spark.readStream if streaming else spark.read).options(**options).table(name)
 
     def is_view(self, name: str) -> bool:
-        """Whether a name is that of a view of the pipeline: none can be read yet."""
+        """Whether a name refers to a view of the pipeline, which can't be read yet."""
         del name
         return False
 

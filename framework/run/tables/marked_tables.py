@@ -1,4 +1,4 @@
-"""Tables as flows left them, and older copies in their place; see `framework.checkpoints.table_marks`."""
+"""Detection of older table copies by the marks that flows leave; see `framework.checkpoints.table_marks`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from framework.sources.delta.read_commits import commit_identity
 
 
 def mark_table(storage: Storage, path: str, dataset: QualifiedName, flow: QualifiedName, generation: int) -> None:
-    """Store how far a table has come: a generation of a flow goes on only in this version or a later one."""
+    """Store a table's version: this generation of a flow continues only at this version or a later one."""
     tip = read_tip(storage, path)
     if tip is None or tip.table_id is None:
         return
@@ -43,31 +43,31 @@ def mark_table(storage: Storage, path: str, dataset: QualifiedName, flow: Qualif
 
 
 def _quarantine_version(storage: Storage, flow: QualifiedName) -> int | None:
-    """Return the newest version of the quarantine; None if it has no rows of a flow, each of which has a partition."""
+    """Return the newest version of the quarantine; None if it has no rows of the flow, which are in one partition."""
     path = storage.path(QUARANTINE_FOLDER)
     partitions = {unquote(folder) for folder in storage.list_names(path)}
     return latest_version(storage, path) if f"flow={flow}" in partitions else None
 
 
 def mark_recorded_table(storage: Storage, dataset: QualifiedName, flow: QualifiedName, generation: int) -> None:
-    """Store how far a table has come that is at the path of its record; nothing without a record, as for a sink."""
+    """Store the version of the table at the path in its record; do nothing without a record, as for a sink."""
     record = read_record(storage, StorageLayout(storage=storage), dataset)
     if record is not None:
         mark_table(storage, record.path, dataset, flow, generation)
 
 
 def older_copy(storage: Storage, path: str, manifest: Manifest, tip: LogTip | None) -> str:
-    """Return what says that an older copy is in the place of a flow's table, as a clause; empty if none is.
+    """Return the evidence that a flow's table is an older copy, as a clause; empty if there is none.
 
-    A generation that began after the mark goes on in any table, except in one whose loss ended an earlier generation:
-    the flow begins anew in the table that was created since. A roll-back makes a generation from before the mark
-    current.
+    A generation that began after the mark continues in any table. The exception is a table whose loss ended an earlier
+    generation, because the flow starts from scratch in the table that was created since. A roll-back makes a generation
+    from before the mark current.
 
     Args:
         storage: reads the mark and the log.
         path: the folder of the table.
         manifest: the generations of the flow.
-        tip: the end of the log.
+        tip: the end of the table's log.
     """
     mark = None if tip is None else read_mark(storage, manifest.dataset, manifest.flow)
     if tip is None or mark is None:
@@ -88,7 +88,7 @@ def older_copy(storage: Storage, path: str, manifest: Manifest, tip: LogTip | No
 
 
 def _older_companion(storage: Storage, mark: TableMark, dataset: QualifiedName) -> str:
-    """Return what says that an older copy of what belongs to a table is in its place; empty if none is."""
+    """Return the evidence that a companion of a table is an older copy, as a clause; empty if there is none."""
     auxiliary, quarantine = StorageLayout(storage=storage).auxiliary(dataset), storage.path(QUARANTINE_FOLDER)
     if now := _version_before(storage, auxiliary, mark.auxiliary) or _other_commit(
         storage, auxiliary, mark.auxiliary, _commit_of(mark, 1)
@@ -102,12 +102,12 @@ def _older_companion(storage: Storage, mark: TableMark, dataset: QualifiedName) 
 
 
 def _commit_of(mark: TableMark, place: int) -> str | None:
-    """Return one of the commits of a mark; None if it is unknown, as in a mark of an earlier release."""
+    """Return one of a mark's commits; None if it is unknown, as in marks of earlier releases."""
     return mark.commits[place] if place < len(mark.commits) else None
 
 
 def _other_commit(storage: Storage, path: str, version: int | None, commit: str | None) -> str:
-    """Return what says that a marked version is another commit now; empty if it is not, or if it is unknown."""
+    """Return a clause if a marked version is now another commit; empty if it is the same or unknown."""
     present = None if version is None or commit is None else commit_identity(storage, path, version)
     if present in {None, commit}:
         return ""
@@ -115,10 +115,10 @@ def _other_commit(storage: Storage, path: str, version: int | None, commit: str 
 
 
 def _version_before(storage: Storage, path: str, marked: int | None) -> str:
-    """Return what says that a table has an earlier version than the marked one, or is gone; empty if it has not."""
+    """Return a clause if a table is missing or at a version before the marked one; else empty."""
     if marked is None or (latest_version(storage, path) or 0) >= marked > 0:
         return ""
-    # A flow that runs, as while a continuous update plans a part anew, may have ended since the log was listed.
+    # A running flow may have ended since the log was listed, as while a continuous update replans a part.
     present = latest_version(fresh(storage), path)
     if present is not None and present >= marked:
         return ""

@@ -1,18 +1,18 @@
-"""The identity of a storage, by which a table outside of it tells whose it is.
+"""The identity of a storage, which decides whether a table outside its folders belongs to it.
 
-A dataset with a `path` has its table outside of the storage's own folders. After `cp -r` of the storage, or with a
-second storage for the same pipeline, two of them would write to that table. So it has a property with the storage
-that writes to it, and the storage has a file with its identity, at its root:
+A dataset with a `path` has its table outside the storage's own folders. After `cp -r` of the storage, or with a second
+storage for the same pipeline, two storages would write to that table. So a property of the table names the storage that
+writes to it, and each storage has a file with its identity at its root:
 
     {"format": 1, "id": "9f…", "root": "/data/shop", "former": [{"id": "1c…", "root": "/mnt/old/shop"}]}
 
-A storage that is found at another root than that of the file was moved or copied. Its next update gives it a new
-id. It takes the tables with its former id over, unless the storage with that id is still at the former root: then
-this one is a copy, and has only the tables below its own root, which were copied as well. Two storages that were
-copied from one that is gone have the same former ids; the first of them that is updated has the tables from then on.
+A storage found at another root than the one in its file was moved or copied. Its next update gives it a new id. It
+takes over the tables with its former id, unless the storage with that id is still at the former root. In that case this
+storage is a copy, and owns only the tables below its own root, which were copied as well. Two copies of a storage that
+no longer exists have the same former ids; the first one to be updated owns the tables from then on.
 
-A crash between the two durable effects, the file and the property of each table, is safe: the tables then have a
-former id, as before.
+The file and the property of each table are written one after the other. A crash in between is safe: the tables then
+have a former id, as before.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class StorageIdentity:
     """The identity of a storage.
 
     Args:
-        id: a unique text; empty if the next update will make it.
-        root: the folder of the storage, without links.
-        former: the identities that it had at other roots, oldest first.
+        id: a unique text; empty if the next update will assign it.
+        root: the folder of the storage, with links resolved.
+        former: its identities at other roots, oldest first.
     """
 
     id: str
@@ -63,7 +63,7 @@ class StorageIdentity:
 
     @classmethod
     def of(cls, storage: Storage) -> StorageIdentity:
-        """Return the present identity of a storage; nothing is written.
+        """Return the present identity of a storage without writing anything.
 
         Raises:
             OperationError: STORED_FILE_DAMAGED.
@@ -79,7 +79,7 @@ class StorageIdentity:
 
     @classmethod
     def settled(cls, storage: Storage) -> StorageIdentity:
-        """Return the identity of a storage, and write it if it is new; the update lock is held.
+        """Return the identity of a storage, and write it if it is new; the caller holds the update lock.
 
         Raises:
             OperationError: STORED_FILE_DAMAGED.
@@ -93,28 +93,28 @@ class StorageIdentity:
 
     @property
     def mark(self) -> str:
-        """The value of a table's property."""
+        """The value of the table property that names the storage."""
         return f"{self.root}#{self.id}"
 
     def other_storage(self, path: str, mark: str, spark: SparkSession) -> str:
-        """Return the storage to which a table belongs, for messages; empty if it belongs to this one.
+        """Return the other storage that owns a table, as text for messages; empty if this storage owns it.
 
-        A former storage that can't be read counts as one that is still there.
+        A former storage that can't be read counts as still existing.
 
         Args:
             path: the folder of the table.
-            mark: the value of its property.
-            spark: the session with the Hadoop configuration of the other storage.
+            mark: the value of the table's property.
+            spark: the session with the Hadoop configuration for the other storage.
         """
         # A table below the root was moved or copied with the storage.
         return self._other(mark, spark, came_along=real_path(path).startswith(f"{self.root}/"))
 
     def other_reader(self, mark: str, spark: SparkSession) -> str:
-        """Return the storage whose updates read a log, for messages; empty if those of this one do.
+        """Return the other storage whose updates read a log, as text for messages; empty if it is this one.
 
         Args:
             mark: the recorded storage; empty if none is.
-            spark: as `other_storage`.
+            spark: as in `other_storage`.
         """
         return self._other(mark, spark, came_along=False) if mark else ""
 
@@ -130,7 +130,7 @@ class StorageIdentity:
 
 
 def _is_at(root: str, id_: str, spark: SparkSession) -> bool:
-    """Whether the storage with an id is at a root, or may be there."""
+    """Whether the storage with this id is, or may be, at a root."""
     storage = open_storage(root, spark)
     try:
         found = _FORMAT.read(storage, storage.path(IDENTITY_FILE), _parse)
@@ -140,10 +140,10 @@ def _is_at(root: str, id_: str, spark: SparkSession) -> bool:
 
 
 def _is_same_folder(storage: Storage, root: str) -> bool:
-    """Whether a root is another path of the same local folder, as by a second mount."""
+    """Whether a root is another path of the same local folder, such as a second mount."""
     try:
         return Path(storage.root).samefile(root)
-    except OSError:  # there is no folder, or it is not a local one
+    except OSError:  # the folder does not exist or is not local
         return False
 
 
@@ -153,7 +153,7 @@ def _parse(found: dict[str, Any]) -> StorageIdentity:
 
 
 def has_link(path: str, root: str) -> bool:
-    """Whether one of the local folders from below a root to a path is a link."""
+    """Whether a component of a local path below a root is a link."""
     while path.startswith("/") and len(path) > len(root):
         if os.path.islink(path):  # noqa: PTH114 - called for each table of a plan, and a Path costs ten times as much
             return True

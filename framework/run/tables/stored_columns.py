@@ -1,4 +1,4 @@
-"""Columns of a stored table beside those of its record or of the code, as the JSON of schemas."""
+"""Comparison of a stored table's columns, as JSON schemas, with its record and the code."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from framework.schema.change import schema_change
 
 
 def has_columns(stored: str, recorded: str) -> bool:
-    """Whether a table has all recorded columns; RESTORE can take columns away, and the wider types of others."""
+    """Whether a table has all recorded columns; RESTORE can remove columns and undo wider types."""
     change = schema_change(json.loads(stored), json.loads(recorded))
     return not (change.added or change.widened or change.retyped)
 
 
 def with_definitions(schema: str, logged: str | None) -> str:
-    """Return a schema as Spark reads it, with the definitions of columns that Delta computes, which only its log has.
+    """Return a schema as Spark reads it, plus the definitions of generated columns, which only Delta's log has.
 
     Args:
         schema: JSON of the schema.
@@ -31,21 +31,21 @@ def with_definitions(schema: str, logged: str | None) -> str:
 
 
 def property_of_defaults(schema: str | None) -> dict[str, str]:
-    """Return the property that a table needs for the defaults of its columns; empty if none has one."""
+    """Return the property that a table needs for its column defaults; empty if no column has one."""
     return {DEFAULTS_FEATURE: "supported"} if f'"{DEFAULT}"' in (schema or "") else {}
 
 
 def spelled_as_in(schema: str | None, columns: Iterable[str]) -> tuple[str, ...]:
-    """Return layout columns, and fields of structs by their path, as the JSON of a schema spells them.
+    """Return layout columns, including struct fields by path, as the JSON of a schema spells them.
 
-    Delta compares them with the case of their letters, Spark without.
+    Delta compares these names case-sensitively, Spark case-insensitively.
     """
     spelled = {name.lower(): name for name in _paths(json.loads(schema)["fields"])} if schema else {}
     return tuple(spelled.get(column.replace("`", "").lower(), column) for column in columns)
 
 
 def are_equal(columns: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether two lists of columns are equal, whatever the case of their letters."""
+    """Whether two lists of columns are equal, ignoring case."""
     return [column.lower() for column in columns] == [column.lower() for column in others]
 
 

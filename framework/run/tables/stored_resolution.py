@@ -1,4 +1,4 @@
-"""What an update keeps of the resolution of its graph: analyses for the next update, and the graph for readers."""
+"""The stored results of a graph's resolution: analyses for the next update, and the graph for readers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from framework.run.tables.table_store import TableStore
 
 
 def store_resolution(graph: DataflowGraph, store: TableStore) -> None:
-    """Keep the analyses and the graph of an update. Both are derived, so a crash between them loses nothing."""
+    """Store an update's analyses and graph. Both can be derived again, so a crash between them loses nothing."""
     AnalysisStore(store.storage, graph.pipeline).write(graph.analyses)
     store_graph(graph, store)
 
 
 def store_graph(graph: DataflowGraph, store: TableStore) -> None:
-    """Keep a graph for readers; nothing is written where the storage can't be: only readers would miss it."""
+    """Store a graph for readers; do nothing if the storage can't be written, because only readers would miss it."""
     folders = {each.name: store.path(each.spec) for each in graph.datasets if each.is_table}
     with suppress(OperationError):
         GraphStore(store.storage, graph.pipeline).write(graph, folders)

@@ -1,4 +1,4 @@
-"""What brought the rows of a stored table into it: a view's query, appends or merges by key."""
+"""The origin of a stored table's rows: a view's query, appends, or merges by key."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def stored_kind(
         name: the dataset's name.
         path: the folder of the table.
         tip: the end of its log.
-        record: the record of this table; None if it has none, as after a crash before it was written.
+        record: the table's record; None if it has none, as after a crash before it was written.
     """
     schema = tip.schema or (record.schema if record is not None else None)
     if schema and any(field["name"] == HIDDEN_COLUMN for field in json.loads(schema)["fields"]):
         return TableKind.AUTO_CDC_TARGET
     if record is not None:
         return record.kind
-    # A view has a mark in its last commit, and no flow that appends to it.
+    # A view's last commit has a mark, and no flow appends to a view.
     mark = last_user_metadata(storage, path)
     if mark is not None and "computed_from" in mark.content:
         return TableKind.MATERIALIZED_VIEW
@@ -43,10 +43,10 @@ def stored_kind(
 
 
 def view_fingerprint(storage: Storage, path: str) -> str | None:
-    """Return the fingerprint of what a view's rows were computed from.
+    """Return the fingerprint of the inputs from which a view's rows were computed.
 
     Returns:
-        None if it was unknown when they were computed, or if others have changed the rows since.
+        None if it was unknown at the time, or if other writers have changed the rows since.
     """
     mark, latest = last_user_metadata(storage, path), latest_version(storage, path)
     if mark is None or latest is None:
@@ -58,6 +58,6 @@ def view_fingerprint(storage: Storage, path: str) -> str | None:
 
 
 def recorded_kind(dataset: GraphDataset) -> TableKind:
-    """Return the kind that the record of a table has; that of an AUTO CDC target is known by its hidden column."""
+    """Return the kind in a table's record; an AUTO CDC target is recognized by its hidden column."""
     is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW
     return TableKind.MATERIALIZED_VIEW if is_view else TableKind.STREAMING_TABLE

@@ -1,4 +1,4 @@
-"""The record of a table's last applied definition: a small file, so that an idle update need not open the table."""
+"""The record of a table's last applied definition: a small file that lets an idle update skip opening the table."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ class TableRecord:
         kind: how rows come into the table.
         table_id: Delta's id of the table; None if it was unknown.
         partition_columns: the partition columns, which can't change without a rebuild.
-        written_in: the root of another storage, which was moved or copied here with the record; empty if there is none.
-        written_path: the table's folder as the record has it, which differs from `path` if that other storage has it.
+        written_in: the root of the storage from which this one was moved or copied with the record; empty if there is
+            none.
+        written_path: the table's folder in the record; differs from `path` if the other storage still has the table.
     """
 
     dataset: QualifiedName
@@ -61,12 +62,12 @@ class TableRecord:
 
     @property
     def is_outside(self) -> bool:
-        """Whether the table did not come with the storage that was moved or copied here, so it may not be its own."""
+        """Whether the table did not move or get copied with the storage, so that another storage may own it."""
         return bool(self.written_in) and real_path(self.written_path) == real_path(self.path)
 
 
 def definition_of(dataset: GraphDataset) -> str:
-    """Return a hash of the definition of a dataset's table; the query is not part of it."""
+    """Return a hash of the definition of a dataset's table, not including the query."""
     spec = dataset.spec
     parts = {
         "schema": dataset.table_schema,
@@ -90,9 +91,9 @@ def read_record(storage: Storage, layout: StorageLayout, name: QualifiedName) ->
 
 
 def original_root(record: TableRecord, path: str, spark: SparkSession) -> str:
-    """Return the root of the storage of which the one with a record is a copy, if it has the table at a path; else "".
+    """Return the root of the storage from which a record was copied, if that storage has the table at a path; else "".
 
-    A storage that was moved has left nothing at its root, and one that can't be read counts as moved.
+    A moved storage leaves nothing at its former root. A storage that can't be read counts as moved.
     """
     if not record.written_in or real_path(record.written_path) != real_path(path):
         return ""
@@ -103,10 +104,10 @@ def original_root(record: TableRecord, path: str, spark: SparkSession) -> str:
 
 
 def _is_still_there(record: TableRecord, spark: SparkSession) -> bool:
-    """Whether the storage in which a record was written still has its table.
+    """Whether the storage in which a record was written still has the record's table.
 
     Raises:
-        OperationError: that storage, or its record, can't be read.
+        OperationError: that storage, or its record of the table, can't be read.
     """
     storage = open_storage(record.written_in, spark)
     found = read_record(storage, StorageLayout(storage=storage), record.dataset)
@@ -114,7 +115,7 @@ def _is_still_there(record: TableRecord, spark: SparkSession) -> bool:
 
 
 def recorded_names(storage: Storage, layout: StorageLayout) -> tuple[QualifiedName, ...]:
-    """Return the names of the tables that have a record, sorted; a file of another name is none of ours."""
+    """Return the names of the tables that have a record, sorted; files with other names are ignored."""
     names = (_named(file) for file in storage.list_names(layout.records) if file.endswith(".json"))
     return tuple(sorted(name for name in names if name is not None))
 
@@ -122,7 +123,7 @@ def recorded_names(storage: Storage, layout: StorageLayout) -> tuple[QualifiedNa
 def read_records(
     storage: Storage, layout: StorageLayout, besides: Collection[QualifiedName]
 ) -> tuple[TableRecord, ...]:
-    """Read the records of all tables, by name; those of `besides` are not read.
+    """Read the records of all tables, sorted by name, except those in `besides`.
 
     Raises:
         OperationError: STORED_FILE_DAMAGED, STORED_FORMAT_UNKNOWN.
@@ -133,20 +134,20 @@ def read_records(
 
 
 def write_record(storage: Storage, layout: StorageLayout, record: TableRecord) -> None:
-    """Replace the record. It is written after the table, so a missing record only costs another read of the table."""
+    """Replace the record. It is written after the table, so a missing record only costs a read of the table."""
     content = {**asdict(record), "storage": storage.root}
     del content["written_in"], content["written_path"]
     storage.write_text(layout.record(record.dataset), _FORMAT.text(content, indent=1))
 
 
 def _named(file: str) -> QualifiedName | None:
-    """Return the dataset name of a record's file, of which only the last part can contain a dot; None for any other."""
+    """Return the dataset name in a record's file name; only its last part may contain a dot. None for other files."""
     parts = file.removesuffix(".json").split(".", maxsplit=2)
     return QualifiedName(catalog=parts[0], schema=parts[1], table=parts[2]) if len(parts) == 3 else None
 
 
 def _parse(found: dict[str, Any], layout: StorageLayout) -> TableRecord:
-    json.loads(found["schema"])  # an invalid schema is damage too
+    json.loads(found["schema"])  # an invalid schema is also damage
     stored, root = found["path"], found["storage"]
     path = present_path(layout.storage, stored, root)
     is_other = real_path(root) != real_path(layout.storage.root)

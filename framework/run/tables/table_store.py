@@ -1,4 +1,4 @@
-"""The Delta tables of a pipeline, each at its path, with its record and its owners."""
+"""The Delta tables of a pipeline, with their paths, records and owners."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class StoredTable:
     """An existing table of a dataset.
 
     Args:
-        definition: hash of its applied definition. None if it is unknown, or if columns were removed from the table
-            since (RESTORE to an earlier version, ALTER TABLE), so that the definition has to be applied again.
+        definition: hash of its applied definition. None if it is unknown, or if columns were removed since (RESTORE to
+            an earlier version, ALTER TABLE), so that the definition has to be applied again.
         other_owner: the owner as text; None if it is this pipeline.
-        elsewhere: the folder of another table, to which the dataset's flows have written since; empty without one.
-        other_storage: another storage that writes to the table, as text; empty without one.
-        kind: how the rows came into it; None if unknown.
+        elsewhere: the folder of another table that the dataset's flows have written to since; empty if there is none.
+        other_storage: another storage that writes to the table, as text; empty if there is none.
+        kind: how its rows came into it; None if unknown.
     """
 
     definition: str | None
@@ -79,7 +79,7 @@ class TableStore:
     """Delta tables at paths below the pipeline's storage, or at a dataset's own `path`.
 
     Args:
-        pipeline: the owner in the tables' properties.
+        pipeline: the owner in the table properties.
         spark: the session that creates and changes tables.
         storage: stores the records, and reads Delta logs without Spark.
     """
@@ -90,7 +90,11 @@ class TableStore:
 
     @cached_property
     def _creating(self) -> SparkSession:
-        """A session without file lists: Delta queries those before the first version. An empty table has one anyway."""
+        """A session that writes no list of all files to checksums.
+
+        Delta would run a query for this list before the first version, and the checksum of an empty table has one
+        anyway.
+        """
         session = cloned(self.spark)
         session.conf.set("spark.databricks.delta.allFilesInCrc.enabled", "false")
         return session
@@ -105,7 +109,7 @@ class TableStore:
         return normal_path(spec.path) if spec.path else self.layout.table(spec.name, private=spec.private)
 
     def address(self, spec: DatasetSpec, rebuild: int | None = None) -> TableAddress:
-        """Return the address of a dataset's table, or of a rebuild of it."""
+        """Return the address of a dataset's table, or of the table's rebuild."""
         if rebuild is None:
             return TableAddress(path=self.path(spec))
         return self.copy(spec.name, rebuild)
@@ -122,15 +126,15 @@ class TableStore:
 
     def exists(self, address: TableAddress) -> bool:
         """Whether there is a Delta table at an address."""
-        # A process that is killed while it creates a table leaves a log folder without a commit.
+        # A process that is killed while it creates a table may leave a log folder without a commit.
         return latest_version(self.storage, str(address.path)) is not None
 
     def record(self, name: QualifiedName) -> TableRecord | None:
-        """Return the record of the dataset's table; None if there is none."""
+        """Return the record of a dataset's table; None if there is none."""
         return read_record(self.storage, self.layout, name)
 
     def records(self, *, besides: Collection[QualifiedName]) -> tuple[TableRecord, ...]:
-        """Return the records of the tables in this storage except `besides`, those of other pipelines included."""
+        """Return the records of all tables in this storage, including those of other pipelines, except `besides`."""
         return read_records(self.storage, self.layout, besides)
 
     def is_ours(self, record: TableRecord) -> bool:
@@ -146,7 +150,7 @@ class TableStore:
         return record is not None and _describes(record, address, read_tip(self.storage, str(address.path)))
 
     def stored_table(self, dataset: GraphDataset) -> StoredTable | None:
-        """Return the state of a dataset's table; None if there is no table. Most tables need no Spark."""
+        """Return the state of a dataset's table; None if there is no table. Usually needs no Spark."""
         address, record = self.address(dataset.spec), self.record(dataset.name)
         tip = read_tip(self.storage, str(address.path))
         if tip is None:
@@ -158,12 +162,12 @@ class TableStore:
             return StoredTable(
                 definition=None if record is None or is_another else record.definition,
                 other_owner=None if owner == self.pipeline else _owner_text(owner),
-                # A storage that was moved as a whole has the same tables at other paths.
+                # A storage that was moved as a whole has its tables at other paths.
                 elsewhere=record.path if record is not None and is_another and record.path != address.path else "",
                 other_storage=self.other_storage(dataset.name, self.path(dataset.spec)),
                 kind=stored_kind(self.storage, dataset.name, self.path(dataset.spec), tip, None),
             )
-        # A view is replaced with the columns of its query, which may be fewer than the declared ones.
+        # Replacing a view also replaces its columns with those of its query, which may be fewer than the declared ones.
         is_view = dataset.kind is DatasetKind.MATERIALIZED_VIEW
         is_complete = is_view or tip.schema is None or has_columns(tip.schema, record.schema)
         is_complete = is_complete and self._has_wide_auxiliary(dataset)
@@ -174,7 +178,7 @@ class TableStore:
         )  # fmt: skip
 
     def other_storage(self, name: QualifiedName, path: str) -> str:
-        """Return another storage that writes to the dataset's table at a path, for messages; empty without one."""
+        """Return another storage that writes to the dataset's table at a path, for messages; empty if there is none."""
         if not self.is_outside(name, path):
             return ""
         mark = self._storage_mark(TableAddress(path=path))
@@ -189,22 +193,22 @@ class TableStore:
         return is_in_storage and self.is_ours(record) and not self.other_storage(record.dataset, record.path)
 
     def is_claimed(self, name: QualifiedName, path: str) -> bool:
-        """Whether the table at a path names this storage, also as it was called before it was moved."""
+        """Whether the table at a path names this storage, by its present or a former identity."""
         return self._storage_mark(TableAddress(path=path)) is not None and not self.other_storage(name, path)
 
     def is_outside(self, name: QualifiedName, path: str) -> bool:
-        """Whether a table is not in its default folder in this storage, so that another storage may have it, too."""
+        """Whether a table is outside its default folder in this storage, so that another storage may use it, too."""
         layout = self.layout
         if path not in (layout.table(name), layout.auxiliary(name)) and path != layout.table(name, private=True):
             return True
-        return has_link(path, self.storage.root)  # which may lead out of the storage
+        return has_link(path, self.storage.root)  # the link may lead out of the storage
 
     def _storage_mark(self, address: TableAddress) -> str | None:
-        """Return the property of a table that names its storage; None if it has none, or if there is no table."""
+        """Return the property that names the table's storage; None if there is no property or no table."""
         return self.metadata(address).properties.get(STORAGE_PROPERTY) if self.exists(address) else None
 
     def claim(self, dataset: GraphDataset) -> None:
-        """Let an existing table outside of the storage name this one, so that no other one writes to it.
+        """Mark an existing table outside the storage as owned by this one, so that no other storage writes to it.
 
         Raises:
             OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE.
@@ -215,11 +219,11 @@ class TableStore:
             return
         self.check_owner(dataset.spec, address)
         self.mark(dataset.name, str(address.path))
-        # Another storage that was copied from the same one may have claimed it at the same moment.
+        # Another copy of the same storage may have claimed it at the same moment.
         self.check_owner(dataset.spec, address)
 
     def mark(self, name: QualifiedName, path: str) -> None:
-        """Let the dataset's table at a path name this storage, if it is outside of it, whatever it named before."""
+        """Mark the dataset's table at a path as owned by this storage if it is outside, whatever its former owner."""
         wanted = self._own_mark(name, path)
         if wanted:
             address = TableAddress(path=path)
@@ -229,7 +233,7 @@ class TableStore:
         return {STORAGE_PROPERTY: StorageIdentity.of(self.storage).mark} if self.is_outside(name, path) else {}
 
     def _has_wide_auxiliary(self, dataset: GraphDataset) -> bool:
-        """Whether the auxiliary table, if there is one, has the wider types: a rewind takes it back on its own."""
+        """Whether the auxiliary table, if any, has the wider types; a rewind restores it separately."""
         if not dataset.widens or dataset.cdc is None:
             return True
         tip = read_tip(self.storage, str(self.auxiliary(dataset.spec).path))
@@ -243,8 +247,8 @@ class TableStore:
 
         Args:
             dataset: the dataset.
-            rebuild: the rebuild whose copy of the table is meant; None: the table itself.
-            planned: the columns that the table may get; None: those that it lacks.
+            rebuild: the rebuild whose copy to create or change; None for the table itself.
+            planned: the columns that the table may get; None for all missing columns.
 
         Raises:
             OperationError: TABLE_NOT_OWNED if the table belongs to another owner;
@@ -262,7 +266,7 @@ class TableStore:
 
     def write_record(self, dataset: GraphDataset) -> None:
         """Record that the table has the dataset's definition, and register it in a configured catalog."""
-        # First: the record knows the folder in which the table was before.
+        # First, because the record still has the former folder of the table.
         name_table(self.spark, dataset.spec, self.path(dataset.spec), self.record(dataset.name))
         tip = read_tip(self.storage, self.path(dataset.spec))
         record = TableRecord(
@@ -273,7 +277,7 @@ class TableStore:
         write_record(self.storage, self.layout, record)
 
     def record_unknown(self, dataset: GraphDataset) -> None:
-        """Record the columns of a table that earlier code defined; the next plan applies the dataset's definition."""
+        """Record the columns of a table defined by earlier code; the next plan applies the dataset's definition."""
         address = self.address(dataset.spec)
         tip = read_tip(self.storage, str(address.path))
         record = TableRecord(
@@ -292,12 +296,12 @@ class TableStore:
         return with_definitions(found, self.metadata(address).schema)
 
     def partition_columns(self, address: TableAddress) -> tuple[str, ...]:
-        """Return the partition columns of a table that exists."""
+        """Return the partition columns of an existing table."""
         return self.metadata(address).partition_columns
 
     def _create(self, dataset: GraphDataset, address: TableAddress) -> None:
         spec = dataset.spec
-        # A process that was killed while it created the table left a log folder, where Delta then creates none.
+        # A process that was killed while it created the table left a log folder, in which Delta then creates no table.
         self.storage.delete_tree(f"{address.path}/_delta_log")
         builder = new_table(self._creating, address, StructType.fromJson(json.loads(dataset.table_schema or "")))
         for key, value in self.properties(dataset).items():
@@ -311,7 +315,7 @@ class TableStore:
         builder.execute()
 
     def check_owner(self, dataset: DatasetSpec, address: TableAddress) -> None:
-        """Check that a table belongs to this pipeline, and to this storage, before its rows are replaced.
+        """Check that a table belongs to this pipeline and this storage, before its rows are replaced.
 
         Raises:
             OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE.
@@ -343,11 +347,11 @@ class TableStore:
             )
 
     def _owner(self, address: TableAddress) -> str | None:
-        """Return the pipeline in a table's owner property; None if it has none."""
+        """Return the pipeline in a table's owner property; None if there is no such property."""
         return self.metadata(address).properties.get(OWNER_PROPERTY)
 
     def metadata(self, address: TableAddress) -> LogTip:
-        """Return the metadata of a table that exists: from its log, or by a query if no small file there has it."""
+        """Return the metadata of an existing table, from its log or, if no small log file has it, by a query."""
         tip = read_tip(self.storage, str(address.path))
         if tip is not None and tip.table_id is not None:
             return tip
@@ -355,7 +359,7 @@ class TableStore:
         return tip_of(-1, {**detail, "configuration": detail["properties"]})
 
     def _detail(self, address: TableAddress) -> Row:
-        with unguarded():  # the owner is checked inside query functions too
+        with unguarded():  # the owner check also runs inside query functions
             detail = DeltaTable.forPath(self.spark, str(address.path)).detail().first()
         assert detail is not None
         return detail
@@ -382,7 +386,7 @@ class TableStore:
         self.cluster(dataset, address)
 
     def cluster(self, dataset: GraphDataset, address: TableAddress) -> None:
-        """Set the clustering columns of a table that exists; `OPTIMIZE` clusters its rows."""
+        """Set the clustering columns of an existing table; `OPTIMIZE` clusters its rows."""
         wanted = spelled_as_in(dataset.table_schema, dataset.spec.cluster_by)
         if wanted and list(wanted) != self._detail(address)["clusteringColumns"]:
             self._sql(f"ALTER TABLE {address.sql} CLUSTER BY ({', '.join(wanted)})")
@@ -394,7 +398,7 @@ class TableStore:
             self._sql(f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({', '.join(pairs)})")
 
     def properties(self, dataset: GraphDataset) -> dict[str, str]:
-        """Return the table's properties: the owners and those of AUTO CDC, overridden by the user's."""
+        """Return the table's properties: the owners, AUTO CDC and column defaults, overridden by the user's."""
         engine = {OWNER_PROPERTY: self.pipeline, **self._own_mark(dataset.name, self.path(dataset.spec))}
         if dataset.cdc is not None:
             engine |= table_properties(dict(dataset.spec.table_properties))
@@ -426,10 +430,10 @@ class TableStore:
 
 
 def _describes(record: TableRecord, address: TableAddress, tip: LogTip | None) -> bool:
-    """Whether a record was written for the table at an address.
+    """Whether a record describes the table at an address.
 
-    The table may have been replaced, or the dataset may now have the path of another table. Then only the
-    table's own properties identify its owner. Without an id, it is matched by path.
+    The table may have been replaced, or the dataset may now have the path of another table. In both cases only the
+    table's own properties identify its owner. A table without an id is matched by its path.
     """
     if record.path != address.path:
         return False

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from framework.graph.graph import DataflowGraph, GraphDataset
 
 THRESHOLD = "pipelines.cdc.tombstoneGCThresholdInSeconds"
-"""Set for the pipeline, or in the `spark_conf` of a dataset or a flow."""
+"""The configuration key, set for the pipeline or in the `spark_conf` of a dataset or a flow."""
 
 _DEFAULT_SECONDS = 172_800
 
 
 def threshold_seconds(spark: SparkSession, settings: Mapping[str, str]) -> int:
-    """Return the age at which tombstones are removed, from the flow's settings or the pipeline's.
+    """Return the age at which tombstones are removed, from the settings of the flow or else of the pipeline.
 
     Args:
         spark: a session with the pipeline's settings, in which no query function runs.
@@ -41,10 +41,10 @@ def threshold_seconds(spark: SparkSession, settings: Mapping[str, str]) -> int:
 def may_forget(graph: DataflowGraph, dataset: GraphDataset, generations: GenerationStore) -> bool:
     """Whether tombstones of a target may be removed.
 
-    Not while one of its once flows is unfinished: its rows are older than every delete, and an initial
-    load that runs 48 hours would restore rows that were deleted while it ran. SCD type 2 targets keep
-    all tombstones, because their deletes are bounds of rows, and so do targets whose deleted rows stay, because a
-    late event would take the flag from such a row.
+    They are kept while a once flow of the target is unfinished: its rows are older than every delete, so an initial
+    load of 48 hours would restore rows that were deleted meanwhile. SCD type 2 targets keep all tombstones, because
+    their deletes are the end of a row's validity. Targets that keep deleted rows also keep all tombstones, because a
+    late event would remove the flag from such a row.
     """
     if dataset.cdc is None or dataset.cdc.scd_type != 1 or dataset.cdc.flag is not None:
         return False
@@ -56,7 +56,7 @@ def may_forget(graph: DataflowGraph, dataset: GraphDataset, generations: Generat
 def forget_old_deletes(
     session: SparkSession, auxiliary: TableAddress, storage: Storage, *, now: datetime, older_than_seconds: int
 ) -> None:
-    """Remove older tombstones from an auxiliary table; a table whose log is younger is not read.
+    """Remove older tombstones from an auxiliary table; a table whose log is too young to have any is not read.
 
     A crash anywhere is safe: the removal is one commit, and the next call removes the rest.
     """

@@ -1,1 +1,1 @@
-"""One update: lock, schedule, retries, results and its journal."""
+"""The run of one update: lock, schedule, retries, results and its journal."""

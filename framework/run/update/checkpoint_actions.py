@@ -1,6 +1,6 @@
-"""User actions on a flow's checkpoint between updates: reset it, or roll it back.
+"""User actions on a flow's checkpoint between updates: reset and roll-back.
 
-Promises that no update runs meanwhile (the update lock is held), and that the event log records user and action.
+No update runs meanwhile, because the update lock is held. The event log records the user and the action.
 """
 
 from __future__ import annotations
@@ -45,20 +45,21 @@ def reset_checkpoint(
 ) -> tuple[Manifest, Generation | None]:
     """Begin a new generation of a flow; the next update reads its sources from their start.
 
-    A continuous update that runs begins it as soon as the flow does not run, as after a failure; other flows go on.
+    A running continuous update does this itself as soon as the flow does not run, such as after a failure; other flows
+    continue.
 
     Args:
         storage: the pipeline's storage.
-        pipeline: its name, for the event log.
+        pipeline: the pipeline's name, for the event log.
         flow: the flow's name, or its last parts if they are unambiguous.
-        starts: returns where the sources of the flow with this full name start, as the manifest stores it.
-        target: the dataset that it writes to, if flows of several datasets have that name.
+        starts: returns where the sources of a flow, given by its full name, start, in the form of the manifest.
+        target: the flow's target, needed if flows of several datasets have this name.
 
     Returns:
-        The flow, and its new generation; None in its place if it is left to the update that runs.
+        The flow, and its new generation, or None if the running update will begin it.
 
     Raises:
-        UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, FULL_REFRESH_UNFINISHED; those of `starts`.
+        UserError: CHECKPOINT_FLOW_NOT_FOUND, CHECKPOINT_FLOW_AMBIGUOUS, FULL_REFRESH_UNFINISHED; errors of `starts`.
         OperationError: an update that is not continuous, or another command, holds the lock; REWIND_UNFINISHED.
     """
 
@@ -89,10 +90,10 @@ def reset_checkpoint(
 
 
 def begin_reset(resets: ResetRequests, storage: Storage, request: ResetRequest) -> Generation:
-    """Reset a flow that does not run, under the lock; it goes on in its table as it is now, and in no older copy."""
+    """Reset a flow that does not run, under the lock; its mark excludes older copies of its present table."""
     generation = resets.begin(request)
     mark = read_mark(storage, request.dataset, request.flow)
-    if mark is None or mark.generation != generation.number:  # the generation is new, or a crash left it without one
+    if mark is None or mark.generation != generation.number:  # the generation is new, or a crash left it without a mark
         mark_recorded_table(storage, request.dataset, request.flow, generation.number)
     return generation
 
@@ -102,7 +103,7 @@ def _record(log: EventLog, text: str) -> None:
 
 
 def _is_continuous(storage: Storage, holder: object) -> bool:
-    """Whether the holder of the lock is a continuous update; rewinds, replays and prunes create no update."""
+    """Whether a continuous update holds the lock; rewinds, replays and prunes don't record a created update."""
     created = read_events(storage, type=EventType.CREATE_UPDATE, last=1)
     return any(
         event.origin.update_id == holder and event.details.get(str(EventType.CREATE_UPDATE), {}).get("continuous")
@@ -120,18 +121,19 @@ def roll_back_checkpoint(
     allow_repeats: bool = False,
     check: Callable[[], None] = lambda: None,
 ) -> tuple[Manifest, Generation]:
-    """Make a kept generation of a flow the current one again; the next update continues from it.
+    """Make a kept generation of a flow current again; the next update continues from it.
 
-    A flow that appends reads the rows again that other generations have read since, so that they would be twice in
-    the table. That is refused unless it is allowed.
+    An appending flow reads again the rows that other generations have read since, so that the table would have them
+    twice. This is refused unless `allow_repeats` is set.
 
     Args:
         storage: the pipeline's storage.
-        pipeline: its name, for the event log.
+        pipeline: the pipeline's name, for the event log.
         flow: the flow's name, or its last parts if they are unambiguous.
-        number: the generation; None: the kept one that was current last, of those that have read anything.
-        target: the dataset that it writes to, if flows of several datasets have that name.
-        allow_repeats: whether rows may be twice in the target of a flow that appends.
+        number: the generation; None for the kept generation that was current last, preferably one that has read
+            anything.
+        target: the flow's target, needed if flows of several datasets have this name.
+        allow_repeats: whether the target of an appending flow may get rows twice.
         check: called under the lock, before anything is changed.
 
     Raises:
@@ -158,11 +160,11 @@ def roll_back_checkpoint(
 def find_flow(storage: Storage, flow: str, target: str | None = None, *, pipeline: str) -> Manifest:
     """Return the manifest of the flow with this name.
 
-    A flow that moved to another dataset has two: its earlier checkpoint is kept until `sluice prune`.
+    A flow that moved to another dataset has two manifests: its earlier checkpoint is kept until `sluice prune`.
 
     Raises:
         UserError: CHECKPOINT_FLOW_NOT_FOUND with the nearest name, CHECKPOINT_FLOW_AMBIGUOUS.
-        OperationError: TABLE_NOT_OWNED if its table or sink belongs to another pipeline than this one.
+        OperationError: TABLE_NOT_OWNED if its table or sink belongs to another pipeline.
     """
     manifests = [
         each
@@ -193,7 +195,7 @@ def find_flow(storage: Storage, flow: str, target: str | None = None, *, pipelin
 
 
 def _kept(storage: Storage, manifest: Manifest, number: int | None, *, appends: bool) -> Generation:
-    """Return the kept generation with this number; None: the one that was current last and has read."""
+    """Return the kept generation with this number; None chooses the last current one that has read anything."""
     chosen = last_kept(manifest, appends=appends, numbers=None if number is None else (number,), storage=storage)
     if chosen is not None:
         return chosen
@@ -205,7 +207,7 @@ def _kept(storage: Storage, manifest: Manifest, number: int | None, *, appends: 
 
 
 def _check_read_since(storage: Storage, manifest: Manifest, chosen: Generation, table: str | None) -> None:
-    """Check that no other generation has put rows into a table, or a sink (None), since one was current."""
+    """Check that no other generation has written to a table, or a sink (None), since the chosen one was current."""
     since = written_since(storage, manifest, chosen, batches_in(storage, table))
     if since:
         rewind = "" if table is None else _REWIND
@@ -220,9 +222,9 @@ def _check_read_since(storage: Storage, manifest: Manifest, chosen: Generation, 
 
 
 def _appends(record: TableRecord | None) -> bool:
-    """Whether the flows of a dataset append their rows, by the columns that its table was recorded with.
+    """Whether the flows of a dataset append their rows, according to the columns in its table's record.
 
-    A sink has no record, and takes each row that is read again as a new one.
+    A sink has no record, and appends rows that are read again.
     """
     columns = [] if record is None or not record.schema else json.loads(record.schema)["fields"]
     return all(column["name"] != HIDDEN_COLUMN for column in columns)

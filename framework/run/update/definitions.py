@@ -48,7 +48,7 @@ class Definitions:
     """A filled registry, with the hash of its source code (None if unknown).
 
     Args:
-        failure: why the modules could not be loaded; the registry then has the declarations of all code that ran.
+        failure: why the modules could not be loaded; the registry then has the declarations of all code that did run.
     """
 
     spec: PipelineSpec
@@ -59,11 +59,11 @@ class Definitions:
 
     @classmethod
     def load(cls, spec: PipelineSpec, modules: Sequence[Module], spark: SparkSession) -> Definitions:
-        """Run the pipeline's modules. Those that raise are the `failure`; `check` raises it.
+        """Run the pipeline's modules. If some raise, their errors become `failure`, which `check` raises.
 
-        Keys of the configuration that modules set are in the spec of the definitions, in place of those of `spec`.
+        Configuration keys that modules set replace those of `spec` in the spec of the definitions.
         """
-        remember_passwords(spec.root)  # before the user's code runs, which may raise with one in its text
+        remember_passwords(spec.root)  # before the user's code runs, whose errors may contain a password
         registry = Registry(
             catalog=spec.catalog, schema=spec.schema, gathers_faults=True, local_tables=spec.workspace.tables
         )
@@ -79,7 +79,7 @@ class Definitions:
         return cls(spec=spec, registry=registry, code_version=version, spark=spark)
 
     def configured(self, request: UpdateRequest) -> UpdateRequest:
-        """Return a request with the interval of the configuration, of which modules may have set keys."""
+        """Return the request with the trigger interval of the configuration, whose keys modules may have set."""
         return replace(request, trigger_interval_seconds=trigger_interval(dict(self.spec.configuration)) or 0.0)
 
     def check(self, store: TableStore) -> None:
@@ -98,11 +98,11 @@ class Definitions:
         raise self.failure
 
     def sql(self, query: str, store: TableStore, more: Mapping[str, Callable[[], DataFrame]]) -> DataFrame:
-        """Return the rows of a query over the stored tables and the declared views; nothing else is analysed.
+        """Return the rows of a query over stored tables and declared views; only the views that it needs are analysed.
 
         Raises:
-            UserError: TABLE_OR_VIEW_NOT_FOUND, UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND, or QUERY_INVALID; the failure of
-                a module that may declare the unknown name.
+            UserError: TABLE_OR_VIEW_NOT_FOUND, UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND, QUERY_INVALID, or the failure of
+                a module that may declare an unknown name.
         """
         try:
             return self._queries(store).sql(query, more)
@@ -123,11 +123,11 @@ class Definitions:
         return TableQueries(graph=graph, registry=self.registry, spark=self.spark, store=store, tables=tables)
 
     def expanded(self, store: TableStore, request: UpdateRequest) -> Definitions:
-        """Return the definitions with the tables of ingestions as the databases have them now, for an update.
+        """Return the definitions with the present tables of the ingested databases, for an update.
 
         Raises:
-            OperationError: the state of an ingestion can't be read, or a schema is missing that no update had; if the
-                modules have errors, these are reported instead.
+            OperationError: the state of an ingestion can't be read, or a schema is missing that no update has ever had.
+                If the modules have errors, these are raised instead.
         """
         known = self.registry
         if any(fault.fields.get("function") == ingest_database.__name__ for fault in known.faults):
@@ -161,24 +161,24 @@ class Definitions:
         except SluiceError as error:
             if isinstance(error, OperationError) and not known.faults:
                 raise
-            # Errors of readers of the missing tables would only be consequences.
+            # Errors in readers of the missing tables would only be consequences.
             registry = replace(registry, faults=[*known.faults, error], is_incomplete=True)
         return replace(self, registry=registry)
 
     def table(self, name: QualifiedName, store: TableStore, graph: Callable[[], DataflowGraph]) -> DatasetSpec:
         """Return the declaration of a table.
 
-        No query is analysed, and no database asked, for a table that a module declares or that an ingestion has copied.
-        If the definitions have errors, what is in the storage is enough.
+        No query is analysed and no database is read for a table that a module declares or an ingestion has copied. If
+        the definitions have errors, the storage is enough to find the table.
 
         Args:
             name: the table's full name.
             store: the stored tables.
-            graph: the resolved graph, which has the tables of ingestions too.
+            graph: the resolved graph, which also has the tables of ingestions.
 
         Raises:
             UserError: DATASET_NOT_FOUND.
-            GraphErrors: the errors of the definitions, if no module declares the table, or several times.
+            GraphErrors: the errors of the definitions, if no module declares the table or several do.
         """
         declared = [spec for spec in self.registry.datasets if spec.name == name and spec.kind.is_table]
         if len(declared) == 1:
@@ -199,11 +199,11 @@ class Definitions:
         return dataset.spec
 
     def gateways(self) -> tuple[IngestedGateway, ...]:
-        """Return the ingestions with their tables at the source.
+        """Return the ingestions with their tables in the source databases.
 
         Raises:
             SourceError: a database can't be read.
-            GraphErrors: a database has not what is declared.
+            GraphErrors: a database lacks something that is declared.
         """
         if len(self.registry.gateways) < len(self.registry.ingestions):
             unlisted = [each.error for each in self.registry.unlisted if each.is_whole]
@@ -211,10 +211,10 @@ class Definitions:
         return tuple(self.registry.gateways)
 
     def resolve(self, store: TableStore, request: UpdateRequest) -> DataflowGraph:
-        """Return the graph, analysed against the tables of a store, except those that the request rebuilds.
+        """Return the graph, analysed against a store's tables except the tables that the request rebuilds.
 
         Raises:
-            UserError: a name of the request that was not declared; raised before the analysis.
+            UserError: a name in the request is not declared; raised before the analysis.
             GraphErrors: all errors of the definitions.
         """
         datasets = [dataset.name for dataset in self.registry.datasets]

@@ -1,4 +1,4 @@
-"""Executes the steps of a plan: tables first, then flows in parallel, each after the datasets it reads."""
+"""Executes the steps of a plan: tables first, then flows in parallel, each after the datasets that it reads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from framework.schema.change import SchemaChange
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Executor:
-    """Executes the steps of a plan, and nothing else.
+    """Executes exactly the steps of a plan.
 
     Args:
         work: runs one flow or view to its end and never raises.
@@ -67,13 +67,13 @@ class Executor:
 
         Args:
             plan: the plan.
-            unsettled: the tables whose frozen full refreshes could not be finished just now; None: they are tried here.
+            unsettled: tables whose frozen full refreshes could not be finished just before; None to try it here.
         """
         tables, begins, failed = _to_set_up(self.graph, plan)
-        if self.stop.is_set:  # nothing was written yet
+        if self.stop.is_set:  # nothing has been written yet
             return failed
         self._claim_tables(plan, failed)
-        # Of tables whose flows run or have no new data: a full refresh that begins gives an earlier one up.
+        # Only tables whose flows run or have no new data: a full refresh that begins discards an earlier one.
         names = {step.dataset for step in plan.steps if _needs_settled(step)}
         found = self.rebuilds.settle_all(names) if unsettled is None else unsettled
         failed |= {name: error for name, error in found.items() if name in names}
@@ -86,7 +86,7 @@ class Executor:
                     marks[step.dataset] = prepared
                 else:
                     failed[step.dataset] = prepared
-            # The plan has a table after those that it reads.
+            # Reversed, because the plan orders each table after the tables that it reads.
             for name in reversed(marks):
                 self.rebuilds.begin(self._dataset(name), marks[name])
             tables = [step for step in tables if step.dataset not in failed]
@@ -100,10 +100,10 @@ class Executor:
         return failed
 
     def run(self, plan: Plan, failed: dict[QualifiedName, SluiceError]) -> tuple[FlowResult, ...]:
-        """Run flows and views; return one result for each flow of the plan, those not run included.
+        """Run flows and views; return one result for each flow of the plan, including flows that did not run.
 
-        A flow starts when the datasets it reads are done. If one of them failed, the flow and its
-        downstream flows are SKIPPED; all other flows continue.
+        A flow starts when the datasets that it reads are done. If one of them failed, the flow and its downstream flows
+        are SKIPPED; all other flows continue.
         """
         board = Board(plan=plan, failed=failed, journal=self.journal)
         with ThreadPoolExecutor(self.parallel_flows, thread_name_prefix="sluice-flow") as pool:
@@ -130,7 +130,7 @@ class Executor:
                 assert_never(step)
 
     def _publish(self, step: PublishRebuild) -> FlowResult | None:
-        """Publish a rebuild; return None, or a failed result with the error."""
+        """Publish a rebuild; return None on success, else a failed result with the error."""
         fault = fault_of(lambda: self._publish_planned(step), step.dataset, None)
         if fault is None:
             return None
@@ -148,18 +148,18 @@ class Executor:
         self.rebuilds.publish(step)
 
     def _claim_tables(self, plan: Plan, failed: dict[QualifiedName, SluiceError]) -> None:
-        """Claim the tables outside of the storage, those that this update does not write included; add the errors."""
+        """Claim the tables outside the storage, including those that this update does not write; add errors."""
         written = {step.dataset for step in plan.steps if not isinstance(step, (SkipStep, KeepStored))}
         for dataset in self.graph.datasets:
             if dataset.is_table and dataset.name not in failed:
                 error = fault_of(partial(self.store.claim, dataset), dataset.name, dataset.spec.location)
                 if error is not None and dataset.name in written:
                     failed[dataset.name] = error
-                with suppress(OperationError):  # the plan warns of a catalog that does not answer
+                with suppress(OperationError):  # the plan warns of a catalog that does not respond
                     self._name_table(dataset)
 
     def _name_table(self, dataset: GraphDataset) -> None:
-        """Let the table's name in its catalog refer to it, also if the storage was moved, or the name was dropped."""
+        """Register the table under its name in its catalog, also if the storage was moved or the entry dropped."""
         path = self.store.path(dataset.spec)
         if is_configured(self.store.spark, dataset.name.catalog) and self.store.exists(TableAddress(path=path)):
             renew_entry(self.store.spark, dataset.spec, path, self.store.record(dataset.name))
@@ -183,7 +183,7 @@ class Executor:
         return fault_of(work, step.dataset, dataset.spec.location)
 
     def _create_table(self, dataset: GraphDataset, planned: SchemaChange | None) -> None:
-        """Create a table, or change it as planned. One that was deleted has lost the rows of all its flows."""
+        """Create a table, or change it as planned. A deleted table has lost the rows of all its flows."""
         if not self.store.exists(self.store.address(dataset.spec)):
             GenerationStore(self.store.storage).retire_lost(dataset.name)
         self.store.create(dataset, planned=planned)
@@ -201,7 +201,7 @@ class Executor:
             number=step.generation,
         )
         failpoint("generations.after_begin")
-        # A crash before, and the lost table in its place again: the mark is of a generation that the loss has ended.
+        # If a crash comes before this, and the lost table is put back, the mark is of a generation that the loss ended.
         if step.rebuild is None and dataset.is_table:
             mark_table(storage, self.store.path(dataset.spec), step.dataset, step.flow, step.generation)
 
@@ -218,9 +218,9 @@ def _needs_settled(step: Step) -> bool:
 def _to_set_up(
     graph: DataflowGraph, plan: Plan
 ) -> tuple[list[CreateTable], list[BeginGeneration], dict[QualifiedName, SluiceError]]:
-    """Return the steps to execute before any flow runs, and the datasets that the plan refuses, with their errors.
+    """Return the steps to execute before any flow runs, and the datasets refused by the plan, with their errors.
 
-    The match is closed: a new kind of step does not type-check until it has a case here and on the board.
+    The match is exhaustive: a new kind of step does not type-check until it has a case here and on the board.
     """
     tables: list[CreateTable] = []
     begins: list[BeginGeneration] = []

@@ -1,4 +1,4 @@
-"""Classifies exceptions of Spark and Delta: the error condition, and whether a retry may succeed."""
+"""Classification of Spark and Delta exceptions: the error condition, and whether a retry may succeed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from framework.sources.databases.dialects import is_retryable
 
 _HEAD = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
-# The exception is the first line below the frames that is not indented; Spark appends its own text.
+# The exception is the first unindented line below the frames; Spark appends its own text.
 _RAISED = re.compile(
     r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*?))?\s*(?=\Z|^\s+at |^\s*SQLSTATE|\n\n)", re.MULTILINE | re.DOTALL
 )
@@ -48,7 +48,7 @@ _COLUMNS_CHANGED = re.compile(
     r"DELTA_SCHEMA_CHANGED_WITH_(?:VERSION|STARTING_OPTIONS)\] Detected schema change in version (\d+)"
 )
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*)")
-# Spark asserts this; the assertion has no condition.
+# A Spark assertion, which has no condition.
 _SOURCES_CHANGED = re.compile(
     r"There are \[(?P<was>\d+)\] sources in the checkpoint offsets and now there are \[(?P<now>\d+)\] sources"
 )
@@ -56,26 +56,26 @@ _TYPE_MISMATCH = re.compile(
     r"error while reading file (?P<file>.+?)\. Data type mismatches when reading Parquet column "
     r"<?\[?(?P<column>.+?)\]?>?\. Expected Spark type (?P<wanted>.+?), actual Parquet type (?P<found>\w+)"
 )
-# Spark's context of an error: the Python line that built the expression, or the text of SQL with carets below it.
+# Spark's error context: the Python line that built the expression, or SQL text with carets below it.
 _BUILT_AT = re.compile(r'^== DataFrame ==\n".*" was called from\n(?P<file>.+):(?P<line>\d+)$', re.MULTILINE)
 _SQL_CONTEXT = re.compile(r"^== SQL\b.*==\n(?P<lines>(?:.+\n)*.+)", re.MULTILINE)
 _CARETS = re.compile(r" *(\^+)")
 _WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED", "DELTA_FAILED_TO_MERGE_FIELDS"})
-# A function's own exception is its own matter; a package that its process lacks is one of the machine.
+# Exceptions of a function's own code are the user's fault; a package missing in its process is a machine fault.
 _OF_PYTHONS_PACKAGES = re.compile(
     r"(?:ModuleNotFoundError|ImportError|PySparkImportError)\b|.*\[(?:PACKAGE_NOT_INSTALLED|PYTHON_VERSION_MISMATCH|"
     r"UNSUPPORTED_PACKAGE_VERSION)\]"
 )
 
 PYTHON_ENDED = "PYTHON_PROCESS_ENDED"
-"""A Python process of tasks was killed, or it crashed."""
+"""A Python worker process was killed or crashed."""
 
 _READ_FAILED = "FAILED_READ_FILE"
 _FILE_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
 _NO_STATE = "CANNOT_LOAD_STATE_STORE"
-"""Its parts say which file can't be read; if one can't be for now, `can_heal` knows."""
+"""Its causes name the file that can't be read; `can_heal` decides whether that is temporary."""
 
-_OF_MEMORY = re.compile(r"\w*MemoryError\b")  # those of NumPy and Arrow, too
+_OF_MEMORY = re.compile(r"\w*MemoryError\b")  # also the memory errors of NumPy and Arrow
 _PYTHON_ENDED = re.compile(r"^(?:.*: )?org\.apache\.spark\.SparkException: Python worker exited", re.MULTILINE)
 _CONTEXT_ENDED = re.compile(
     r"^(?:[\w.]+: )?(?:Cannot call methods on a stopped SparkContext"
@@ -94,7 +94,7 @@ _CAN_HEAL = re.compile(
     r"|DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
     r"|ExecutorLostFailure|FetchFailedException"
     r"|Python worker failed to connect back|Python worker exited unexpectedly"
-    # The process of a source's reader was killed: the JVM reads to the end of its socket, or can't write to it.
+    # The reader process of a source was killed: the JVM reads to the end of its socket, or can't write to it.
     r"|EOFException(?=: null|[^:]|$)|Broken pipe"
     r"|Stale file handle|503 Service|429 Too Many|SlowDown"
 )
@@ -108,22 +108,22 @@ def flow_fault(
     *,
     kills: int | None = None,
 ) -> SluiceError:
-    """Convert an exception into the error that the user reads, without a Java stack.
+    """Convert an exception into the error shown to the user, without a Java stack.
 
     A SluiceError is returned unchanged.
-    A violated expectation becomes EXPECTATION_VIOLATION with the row. An exception of a Python function,
-    in Spark's workers or in this process, becomes PYTHON_EXCEPTION with type, message and the user's line;
-    a MemoryError becomes PYTHON_OUT_OF_MEMORY, and a worker that was killed or crashed PYTHON_PROCESS_ENDED.
-    A JVM that has ended becomes SPARK_LOST, a Parquet column of another type FILE_TYPE_MISMATCH, and what is missing or
-    invalid in the session one of the conditions of `session_fault`: whose fault it is follows from the last cause.
-    Everything else becomes FLOW_FAILED, with the condition and message of Spark or Delta if there is one. If Spark
-    knows the expression that failed, its text in SQL is added, or its line in Python is the location.
+    A violated expectation becomes EXPECTATION_VIOLATION with the row. An exception in a Python function, in Spark's
+    workers or in this process, becomes PYTHON_EXCEPTION with its type, message and the user's line. A MemoryError
+    becomes PYTHON_OUT_OF_MEMORY, and a killed or crashed worker PYTHON_PROCESS_ENDED. A terminated JVM becomes
+    SPARK_LOST, and a Parquet column of another type FILE_TYPE_MISMATCH. Missing or invalid parts of the session become
+    a condition of `session_fault`, by the innermost cause. Everything else becomes FLOW_FAILED, with the condition and
+    message of Spark or Delta if there is one. If Spark knows the failed expression, its SQL text is added, or its
+    Python line becomes the location.
 
     Args:
         error: the exception that the flow raised.
         flow: the flow.
-        location: its declaration, used if the error has no other line of the user's code.
-        places: the folders that it writes to, of which a full disk names the one with the least space.
+        location: its declaration, used if the error contains no other line of the user's code.
+        places: the folders that it writes to; the error for a full disk names the one with the least space.
         kills: the number of `memory_kills` before the flow ran.
     """
     if not isinstance(error, SluiceError) and is_spark_lost(error):
@@ -141,7 +141,7 @@ def flow_fault(
     remote = remote_error(text)
     if remote is not None:
         return remote.at(location)
-    # The query's wrapper of a batch function's exception is not parsed, because the exception itself has more detail.
+    # An exception of a batch function is not parsed from the query's wrapper: the exception itself has more detail.
     found = python_error("\n".join(_own_texts(error)))
     if found is not None:
         return _python_fault(found, flow, user_line or location)
@@ -149,7 +149,7 @@ def flow_fault(
 
 
 def _python_fault(found: PythonError, flow: QualifiedName, location: SourceLocation | None) -> SluiceError:
-    """Return the error of an exception in a Python function: of its code or rows, or of the packages of its process."""
+    """Return the error for an exception in a Python function: of its code or rows, or of its process's packages."""
     if _OF_MEMORY.match(found.text) is not None:
         return OperationError("PYTHON_OUT_OF_MEMORY", location=found.location or location, flow=flow, error=found.text)
     if _OF_PYTHONS_PACKAGES.match(found.text) is None:
@@ -161,7 +161,7 @@ def _python_fault(found: PythonError, flow: QualifiedName, location: SourceLocat
 def _spark_fault(
     error: BaseException, flow: QualifiedName, text: str, location: SourceLocation | None, kills: int | None
 ) -> SluiceError:
-    """Return the error of an exception of Spark: of the session, of a file's type, or of the flow."""
+    """Return the error for an exception in Spark: of the session, of a file's type, or of the flow."""
     where = _expression_line(text) or location
     session = next(filter(None, map(session_fault, _chain(error))), None)
     if session is not None:
@@ -176,9 +176,9 @@ def _spark_fault(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakFault:
-    """A failure that repeats until someone acts on the flow's checkpoint: its condition, and Spark's sentence.
+    """A failure that repeats until someone changes the flow's checkpoint: its condition, and Spark's message.
 
-    SOURCE_FILES_GONE is one only if the file that the sentence names is that of a streaming source.
+    SOURCE_FILES_GONE is such a failure only if the file in the message belongs to a streaming source.
     """
 
     condition: str
@@ -186,7 +186,7 @@ class BreakFault:
 
 
 def break_fault(error: BaseException) -> BreakFault | None:
-    """Return the break of a checkpoint that an exception reports; None if it reports something else."""
+    """Return the broken checkpoint that an exception reports; None if it reports something else."""
     if isinstance(error, SluiceError):
         return None
     text = "\n".join(_texts(error))
@@ -205,7 +205,7 @@ def break_fault(error: BaseException) -> BreakFault | None:
 
 
 def unreadable_quarantine(error: BaseException, storage: Storage) -> OperationError | None:
-    """Return the error of a quarantine whose log or rows can't be read; None if an exception reports something else."""
+    """Return the error for a quarantine with an unreadable log or rows; None if an exception has another cause."""
     path = storage.path(QUARANTINE_FOLDER)
     if isinstance(error, SluiceError) or is_spark_lost(error) or is_resource_fault(error):
         return None
@@ -214,7 +214,7 @@ def unreadable_quarantine(error: BaseException, storage: Storage) -> OperationEr
 
 
 def changed_columns(error: BaseException) -> int | None:
-    """Return the version of a Delta table whose columns a stream can't read, by an exception; None for any other."""
+    """Return the table version whose columns a Delta stream can't read, from an exception; None for any other."""
     found = None if isinstance(error, SluiceError) else _COLUMNS_CHANGED.search("\n".join(_texts(error)))
     return None if found is None else int(found[1])
 
@@ -233,7 +233,7 @@ def _resource_fault(
     condition = file_condition(text)
     if condition is None:
         return None
-    # The last line has the first cause.
+    # The last line has the innermost cause.
     lines = [line for line in text.splitlines() if file_condition(line) == condition]
     problem = one_line(lines[-1].strip())
     free = free_space((*places, *temporary_folders())) if condition == DISK_FULL else ""
@@ -243,14 +243,14 @@ def _resource_fault(
 
 
 def is_resource_fault(error: BaseException) -> bool:
-    """Whether a file can't be opened for a cause that a retry does not end, such as a full disk or its permissions."""
+    """Whether a file can't be opened for a reason that a retry does not fix, such as a full disk or permissions."""
     if isinstance(error, SluiceError):
         return error.condition in FILE_CONDITIONS
     return file_condition("\n".join(_texts(error))) is not None
 
 
 def can_heal(error: BaseException) -> bool:
-    """Whether a retry may succeed without any other change."""
+    """Whether a retry may succeed without any change."""
     if is_resource_fault(error):
         return False
     if isinstance(error, SluiceError):
@@ -263,14 +263,14 @@ def can_heal(error: BaseException) -> bool:
 
 
 def is_spark_lost(error: BaseException) -> bool:
-    """Whether Spark has ended: Py4J has no connection to its JVM or gets no answer, or its context was shut down.
+    """Whether Spark has terminated: its JVM can't be reached or does not respond, or its context was shut down.
 
-    A JVM without memory shuts Spark down before it ends.
+    A JVM that is out of memory shuts its Spark context down before it ends.
     """
     return any(
         isinstance(each, Py4JNetworkError)
         or (isinstance(each, OSError) and is_raised_by_py4j(each))
-        # An answer without a Java exception is an empty one.
+        # A response without a Java exception is an empty one.
         or (type(each) is Py4JError and str(each).startswith(_CALL_FAILED) and "Trace:" not in str(each))
         or _is_of_ended_context(each)
         for each in _chain(error)
@@ -282,14 +282,14 @@ def _is_of_ended_context(error: BaseException) -> bool:
         return False
     try:
         return any(_CONTEXT_ENDED.search(text) for text in _own_texts(error)) or has_stopped()
-    except Py4JNetworkError:  # the JVM, which has the texts, has ended since
+    except Py4JNetworkError:  # the JVM, which has the texts, has terminated since
         return True
 
 
 def innermost_condition(text: str) -> tuple[str, str] | None:
-    """Return the last condition in a text of causes, outermost first, with the rest of its line.
+    """Return the innermost condition in a text of causes, which are outermost first, and the rest of its line.
 
-    None if the text has no condition, or only those that wrap others.
+    None if the text has no condition, or only wrapper conditions.
     """
     for condition, words in reversed(_CONDITION.findall(text)):
         if condition.split(".")[0] not in _WRAPPERS:
@@ -298,30 +298,30 @@ def innermost_condition(text: str) -> tuple[str, str] | None:
 
 
 def _cause(error: BaseException, text: str) -> str:
-    """Return the innermost condition with its first line; without one, the first line of what ended the query."""
+    """Return the innermost condition with its first line; without a condition, the first line of the query's error."""
     text = without_internal_names(text)
     found = innermost_condition(text)
     if found is not None:
         words = _with_expression(f"[{found[0]}] {found[1]}".strip(), text)
-        # Which value or setting a reader stumbles over, Spark says below its own condition only.
+        # Spark names the unreadable value or setting only below its own condition.
         return with_last_cause(words, error) if found[0].startswith(_READ_FAILED) else words + hint_of_value(found[0])
-    # A query's wrapper has the message of its cause, and none if the cause is only a class, as EOFException.
+    # A query's wrapper repeats its cause's message, but has none if the cause is only a class, such as EOFException.
     ended_by = (each for each in _own_texts(error) if "[STREAM_FAILED]" not in each)
-    return with_last_cause(next(ended_by, first_words(error)).splitlines()[0], error)  # clients wrap what they raise
+    return with_last_cause(next(ended_by, first_words(error)).splitlines()[0], error)  # clients wrap exceptions
 
 
 def _expression_line(text: str) -> SourceLocation | None:
-    """Return the user's line that built the expression that failed; None if Spark does not know it."""
+    """Return the user's line that built the failed expression; None if Spark does not know it."""
     lines = [(found["file"], int(found["line"])) for found in _BUILT_AT.finditer(text)]
     return innermost_of(lines[-1:])
 
 
 def _with_expression(cause: str, text: str) -> str:
-    """Add the SQL of the expression that failed, the part above Spark's carets, if the text has it."""
+    """Add the SQL of the failed expression, which Spark marks with carets, if the text has it."""
     lines = [found["lines"].splitlines() for found in _SQL_CONTEXT.finditer(text)]
     marked = ((line, _CARETS.fullmatch(below)) for line, below in pairwise(lines[-1] if lines else ()))
     expression = " ".join(line[carets.start(1) : carets.end(1)].strip() for line, carets in marked if carets)
-    if not expression:  # of a text that can't be parsed, Spark marks a position only
+    if not expression:  # for unparsable text, Spark marks only a position
         return cause
     state = _SQLSTATE.search(cause)
     end = len(cause) if state is None else state.start()
@@ -342,7 +342,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _own_texts(error: BaseException) -> Iterator[str]:
-    """Yield the text of one exception, with its Java causes if it is from the JVM."""
+    """Yield the text of one exception, including its Java causes if it comes from the JVM."""
     if isinstance(error, Py4JJavaError):
         yield from _java_messages(error)
     elif isinstance(error, PySparkException):
@@ -355,15 +355,15 @@ def _own_texts(error: BaseException) -> Iterator[str]:
 
 
 def _java_messages(error: BaseException) -> Iterator[str]:
-    """Yield class and message of the Java throwable of an exception and of each of its causes."""
+    """Yield class and message of an exception's Java throwable and of each of its causes."""
     for throwable in throwables(error):
         message = _without_plan(str(throwable.toString()).split("\n\tat ")[0])
-        condition = condition_of(throwable)  # those of Kafka's connector have it in no message
+        condition = condition_of(throwable)  # Kafka's connector omits it from its messages
         yield message if condition is None or f"[{condition}]" in message else f"[{condition}] {one_line(message)}"
 
 
 def _without_plan(text: str) -> str:
-    """Return the text of a query's exception without its plan, which has literals with texts of errors of ours."""
+    """Return a query exception's text without the plan, whose literals contain the texts of our own errors."""
     return text.split("\n=== Streaming Query ===", maxsplit=1)[0]
 
 
@@ -376,9 +376,9 @@ class PythonError:
 
 
 def python_error(text: str) -> PythonError | None:
-    """Return the exception at the end of the last traceback in a text; None if there is no traceback.
+    """Return the exception at the end of a text's last traceback; None if there is no traceback.
 
-    Of several tracebacks (`raise … from …`), the last is of the exception that left the function.
+    With several tracebacks (`raise … from …`), the last one belongs to the exception that left the function.
     """
     _, head, stack = text.rpartition(_HEAD)
     frames = list(_FRAME.finditer(stack))
@@ -394,7 +394,7 @@ def python_error(text: str) -> PythonError | None:
 
 
 def fault_of(work: Callable[[], object], dataset: QualifiedName, location: SourceLocation | None) -> SluiceError | None:
-    """Do the work on a dataset's table; return None, or its error: the flows of the dataset fail with it."""
+    """Do some work on a dataset's table; return None, or the error with which the flows of the dataset then fail."""
     try:
         work()
     except Exception as error:  # noqa: BLE001 - the outermost frame of this work

@@ -1,4 +1,4 @@
-"""Runs one flow or view to its end: checks for new input, runs the flow, and retries it."""
+"""Runs one flow or view to its end: checks for new input, runs it, and retries it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _STOPPING = "the update is stopping"
 
 
 class _Committed:
-    """The committed batches of a run, which stay if it fails or is stopped."""
+    """The committed batches of a run, which stay committed if it fails or is stopped."""
 
     def __init__(self) -> None:
         self.total = FlowOutcome()
@@ -64,11 +64,11 @@ class _Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlowAttempts:
-    """Executes RunFlow and RefreshView steps and returns a result for every ending.
+    """Executes RunFlow and RefreshView steps, and returns a result in every case.
 
     Args:
         retries: the number and delays of retries.
-        kills: the number of processes that the system had killed for lack of memory before.
+        kills: the number of processes that the system had killed for lack of memory before the update.
     """
 
     graph: DataflowGraph
@@ -81,7 +81,7 @@ class FlowAttempts:
     stop: StopSignal
     kills: int | None = field(default_factory=memory_kills)
     _ended: set[QualifiedName] = field(default_factory=set, repr=False)
-    """The flows whose Python functions have ended their process since their last batch."""
+    """The flows whose Python functions have terminated their worker process since their last batch."""
 
     def run(self, step: RunFlow | RefreshView) -> FlowResult:
         """Execute one step and return its result; never raises."""
@@ -99,7 +99,7 @@ class FlowAttempts:
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the outermost frame; `sys.exit()` fails the flow only
             try:
                 return self._failed(step, error, started, committed)
-            except (Py4JError, OSError) as lost:  # Java has ended before it was asked for the causes of its error
+            except (Py4JError, OSError) as lost:  # the JVM ended before the causes of its error were read
                 if not is_spark_lost(lost):
                     raise
                 return self._failed(step, lost, started, committed)
@@ -139,7 +139,7 @@ class FlowAttempts:
         )
 
     def _try(self, step: RunFlow | RefreshView, committed: _Committed) -> FlowOutcome:
-        """Run the step, and retry it after transient faults as often as the policy allows."""
+        """Run the step, and retry it after transient faults as often as the retry policy allows."""
         attempt, begins_again = 0, False
         while True:
             self.journal.flow(step.flow, step.dataset, FlowState.STARTING)
@@ -170,27 +170,27 @@ class FlowAttempts:
                     raise StoppedError(str(step.flow)) from error
 
     def _ends_python_again(self, step: RunFlow | RefreshView) -> bool:
-        """Whether Python functions of a flow have ended their process before, and no batch was committed since.
+        """Whether a flow's Python functions end their process for the second time without a committed batch in between.
 
-        The first time is remembered for all attempts of the update. A reader of a source is no function: the system
-        may have killed its process for another one.
+        The first time is remembered for all attempts of the update. A source's reader is not a function: the system may
+        have killed its process because of another process.
         """
         is_again = step.flow in self._ended
         self._ended.add(step.flow)
         return is_again and bool(self._functions(step))
 
     def _functions(self, step: RunFlow | RefreshView) -> tuple[str, ...]:
-        """Return the names of the Python functions that tasks of a flow run."""
+        """Return the names of the Python functions in a flow's tasks."""
         flow = self._flow(step)
         if self._dataset(step).kind is DatasetKind.FOREACH_BATCH_SINK:
             return (step.dataset.table,)
-        with suppress(SluiceError, PySparkException):  # its query was analysed before
+        with suppress(SluiceError, PySparkException):  # the query was analysed before
             frame = self.runner.context.queries.flow_query(flow.spec, self.graph.settings(flow)).frame
             return function_names(analysed_plan(frame))
         return ()
 
     def _ended_again(self, step: RunFlow | RefreshView) -> OperationError:
-        """Return the error of a flow whose functions have ended their process two times with the same rows."""
+        """Return the error for a flow whose functions have twice ended their process with the same rows."""
         functions = self._functions(step)
         names = ", ".join(functions)
         return OperationError(
@@ -215,9 +215,9 @@ class FlowAttempts:
         return self.runner.run(step, committed)
 
     def _check_sources(self, step: RunFlow) -> None:
-        """Raise the condition of a flow whose stored position is not one of its sources any more.
+        """Raise the error of a flow whose stored position no longer exists in its source.
 
-        An earlier step of the update may have written to a table that was put back from a backup.
+        An earlier step of the update may have written to a table that was restored from a backup.
         """
         flow, dataset = self._flow(step), self._dataset(step)
         if not flow.streaming or flow.spec.from_snapshots:
@@ -230,11 +230,11 @@ class FlowAttempts:
             broken = foretell(dataset, flow, replace(self.state.flow_state(flow), gaps=(gap,)))
         else:
             broken = foretell_rebuild(dataset, StoredFlow(rebuild_gaps=(gap,)))
-        assert broken is not None  # it has a gap
+        assert broken is not None  # there is a gap
         raise breakage_error(self.graph, step.flow, broken)
 
     def _may_begin_again(self, step: RunFlow | RefreshView, error: BaseException) -> bool:
-        """Whether rows of a Delta source were removed while its first read began: the next one is of other files."""
+        """Whether rows of a Delta source were removed while its first read began; a new start reads other files."""
         found = break_fault(error)
         if found is None or found.condition not in REMOVED_ROWS or isinstance(step, RefreshView):
             return False
@@ -243,19 +243,19 @@ class FlowAttempts:
         return read_progress(storage, checkpoint).last_offset_batch is None
 
     def _break(self, step: RunFlow | RefreshView, error: BaseException) -> SluiceError | None:
-        """Return the error of a checkpoint that the flow can't continue from, with the ways out; None if it can."""
+        """Return the error for a checkpoint that the flow can't continue from, with the ways out; None if it can."""
         if isinstance(step, RefreshView) or is_resource_fault(error):
             return None
         dataset, flow = self._dataset(step), self._flow(step)
         quarantine = unreadable_quarantine(error, self.runner.context.store.storage)
-        if quarantine is not None:  # its log is not one of the sources
+        if quarantine is not None:  # the quarantine's log is not a source
             return quarantine.at(flow.spec.location)
         found = break_fault(error)
         if found is None:
             return self._dropped(step, flow, error) or self._damage(step, error)
         if found.condition == SOURCE_FILES_GONE and not self._names_source(flow, found.words):
             return None
-        # A rebuild has a checkpoint of its own, and the table keeps the current one.
+        # A rebuild has its own checkpoint, and the table keeps the current one.
         state = self.state.flow_state(flow) if step.rebuild is None else StoredFlow()
         foretold = foretell(dataset, flow, state)
         is_same = foretold is not None and foretold.condition == found.condition
@@ -266,9 +266,9 @@ class FlowAttempts:
         return breakage_error(self.graph, step.flow, broken)
 
     def _dropped(self, step: RunFlow, flow: GraphFlow, error: BaseException) -> SluiceError | None:
-        """Return the error of a Delta source that lacks columns which its stream must read; None for any other.
+        """Return the error for a Delta source that lacks columns that its stream must read; None for any other error.
 
-        A stream begins with its last batch. If the columns changed while it ran, it reads on when it starts again.
+        A stream starts with its last batch. If the columns changed while it ran, it continues at its next start.
         """
         version, storage = changed_columns(error), self.runner.context.store.storage
         if version is None:
@@ -290,7 +290,7 @@ class FlowAttempts:
         return None
 
     def _damage(self, step: RunFlow, error: BaseException) -> SluiceError | None:
-        """Return the error of a checkpoint whose files have been damaged since the plan; None if they are sound."""
+        """Return the error for a checkpoint whose files were damaged since the plan; None if they are intact."""
         if isinstance(error, SluiceError) or step.rebuild is not None:
             return None
         state = self.state.flow_state(self._flow(step))
@@ -298,12 +298,12 @@ class FlowAttempts:
         return None if foretold is None else breakage_error(self.graph, step.flow, foretold)
 
     def _names_source(self, flow: GraphFlow, text: str) -> bool:
-        """Whether a text names a file in the folder of a Delta table that a flow reads as a stream."""
+        """Whether a text names a file in the folder of a Delta table that the flow reads as a stream."""
         sources = self.state.stream_sources(flow) or ()
         return any(source.kind == DELTA and f"{source.location}/" in text for source in sources)
 
     def _violated(self, step: RunFlow | RefreshView, fault: SluiceError) -> QualityCounts:
-        """Return the count of the expectation that failed the flow, with its one violating row."""
+        """Return the count of the expectation that failed the flow, including its one violating row."""
         if fault.condition != "EXPECTATION_VIOLATION":
             return NOTHING_COUNTED
         name = fault.fields["expectation"]
@@ -324,7 +324,7 @@ class FlowAttempts:
             present = self.state.computable_from(dataset)
             return present is not None and stored.computed_from == present
         storage = self.runner.context.store.storage
-        if step.flow in held_flows(storage):  # an operator has paused it since the update began
+        if step.flow in held_flows(storage):  # an operator has paused it since the update started
             return True
         generations = GenerationStore(storage)
         return self.state.is_drained(self._flow(step), generations.path(step.dataset, step.flow, step.generation))

@@ -1,8 +1,8 @@
-"""Periodic events of the tables of gateways, as Lakeflow Connect's gateways write them.
+"""Periodic events about the tables of gateways, like those of Lakeflow Connect's gateways.
 
-For each table and phase one `flow_progress` in each interval, with the rows and bytes since the last one, zero
-included; and an `operation_progress` with the percent of a snapshot that is not complete. Their number depends on
-the interval and on the number of tables only. The rows are those of the update's own events: no Spark job is started.
+Each table and phase gets one `flow_progress` per interval, with the rows and bytes since the last one, even if they are
+zero. An incomplete snapshot also gets an `operation_progress` with its percentage. The number of events depends only on
+the interval and the number of tables. Row counts come from the update's own events, so no Spark job runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def ingestion_reports(
     """Report the progress of gateways while the block runs, and once more at its end.
 
     Args:
-        gateways: the gateways with a table of changes; without one nothing is started.
+        gateways: the gateways that have a table of changes; without any, nothing is started.
         storage: the pipeline's storage.
         log: the event log of the update.
         interval_seconds: the time between two reports.
@@ -59,7 +59,7 @@ def ingestion_reports(
     finally:
         stop.set()
         thread.join()
-        with suppress(SluiceError):  # a report is no reason to fail an update
+        with suppress(SluiceError):  # a failed report must not fail the update
             reports.report(is_last=True)
 
 
@@ -89,9 +89,7 @@ class _Reports:
     def run(self, stop: Signal) -> None:
         """Report in each interval until the signal is set."""
         while not stop.wait(self._interval_seconds):
-            with suppress(
-                SluiceError
-            ):  # such as a storage that can't be read for a while: the next report has the rows
+            with suppress(SluiceError):  # such as a temporarily unreadable storage: the next report has the rows
                 self.report()
 
     def count(self, event: Event) -> None:
@@ -104,13 +102,13 @@ class _Reports:
                 self._rows[event.origin.flow_name] += rows
 
     def report(self, *, is_last: bool = False) -> None:
-        """Write the events of all tables; at the end of an update, of those that moved since the last report."""
+        """Write the events of all tables; at the end of an update, only of those changed since the last report."""
         with self._lock:
             rows, self._rows = self._rows, Counter()
         for gateway in self._gateways:
             sizes: Sizes = {}
             if not is_last or any(rows[str(each.snapshot_flow)] for each in gateway.tables):
-                with suppress(SluiceError):  # without the sizes, percent and bytes are left out
+                with suppress(SluiceError):  # without the sizes, percentage and bytes are omitted
                     sizes = source_sizes(gateway)
             staged = self._staged_bytes(gateway.name)
             for table in gateway.tables:
@@ -120,7 +118,7 @@ class _Reports:
                     self._flow_event(table, table.cdc_flow, changed, staged[table.source])
 
     def _staged_bytes(self, gateway: str) -> Counter[str]:
-        """Return the bytes of staged changes since the last report, by source table."""
+        """Return the bytes of changes staged since the last report, by source table."""
         path, seen = self._paths[gateway], self._versions[gateway]
         files = {number: file for number, file in commit_files(self._storage, path).items() if number > (seen or 0)}
         sizes: Counter[str] = Counter()
@@ -167,7 +165,7 @@ class _Reports:
 
 
 def _bytes_since(before: SnapshotProgress, now: SnapshotProgress, size: tuple[int, int] | None) -> int | None:
-    """Return the bytes on the source's disk of the rows since the last report; None if its size is unknown."""
+    """Return the bytes on the source's disk of the rows since the last report; None if the row size is unknown."""
     if size is None or size[0] <= 0:
         return None
     since = now.rows - (before.rows if before.checkpoint == now.checkpoint else 0)

@@ -1,4 +1,4 @@
-"""The shortest times between two refreshes of a view in a continuous update."""
+"""The minimum times between two refreshes of a view in a continuous update."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from framework.run.configuration import trigger_interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshIntervals:
-    """The shortest times between two refreshes of a view; Lakeflow's defaults of `pipelines.trigger.interval`.
+    """The minimum times between two refreshes of a view, by default as Lakeflow's `pipelines.trigger.interval`.
 
     Args:
         tables_seconds: for a view or a snapshot flow whose inputs are all Delta tables.
-        unknown_seconds: for one with another input, whose changes can't be detected.
+        unknown_seconds: for a view or flow with any other input, whose changes can't be detected.
     """
 
     tables_seconds: float = 60.0

@@ -36,7 +36,7 @@ from framework.sources.port import Lag
 
 
 class Journal:
-    """Records the update's events; every method returns when the log has accepted the event."""
+    """Records the update's events; every method returns once the log has accepted the event."""
 
     def __init__(self, log: EventLog, *, continuous: bool = False) -> None:
         self._log = log
@@ -50,7 +50,7 @@ class Journal:
         return active
 
     def created(self, request: UpdateRequest, identity: UpdateIdentity) -> None:
-        """Record the request of the update, and which attempt at it the update is."""
+        """Record the update's request, and the number of its attempt."""
         self._log.record(
             drafts.create_update(
                 cause=identity.cause.value,
@@ -66,7 +66,7 @@ class Journal:
         )
 
     def refused(self, refusals: Sequence[Refusal]) -> None:
-        """Record the new snapshots that were asked for and could not begin."""
+        """Record requested snapshots that could not begin."""
         for each in refusals:
             error = summarize_error(each.error, fatal=False)
             self._log.record(
@@ -98,7 +98,7 @@ class Journal:
             )
 
     def warned(self, errors: Iterable[SluiceError]) -> None:
-        """Record errors that stop nothing, for those who watch the update."""
+        """Record errors that stop nothing, for users who watch the update."""
         for error in errors:
             self._log.record(drafts.warned(error))
 
@@ -123,13 +123,13 @@ class Journal:
                     assert_never(step)
 
     def lacking(self, graph: DataflowGraph) -> None:
-        """Record what datasets do not have although their flows run."""
+        """Record the rows that datasets lack although their flows run."""
         for name, error in graph.lacking.items():
             text = f"{error.what} {error.remedy}"
             self._log.record(drafts.incomplete_dataset(dataset=str(name), condition=error.condition, text=text))
 
     def flow(self, flow: QualifiedName, dataset: QualifiedName, state: FlowState, message: str | None = None) -> None:
-        """Record a flow's state; in a continuous update, only if it changed."""
+        """Record a flow's state; a continuous update records it only if it changed."""
         if self._continuous:
             if state is FlowState.STARTING or (message is None and self._states.get(flow) is state):
                 return
@@ -141,7 +141,7 @@ class Journal:
     def progressed(
         self, flow: QualifiedName, dataset: QualifiedName, outcome: FlowOutcome, progress: dict[str, Any] | None
     ) -> None:
-        """Record that a flow committed something, with the stream's progress if there is one."""
+        """Record that a flow committed something, with the stream's progress if there is any."""
         self._active.add(flow)
         metrics: dict[str, int] = dict(flow_metrics(progress)) if progress is not None else {}
         metrics |= _metrics(outcome)

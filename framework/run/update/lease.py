@@ -1,4 +1,4 @@
-"""A lease for storage without locks: its holder renews it, and another process takes over an expired one."""
+"""A lease for storage without locks: its holder renews it, and another process takes it over once it expires."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTerms:
-    """The times of a lease: it expires without renewal for `lasts_seconds`, and is renewed every `renew_seconds`."""
+    """The times of a lease: it expires `lasts_seconds` after its last renewal, and is renewed every `renew_seconds`."""
 
     lasts_seconds: float = 60.0
     renew_seconds: float = 15.0
 
 
 class Lease:
-    """A file of which each holder writes the next version; see `versioned_files`.
+    """A lease in a versioned file: each holder writes the next version; see `versioned_files`.
 
-    A process takes the lease by creating the next version, which only one of several can do. A holder
-    whose lease expired sees the newer version at its next renewal, and stops: it never writes to the
-    new holder's file. The age of a lease is the difference of two file times of the file system,
-    so the clocks of the machines need not agree.
+    A process takes the lease by creating the next version, which succeeds for only one process. A holder whose lease
+    expired sees the newer version at its next renewal and stops; it never writes to the new holder's file. The age of a
+    lease is the difference of two file times of the same file system, so the clocks of the machines need not agree.
 
     Args:
         storage: the storage of the folder.
-        folder: the lease's folder.
+        folder: the folder of the lease's versions.
         terms: the times of expiry and renewal.
         on_lost: called once, from the renewing thread, when the lease is lost.
-        clock: measures how long no renewal has succeeded.
+        clock: measures the time since the last successful renewal.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class Lease:
         """Take the lease and start to renew it.
 
         Returns:
-            None if the lease is acquired; else its holder.
+            None if the lease is acquired; else its present holder.
 
         Raises:
             OperationError: STORED_FORMAT_UNKNOWN.
@@ -84,14 +83,14 @@ class Lease:
         return (self._read()[1] or {}).get("holder") or {}
 
     def present_holder(self) -> Mapping[str, Any] | None:
-        """Return who has the lease, without taking it; None if it is released or expired, or was never taken.
+        """Return the present holder without taking the lease; None if it is released, expired or was never taken.
 
-        The clock of the file system says whether it has expired, for which a file is written and deleted.
+        The file system's clock decides whether it has expired; to read it, a file is written and deleted.
         """
         return self._present()[1]
 
     def release(self) -> bool:
-        """Release the lease; False if it had been lost, or if that is unknown."""
+        """Release the lease; return False if it was lost, or if that is unknown."""
         self._stopping.set()
         self._renewer.join()
         try:
@@ -103,16 +102,16 @@ class Lease:
         return True
 
     def _present(self) -> tuple[int, Mapping[str, Any] | None]:
-        """Return the newest version and its holder; None if it is released or expired, or if there is none."""
+        """Return the newest version and its holder; the holder is None if the lease is released, expired or missing."""
         newest, found = self._read()
         if found is None or found.get("released") or self._is_expired(newest):
             return newest, None
         return newest, found.get("holder") or {}
 
     def _renew_until_stopped(self) -> None:
-        """Renew the lease; give up if another process took over, or if it would soon be old enough for that.
+        """Renew the lease; give up if another process took it over, or soon could.
 
-        What counts is the time since the last renewal: one that fails may have waited for minutes before.
+        Only the time since the last successful renewal counts, because a failing renewal may take minutes.
         """
         patience, renewed = self.terms.lasts_seconds - self.terms.renew_seconds, self._clock.monotonic()
         try:
@@ -126,19 +125,19 @@ class Lease:
                 except OperationError:
                     if self._clock.monotonic() - renewed >= patience:
                         break
-        finally:  # also after an error that nobody foresaw: nobody renews the lease any more
+        finally:  # also after an unexpected error: the lease is no longer renewed
             if not self._stopping.is_set():
                 self._lost.set()
                 if self._on_lost is not None:
                     self._on_lost()
 
     def _is_ours(self) -> bool:
-        """Whether the newest version is ours, by number and content: on S3 two processes can create one file."""
+        """Whether the newest version is ours, by number and content: on S3 two processes can create the same file."""
         newest, present = self._read()
         return newest == self._version and (present or {}).get("token") == self._token
 
     def _is_expired(self, version: int) -> bool:
-        """Whether the lease expired, by the clock of the file system."""
+        """Whether the lease has expired by the file system's clock."""
         probe = f"now-{self._token}"
         self._storage.write_text(f"{self.folder}/{probe}", "")
         times = {file.name: file.modified_at for file in self._storage.list_files(self.folder)}

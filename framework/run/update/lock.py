@@ -44,19 +44,18 @@ def update_lock(
 ) -> Iterator[None]:
     """Hold the pipeline's lock during the block.
 
-    On local storage it is a lock of the operating system, which is released as soon as its process
-    ends. Elsewhere it is a lease that its holder renews; another process may take it if it was not
-    renewed for a minute.
+    On local storage it is an operating system lock, which is released as soon as its process ends. Elsewhere it is a
+    lease that its holder renews; another process may take it over after a minute without renewal.
 
     Args:
         storage: the pipeline's storage.
-        update_id: the update that acquires the lock, as the error of a concurrent update displays it.
-        clock: the source of `since`.
+        update_id: the update that acquires the lock; the error of a concurrent update shows it.
+        clock: the source of the holder's `since`.
         on_lost: called from another thread when a lease is lost, so that the update stops.
         terms: the times of a lease.
 
     Raises:
-        OperationError: UPDATE_ALREADY_RUNNING with its holder; STORED_FORMAT_UNKNOWN if the last holder was another
+        OperationError: UPDATE_ALREADY_RUNNING with its holder; STORED_FORMAT_UNKNOWN if the last holder was of another
             release; UPDATE_LOCK_LOST at the end of the block, if the lease was lost.
     """
     now = clock or SystemClock()
@@ -101,11 +100,11 @@ def check_unlocked(storage: Storage) -> None:
 
 @contextmanager
 def _locked_file(storage: LocalStorage, holder: LockHolder, clock: Clock) -> Iterator[None]:
-    """Hold an exclusive `flock` on a file with the name of its holder.
+    """Hold an exclusive `flock` on a file that names its holder.
 
-    The file stays when the lock is released: deleting it would let one process lock the deleted
-    file while another locks its successor. Python opens it as not inheritable, so neither Spark's
-    JVM nor its workers keep the lock after this process ends. A session server does, until it has killed its JVM.
+    The file stays when the lock is released: otherwise one process could lock the deleted file while another locks its
+    successor. Python opens it as not inheritable, so neither Spark's JVM nor its workers keep the lock after this
+    process ends. A session server does keep it, until it has killed its JVM.
     """
     storage.check_writable()
     path = pathlib.Path(storage.path(LOCK_FILE))
@@ -118,16 +117,16 @@ def _locked_file(storage: LocalStorage, holder: LockHolder, clock: Clock) -> Ite
             try:
                 yield
             finally:
-                # A second Ctrl-C does not wait for Spark: the next update must wait for the end of its JVM.
+                # A second Ctrl-C does not wait for Spark, but the next update must wait until its JVM has ended.
                 if current_jvm() == holder.jvm:
                     _rewrite(path, "")
 
 
 def _took(file: IO[str], clock: Clock) -> bool:
-    """Take the lock, and return whether it is this process's; wait a moment for those who only look at it.
+    """Take the lock and return whether this process has it; wait briefly for processes that only test it.
 
-    `check_unlocked` of another process holds it, too, because `flock` has no other way to ask: for microseconds, but
-    on a busy machine that process may get no CPU meanwhile. `sluice lag` must not make an update fail.
+    A concurrent `check_unlocked` also holds the lock for microseconds, because `flock` has no other way to test it. On
+    a busy machine that process may get no CPU meanwhile. `sluice lag` must not make an update fail.
     """
     deadline = clock.monotonic() + _LOOK_SECONDS
     while True:
@@ -142,10 +141,9 @@ def _took(file: IO[str], clock: Clock) -> bool:
 
 
 def _wait_for_jvm_of(killed: LockHolder | None, holder: LockHolder, path: str, clock: Clock) -> None:
-    """Wait for the end of the JVM of an update that was killed: its streams run until its JVM ends.
+    """Wait for the end of a killed update's JVM, because its streams run until the JVM ends.
 
-    An update that ended before its JVM left no text in the file. The JVM ends itself when its Python process is gone, a
-    little later.
+    An update that ended on its own has emptied the file. A JVM ends itself a little after its Python process.
 
     Raises:
         OperationError: UPDATE_ALREADY_RUNNING, if it does not end.
@@ -168,7 +166,7 @@ def _opened(path: pathlib.Path) -> IO[str]:
 
 
 def _rewrite(path: pathlib.Path, text: str) -> None:
-    """Replace the content of the lock file in place: a rename would replace the locked file."""
+    """Rewrite the lock file in place: a rename would replace the locked file."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -185,7 +183,7 @@ def _already_running(holder: LockHolder | None, path: str, remedy: str) -> Opera
 
 
 def _named_holder(storage: Storage, path: pathlib.Path) -> LockHolder | None:
-    """Return the holder of a held lock, for messages; None if it is unknown, as that of another release."""
+    """Return the holder of a held lock, for messages; None if unknown, such as a holder of another release."""
     try:
         return parse_holder(storage.read_text(LOCK_FILE) or "", str(path))
     except OperationError:

@@ -1,4 +1,4 @@
-"""The prune between updates: drops tables that the code no longer declares."""
+"""The prune between updates, which drops tables that the code no longer declares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from framework.run.update.checkpoint_actions import changing
 def prune_tables(
     storage: Storage, pipeline: str, find: Callable[[], LeftTables], chosen: Collection[LeftTable]
 ) -> tuple[LeftTable, ...]:
-    """Drop the chosen undeclared tables under the update's lock, with one event for each.
+    """Drop the chosen undeclared tables under the update's lock, and record one event for each.
 
     Args:
         storage: the pipeline's storage.
@@ -24,7 +24,7 @@ def prune_tables(
         chosen: the tables that the user confirmed; a table that changed since is kept.
 
     Returns:
-        The dropped tables, with `left_entry` if their catalog did not answer.
+        The dropped tables, with `left_entry` if their catalog did not respond.
 
     Raises:
         OperationError: an update is running; TABLE_NOT_OWNED.

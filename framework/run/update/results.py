@@ -1,4 +1,4 @@
-"""The results of an update and its flows, as values."""
+"""The result values of an update and its flows."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class FlowResult:
 
     @property
     def is_good(self) -> bool:
-        """Whether what reads its dataset may go on."""
+        """Whether readers of its dataset may continue."""
         return self.state in _GOOD
 
     def plus(self, later: FlowResult) -> FlowResult:
-        """Return both runs as one: sums of rows, seconds and counts, and the end of the later run."""
+        """Return both runs as one: the sums of rows, seconds and counts, and the final state of the later run."""
         counts = QualityCounts(expectations=self.expectations).plus(QualityCounts(expectations=later.expectations))
         known = [rows for rows in (self.rows_written, later.rows_written) if rows is not None]
         return replace(
@@ -92,11 +92,11 @@ class FlowResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class UpdateResult(Displayed):
-    """The result of an update, with one result for each flow in the order in which they ended.
+    """The result of an update, with one result per flow in the order in which they ended.
 
     Args:
         graph: the graph of the update, for its diagram.
-        refused: why tables could not be read anew, which the next update tries again; each reason once.
+        refused: why tables could not be read again from the start; the next update retries. Each reason occurs once.
     """
 
     update_id: str

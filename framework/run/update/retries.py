@@ -1,4 +1,4 @@
-"""The retry policy for transient faults: number and delays of retries."""
+"""The retry policy for transient faults: the number and delays of retries."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _LONGEST_DELAY_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Exponential backoff with jitter, in production mode only.
+    """Exponential backoff with jitter, used only in production mode.
 
     Args:
-        most_retries: retries of one flow in one attempt of the update.
-        most_update_retries: retries of an update's failed and skipped flows, if a retry may succeed.
+        most_retries: the maximum retries of one flow in one attempt of the update.
+        most_update_retries: the maximum retries of an update's failed and skipped flows, if a retry may succeed.
         first_delay_seconds: delay before the first retry; it doubles with each further one.
     """
 

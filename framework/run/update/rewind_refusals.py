@@ -1,6 +1,6 @@
-"""Why a rewind that was interrupted can't be finished: what it needs was there when it was decided, and is gone since.
+"""Reasons why an interrupted rewind can't be finished: something that it needs was removed after the decision.
 
-Users may delete a table, VACUUM its old files, or put an older copy back, before the next update finishes the rewind.
+Before the next update finishes the rewind, users may delete a table, VACUUM its old files, or restore an older copy.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from framework.sources.delta.log import read_tip
 
 
 def restore_version(storage: Storage, table: RewoundTable, rewind: StoredRewind) -> int | None:
-    """Return the version of the commit that restored a table in a rewind; None if it is not restored."""
+    """Return the version of the commit in which a rewind restored a table; None if it is not restored."""
     history = CommitHistory(storage, table.path)
     later = (version for version in history.versions if version > table.before)
     return next((each for each in later if history.commit(each).mark.get("rewind") == rewind.rewind_id), None)
 
 
 def has_begun(storage: Storage, table: RewoundTable, rewind: StoredRewind) -> bool:
-    """Whether a rewind has restored a table, or has named in it the generations that continue it."""
+    """Whether a rewind has restored a table, or has committed to it the generations that continue it."""
     tip = None if table.auxiliary else read_tip(storage, table.path)
     flows = (flow for flow in rewind.flows if flow.dataset == table.dataset)
     is_named = tip is not None and any(names_rewind(flow.flow, flow.generation, tip) for flow in flows)
@@ -36,10 +36,10 @@ def has_begun(storage: Storage, table: RewoundTable, rewind: StoredRewind) -> bo
 
 
 def obstacles(store: TableStore, rewind: StoredRewind) -> tuple[RewindRefusal, ...]:
-    """Return why a rewind can't be finished; () if it can.
+    """Return the reasons why a rewind can't be finished; () if it can.
 
     Args:
-        store: the tables; for each that is not restored yet, two jobs read its log.
+        store: the tables; two jobs read the log of each table that is not restored yet.
         rewind: the rewind.
     """
     tables = ((each.dataset, _of_table(store, each, rewind)) for each in rewind.tables)
@@ -48,7 +48,7 @@ def obstacles(store: TableStore, rewind: StoredRewind) -> tuple[RewindRefusal, .
 
 
 def tables_elsewhere(store: TableStore, rewind: StoredRewind) -> tuple[RewindRefusal, ...]:
-    """Return the tables of a rewind that belong to another storage: this one is a copy, and must not restore them."""
+    """Return a rewind's tables that belong to another storage: this storage is a copy and must not restore them."""
     found = ((each, store.other_storage(each.dataset, each.path)) for each in rewind.tables)
     return tuple(
         RewindRefusal(dataset=table.dataset, problem=f"{table.path} belongs to the storage {other}")
@@ -96,7 +96,7 @@ def _of_table(store: TableStore, table: RewoundTable, rewind: StoredRewind) -> s
         return f"another table is at {table.path}"
     restored = restore_version(store.storage, table, rewind)
     if restored is not None:
-        # By users, or by a copy of this storage that finished the rewind, and wrote on.
+        # Users, or a copy of this storage that finished the rewind and continued to write.
         is_changed = CommitHistory(store.storage, table.path).changes_between(restored, tip.version)
         return f"{table.path} was changed after version {restored}, which restored it" if is_changed else None
     if tip.version < table.before:
@@ -114,7 +114,7 @@ def _of_version(store: TableStore, path: str, version: int) -> str | None:
 
 
 def _of_flow(storage: Storage, flow: RewoundFlow) -> str | None:
-    """Return what the old checkpoint lacks; nothing is needed of it any more if the new generation has begun."""
+    """Return what the old checkpoint lacks; it is no longer needed once the new generation has begun."""
     generations = GenerationStore(storage)
     if flow.batch is None or flow.origin is None:
         return None

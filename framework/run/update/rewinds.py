@@ -1,24 +1,24 @@
-"""Rewinds: tables are restored to earlier versions, and their flows get the checkpoints that belong to them.
+"""Rewinds: tables are restored to earlier versions, and their flows get the matching checkpoints.
 
-The effects in order, and why a crash after each is safe. From the first on, no update, reset or replay runs before the
-rest is done: the next update and the next rewind do it first, all others refuse.
+The effects in order, and why a crash after each is safe. From the first effect on, no update, reset or replay runs
+before the rest is done: the next update or rewind does it first, and everything else is refused.
 
-1. the decision is written: the version of each table, and the batch of each flow -> nothing is changed;
-2. of each table, a transaction of each flow says which generation continues it -> the table takes it once. A storage
-   that is older than the rewind does not have the generation, and its flows do not go on from here on. The table is
-   restored in one commit that names the rewind -> a table with that commit is not restored again;
-3. the new checkpoint of each flow is copied from the old one, up to its batch -> it is copied again, because no
-   manifest refers to it. An offset in a restored table becomes the version after its restore: its reader passes over
-   the commits that are undone, and over the restore itself;
-4. rows of undone batches leave the quarantine, and rows that were replayed into undone commits are open again -> the
-   same two commits have no effect when they are repeated. Resets that wait for a flow of a rewound table are deleted:
-   their start is a position of the rows that are undone, and the next update would do them;
-5. each flow begins the generation with its new checkpoint -> a manifest with that generation is not changed again.
-   The generation has another identifier in Delta's transactions. With the old one, the table would skip the batches
-   that are read again: a restore keeps the transactions of the undone commits;
-6. full refreshes begin, of the tables that a user gave up because they can't be restored -> one that has begun is not
-   begun again. No update runs before the decision is deleted, so none of their flows goes on from the rows of before;
-7. the decision is deleted -> nothing is left.
+1. The decision is written: the version of each table, and the batch of each flow. Nothing has changed yet.
+2. For each table, a transaction of each flow names the generation that continues it; Delta applies it once. An older
+   copy of the storage does not have this generation, so its flows can't continue from here on. The table is then
+   restored in one commit that names the rewind. A table with that commit is not restored again.
+3. The new checkpoint of each flow is copied from the old one, up to its batch. The copy is repeated after a crash,
+   because no manifest refers to it. An offset in a restored table becomes the version after its restore, so that its
+   reader skips the undone commits and the restore itself.
+4. Rows of undone batches leave the quarantine, and rows replayed into undone commits are open again. Both commits
+   have no effect when repeated. Pending resets of flows into rewound tables are deleted: they start at a position in
+   the undone rows, and the next update would execute them.
+5. Each flow begins the generation with its new checkpoint. A manifest with that generation is not changed again.
+   The generation has a new identifier in Delta's transactions: a restore keeps the transactions of the undone
+   commits, so with the old identifier the table would skip the batches that are read again.
+6. Full refreshes begin for the tables that a user gave up because they can't be restored. A begun refresh is not begun
+   again. No update runs before the decision is deleted, so none of their flows continues from the previous rows.
+7. The decision is deleted. Nothing is left.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ _Result = TypeVar("_Result")
 _TRIES = 4
 
 ACTION = "REWIND"
-"""The action in the events of a rewind."""
+"""The action name in a rewind's events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rewinds:
-    """Executes decided rewinds; the update lock is held."""
+    """Executes decided rewinds; the caller holds the update lock."""
 
     store: TableStore
     clock: Clock
@@ -80,10 +80,10 @@ class Rewinds:
         return RewindStore(self.store.storage)
 
     def finish_begun(self) -> StoredRewind | None:
-        """Finish the rewind that a crash interrupted; return it, None if there is none.
+        """Finish the rewind that a crash interrupted, and return it; None if there is none.
 
         Raises:
-            OperationError: REWIND_OF_OTHER_STORAGE; REWIND_NOT_FINISHABLE, and no further table is restored.
+            OperationError: REWIND_OF_OTHER_STORAGE; REWIND_NOT_FINISHABLE, in which case no further table is restored.
         """
         rewind = self._stored.read()
         if rewind is not None:
@@ -106,7 +106,7 @@ class Rewinds:
                 )
 
     def execute(self, rewind: StoredRewind) -> None:
-        """Execute a rewind whose tables, files and checkpoints were checked; none is in progress."""
+        """Execute a rewind whose tables, files and checkpoints were checked, while no other is in progress."""
         self._record(rewind, "BEGUN")
         self._stored.write(rewind)
         failpoint("rewinds.after_mark")
@@ -117,7 +117,7 @@ class Rewinds:
 
         Args:
             rewind: the rewind.
-            rest: what is done all the same; None if nothing was changed yet, so that nothing has to be done.
+            rest: the part that is still done; None if nothing was changed yet, so that nothing has to be done.
         """
         self._record(rest or rewind, "ABANDONED")
         if rest is None:
@@ -135,8 +135,8 @@ class Rewinds:
                 failpoint("rewinds.after_names")
             version = _retried(partial(self._restore, table, rewind), rewind)
             failpoint("rewinds.after_restore")
-            # A restored table has the properties of that time. A crash here is safe, unless another storage had it
-            # then: that is refused, and the user says once more whose it is.
+            # A restored table has the properties of that time. A crash here is safe, unless another storage owned the
+            # table then: in that case it is refused, and the user has to name its owner again.
             self.store.mark(table.dataset, table.path)
             if table.table_id is not None:
                 restored[table.table_id] = version
@@ -161,7 +161,7 @@ class Rewinds:
         self._stored.delete()
 
     def _restore(self, table: RewoundTable, rewind: StoredRewind) -> int:
-        """Restore a table, and return the version of the commit that did it."""
+        """Restore a table, and return the version of the restoring commit."""
         done = restore_version(self.store.storage, table, rewind)
         if done is not None:
             return done
@@ -178,14 +178,14 @@ class Rewinds:
         return done
 
     def _name_generations(self, table: RewoundTable, rewind: StoredRewind) -> None:
-        """Commit the number of each flow's new generation: a restore has no transactions, and keeps earlier ones."""
+        """Commit the number of each flow's new generation: a restore adds no transactions, and keeps earlier ones."""
         for flow in rewind.flows:
             if flow.dataset == table.dataset:
                 session = session_for(self.store.spark, {})
                 name_generation(session, table.path, rewind_application(flow.flow), flow.generation)
 
     def _begin_generation(self, flow: RewoundFlow, rewind: StoredRewind, path: str | None) -> None:
-        """Make the generation of a flow current, which goes on in its table as it is now, and in no older copy."""
+        """Make a flow's new generation current; its mark excludes older copies of its present table."""
         storage = self.store.storage
         GenerationStore(storage, self.clock).adopt(
             flow.dataset,
@@ -204,7 +204,7 @@ class Rewinds:
             write_mark(storage, flow.dataset, flow.flow, replace(mark, generation=flow.generation))
 
     def _begin_refresh(self, name: QualifiedName) -> None:
-        """Mark a full refresh as begun, unless one is: the next update does it."""
+        """Mark a full refresh as begun, unless one is already; the next update executes it."""
         marks = RebuildStore(self.store.storage)
         last = marks.read(name)
         if last is None or last.finished:
@@ -237,7 +237,7 @@ class Rewinds:
         if not table.exists():
             return
         for flow in rewind.flows:
-            # Of any pipeline: another one may finish the rewind, and the names of flow and dataset are unique.
+            # Of any pipeline: another pipeline may finish the rewind, and the names of flow and dataset are unique.
             is_undone = _is_undone(flow)
             if not table.read().where(is_undone).isEmpty():
                 table.table().delete(is_undone)
@@ -249,7 +249,7 @@ class Rewinds:
             )
 
     def _record(self, rewind: StoredRewind, status: str) -> None:
-        """Record the intention before anything changes, and the result after it."""
+        """Record the rewind in the event log, before anything changes and after it is done."""
         origin = Origin.of(self.store.pipeline, self.store.storage.root, str(uuid.uuid4()))
         tables = [table for table in rewind.tables if not table.auxiliary]
         text = f"Rewind of {', '.join(_names(rewind)) or 'nothing'} to {rewind.to}: {status}."
@@ -268,10 +268,10 @@ class Rewinds:
 
 
 def _retried(work: Callable[[], _Result], rewind: StoredRewind) -> _Result:
-    """Do work on a table again if a commit of others comes in between; it has no effect where it is done already.
+    """Retry idempotent work on a table when another writer's commit conflicts.
 
     Raises:
-        OperationError: REWIND_UNFINISHED, if each attempt ends in a conflict.
+        OperationError: REWIND_UNFINISHED, if every attempt ends in a conflict.
     """
     for _ in range(_TRIES):
         with suppress(*CONFLICTS):
@@ -284,7 +284,7 @@ def _names(rewind: StoredRewind) -> list[str]:
 
 
 def _moved(offsets: tuple[str, ...], restored: Mapping[str, int]) -> dict[int, str]:
-    """Return the offsets in restored tables, by the number of their source: after the restore."""
+    """Return the new offsets, after the restore, of sources in restored tables, by the number of the source."""
     found = {}
     for number, offset in enumerate(offsets):
         place = NextVersion.of(offset)
@@ -294,12 +294,12 @@ def _moved(offsets: tuple[str, ...], restored: Mapping[str, int]) -> dict[int, s
 
 
 def _is_undone(flow: RewoundFlow) -> Any:
-    """Return the condition of quarantined rows whose batches a rewind undoes."""
+    """Return the filter for quarantined rows whose batches a rewind undoes."""
     is_ours = is_of(flow.dataset, flow.flow)
     if flow.origin is None:
         return is_ours
     is_same = F.col("generation") == flow.origin
-    # Rows that a full refresh has kept are of no batch.
+    # Rows kept by a full refresh belong to no batch.
     undone = is_same & (F.col("batch") > (-1 if flow.batch is None else flow.batch))
     if flow.completed:
         undone = F.lit(False)  # noqa: FBT003 - a literal column

@@ -1,4 +1,4 @@
-"""The schedule of a plan: which steps wait, may start, or are finished."""
+"""The schedule of a plan, which tracks the steps that wait, may start, or are finished."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 
 NOT_SET_UP = "its table cannot be set up"
-"""The reason of flows whose target could not be set up."""
+"""The reason text for flows whose target could not be set up."""
 
 Work = RunFlow | RefreshView | PublishRebuild
-"""The steps to schedule; all other steps are executed before, or change nothing."""
+"""The steps to schedule; all other steps are executed earlier, or change nothing."""
 
 
 class Board:
-    """Returns the steps that may start, and collects their results; used from one thread.
+    """Selects the steps that may start, and collects their results; used from one thread only.
 
     Args:
         plan: the plan whose flows, views and publish steps are scheduled.
-        failed: datasets whose tables could not be set up.
-        journal: records the steps that are skipped, stopped, queued or finished.
+        failed: the datasets whose tables could not be set up.
+        journal: records steps that are skipped, stopped, queued or finished.
     """
 
     def __init__(self, *, plan: Plan, failed: Mapping[QualifiedName, SluiceError], journal: Journal) -> None:

@@ -1,4 +1,4 @@
-"""The settings of an update: those of the pipeline's spec, checked."""
+"""The validated settings of an update from the pipeline's spec."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class UpdateSettings:
     Args:
         retries: the number and delays of retries.
         parallel_flows: the number of flows that run at the same time.
-        intervals: the shortest times between two refreshes of a view in a continuous update.
-        progress_seconds: the time between two reports of the tables of a gateway.
+        intervals: the minimum times between two refreshes of a view in a continuous update.
+        progress_seconds: the time between two reports about the tables of a gateway.
     """
 
     retries: RetryPolicy = field(default_factory=RetryPolicy)

@@ -1,9 +1,9 @@
-"""Events about what the starts of snapshots wait for: transactions that were open before.
+"""Events about what the start of a snapshot waits for: transactions that were already open.
 
-A snapshot begins when all transactions have ended that were open when its table was published. That may take as long as
-a wait lasts before it fails, so the events, the flow board and the progress lines say who is waited for, and the
-statement that ends it. The waiting itself is in another process, or in a statement of the server; so the database is
-asked, only while a flow of an ingestion runs and has not committed anything.
+A snapshot begins only when all transactions have ended that were open when its table was published. That may take as
+long as the wait's timeout, so the events, the flow board and the progress lines name the blocking transactions and the
+statement that ends them. The wait itself is in another process, or in a statement of the server. So the database is
+polled, but only while a flow of an ingestion runs without having committed anything.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from framework.record.log import EventLog
 from framework.run.update.ingestion_reports import SNAPSHOT_OPERATION
 
 POLL_SECONDS = 2.0
-"""The time between two questions; a start that takes less is not asked about."""
+"""The poll interval; a start that takes less time is not polled for."""
 _MOST_SECONDS = 300.0
 """A flow that has committed nothing for longer waits for something else, such as its next row."""
 
 HeldUp = Callable[[IngestedGateway, bool], tuple[str, ...]]
-"""Returns what a gateway waits for, each with its way out; asked whether it certainly waits."""
+"""Returns what a gateway waits for, each with its way out; the flag says whether it is certain to wait."""
 
 
 @contextmanager
@@ -37,12 +37,12 @@ def reported_waits(
     log: EventLog,
     clock: Clock,
 ) -> Iterator[StartWaits]:
-    """Record what starts of snapshots wait for while the block runs; without a gateway nothing is started.
+    """Record what the starts of snapshots wait for while the block runs; without a gateway nothing is started.
 
     Args:
         gateways: the gateways.
         log: the event log of the update.
-        clock: says how long a flow has committed nothing.
+        clock: measures how long a flow has committed nothing.
     """
     waits = StartWaits(gateways, log, clock, held_up)
     if not gateways:
@@ -60,7 +60,7 @@ def reported_waits(
 
 
 class StartWaits:
-    """What the flows of an update's ingestions wait for."""
+    """The waits of the flows of an update's ingestions."""
 
     def __init__(self, gateways: Sequence[IngestedGateway], log: EventLog, clock: Clock, asked: HeldUp) -> None:
         self._gateways: Mapping[str, IngestedGateway] = {each.name: each for each in gateways}
@@ -92,7 +92,7 @@ class StartWaits:
                 self._beginning.pop(gateway.name, None)
 
     def observe(self, event: Event) -> None:
-        """Note the flows that run and have committed nothing yet; an observer of the log."""
+        """Track the flows that run and have committed nothing yet; an observer of the log."""
         flow = event.origin.flow_name
         if event.event_type is not EventType.FLOW_PROGRESS or flow not in self._flows:
             return
@@ -105,12 +105,12 @@ class StartWaits:
                 self._told.pop(flow, None)
 
     def run(self, stop: Signal, poll_seconds: float) -> None:
-        """Ask until the signal is set."""
+        """Poll until the signal is set."""
         while not stop.wait(poll_seconds):
             self.poll(poll_seconds)
 
     def poll(self, least_seconds: float) -> None:
-        """Ask the databases of the flows that have waited for some seconds, and record what is new."""
+        """Poll the databases of flows that have waited for some seconds, and record new waits."""
         now = self._clock.monotonic()
         with self._lock:
             waiting = {
@@ -123,7 +123,7 @@ class StartWaits:
             gateway = self._gateways[name]
             try:
                 found = self._asked(gateway, name in certain)
-            except SluiceError:  # the flow that waits fails with the reason, if it stays
+            except SluiceError:  # if the reason stays, the waiting flow fails with it
                 continue
             flows = [flow for flow, owner in waiting.items() if owner == name]
             self._record(flows or [str(gateway.changes)], found)

@@ -72,11 +72,11 @@ class Update:
     """One update of a pipeline.
 
     Args:
-        settings: how it runs.
+        settings: how the update runs.
         observers: called with each event when it is recorded.
         resolve: resolves the graph again, after new columns of files were recorded.
-        check: called under the lock, before anything is written; it raises if the update may not run any more.
-        identity: its id, the request that it is an attempt of, and its cause.
+        check: called under the lock, before anything is written; raises if the update may no longer run.
+        identity: its id, its request and attempt, and its cause.
     """
 
     graph: DataflowGraph
@@ -94,7 +94,7 @@ class Update:
     _supervisors: list[Supervisor] = field(default_factory=list)
 
     def plan(self) -> Plan:
-        """Return the steps that this update would execute now; nothing is written.
+        """Return the steps that this update would execute now, without writing anything.
 
         Raises:
             OperationError: REWIND_UNFINISHED, REWIND_NOT_FINISHABLE.
@@ -103,14 +103,14 @@ class Update:
         return self._keeping()._planned({})  # noqa: SLF001 - the same class
 
     def _keeping(self) -> Update:
-        """Return the update whose full refreshes leave the changes that copies have not applied."""
+        """Return the update with full refreshes that keep the changes that copies have not applied yet."""
         kept = kept_changes(self.registry.gateways, self.store.storage, refreshes=self.request.refreshes)
         return replace(self, request=replace(self.request, kept=kept))
 
     def _planned(self, refused: Mapping[QualifiedName, SluiceError]) -> Plan:
-        """Return the plan without the copies whose rows must all be read again, and can't: their source has refused it.
+        """Return the plan without the copies that must be read again from the start, but whose source has refused it.
 
-        Rows of two definitions would be in them.
+        Otherwise they would contain rows of two definitions.
         """
         rebuilt = frozenset(self.registry.rebuilt)
         withheld = frozenset(name for name in rebuilt | self.registry.replaced if name in refused)
@@ -120,10 +120,10 @@ class Update:
     def _without_refused(
         self, refused: Mapping[QualifiedName, SluiceError], slots: Mapping[QualifiedName, SluiceError]
     ) -> Update:
-        """Return the update in which the full refreshes fail that could not begin a generation of their copies.
+        """Return the update in which a full refresh fails if the generation of its copy could not begin.
 
-        They would apply changes that the new rows must not get. What waits by itself for the next update is withheld.
-        So do changes whose slot is lost, and got no successor.
+        Such a copy would apply changes that the new rows must not get. Copies that retry by themselves in the next
+        update are withheld instead. Changes whose slot is lost and could not be replaced fail as well.
         """
         waits = self.registry.rebuilt | self.registry.replaced
         faults = {name: refused[name] for name in refused if self.request.refreshes(name) and name not in waits}
@@ -150,7 +150,7 @@ class Update:
         Raises:
             OperationError: UPDATE_ALREADY_RUNNING, STORAGE_NOT_WRITABLE, before anything is written;
                 REWIND_NOT_FINISHABLE.
-            UserError: UPDATE_ID_USED, before anything is written; names of the request that the graph does not have.
+            UserError: UPDATE_ID_USED, before anything is written; names of the request that are not in the graph.
         """
         started, storage, update_id = self.clock.monotonic(), self.store.storage, self.identity.update_id
         storage.check_writable()
@@ -162,7 +162,7 @@ class Update:
             Rewinds(store=self.store, clock=self.clock).finish_begun()
             entries = self._left.finish_begun()
             unsettled = self._rebuilds.settle_all()
-            with suppress(OperationError):  # an update does not need the list of old events and requests
+            with suppress(OperationError):  # an update can run without the list of old events and requests
                 delete_old_events(storage, self.clock.now())
                 StopRequests(storage).delete_old(update_id, self.clock.now())
             gateways = self.registry.gateways
@@ -183,7 +183,7 @@ class Update:
         self, refusals: tuple[Refusal, ...], log: EventLog, started: float,
         unsettled: Mapping[QualifiedName, SluiceError],
     ) -> UpdateResult:  # fmt: skip
-        """Plan and execute the update, whose generations of copies have begun as far as their databases allowed it."""
+        """Plan and execute the update, after the generations of copies have begun as far as their databases allowed."""
         store_resolution(self.graph, self.store)
         RewindStore(self.store.storage).check_none()
         self._begin_resets()
@@ -198,7 +198,7 @@ class Update:
             return replace(result, refused=waiting(refusals, failed))
 
     def _begin_resets(self) -> None:
-        """Do the resets that a continuous update has not done before it ended; a full refresh reads all data anyway."""
+        """Execute resets that a continuous update left pending at its end; a full refresh reads all data anyway."""
         resets, rebuilds = ResetRequests(self.store.storage, self.clock), RebuildStore(self.store.storage)
         for request in resets.pending():
             rebuild = rebuilds.read(request.dataset)
@@ -210,7 +210,7 @@ class Update:
     def _recorded(
         self, plan: Plan, journal: Journal, started: float, unsettled: Mapping[QualifiedName, SluiceError]
     ) -> UpdateResult:
-        """Execute the plan, and record its start and its end, failures included."""
+        """Execute the plan, and record its start and end, including failures."""
         journal.created(self.request, self.identity)
         journal.update(UpdateState.INITIALIZING)
         journal.definitions(self.graph, self.store)
@@ -236,19 +236,19 @@ class Update:
         self, plan: Plan, executor: Executor, journal: Journal, restarts: int = 0,
         unsettled: Mapping[QualifiedName, SluiceError] | None = None,
     ) -> tuple[FlowResult, ...]:  # fmt: skip
-        """Set up, finish full refreshes, then supervise all flows until the update is stopped."""
+        """Set up tables, finish full refreshes, then supervise all flows until the update is stopped."""
         journal.update(UpdateState.SETTING_UP_TABLES)
         failed = executor.set_up(plan, unsettled)
         journal.update(UpdateState.RUNNING)
         rebuilt = executor.run(rebuild_steps(plan), failed)
         if has_new_columns(rebuilt) and self.resolve is not None and restarts < MOST_RESTARTS:
-            grown = replace(self, graph=self.resolve())  # no flow runs now
-            # The unfinished full refreshes are among its steps.
+            grown = replace(self, graph=self.resolve())  # no flow is running now
+            # The steps include the unfinished full refreshes.
             asked = grown._again(_datasets(plan), self.graph.unresolved.union(failed))  # noqa: SLF001 - the same class
             again = grown._plan_for(_going_on(self.request, _datasets(plan), asked))  # noqa: SLF001 - as above
             return grown._continuous(again, with_graph(executor, grown.graph), journal, restarts + 1)  # noqa: SLF001 - as above
         failed |= {result.dataset: result.error for result in rebuilt if result.error is not None}
-        # Held or skipped. In the table, the checkpoints of the copy would lose and double rows.
+        # Held or skipped. With the table, the checkpoints of the copy would lose and duplicate rows.
         unfinished = frozenset(each.dataset for each in rebuilt if not each.is_good and each.dataset not in failed)
         supervisor = Supervisor(
             graph=self.graph, attempts=executor.work, state=self._state, journal=journal, clock=self.clock,
@@ -264,7 +264,7 @@ class Update:
         return (*(result for result in rebuilt if result.flow not in supervised), *supervisor.results)
 
     def _growth(self, plan: Plan, executor: Executor) -> Growth | None:
-        """Return what restarts flows with new columns; None if the graph can't be resolved again."""
+        """Return the callback that restarts flows with new columns; None if the graph can't be resolved again."""
         if self.resolve is None:
             return None
 
@@ -302,9 +302,9 @@ class Update:
     def _with_new_columns(
         self, flows: tuple[FlowResult, ...], executor: Executor, journal: Journal
     ) -> tuple[FlowResult, ...]:
-        """Run flows again that stopped for new columns of their files, with the graph that has the columns.
+        """Run flows that stopped for new columns of their files again, with a graph that has the columns.
 
-        Tables that read them were skipped, so no row arrives anywhere without its new columns.
+        Tables that read their targets were skipped, so no row arrives anywhere without its new columns.
         """
         for _ in range(MOST_RESTARTS):
             if not has_new_columns(flows) or self.resolve is None or self.stop.is_set:
@@ -319,14 +319,14 @@ class Update:
         return flows
 
     def _again(self, left: Iterable[QualifiedName], unset: Container[QualifiedName]) -> UpdateRequest:
-        """Return the request to plan datasets again, with its part for those of them that were not set up."""
+        """Return the request to plan datasets again; those that were not set up keep their part of this request."""
         left = tuple(left)
         datasets = tuple(name for name in left if name in unset)
         resettable = {each.name for each in self.graph.datasets if is_resettable(each)}
         flows = [flow.spec.name for name in datasets for flow in self.graph.flows_into(name)]
         asked = self.request.part(datasets, resettable, flows)
         if all(found.cdc for name in asked.full_refresh if (found := self.graph.dataset(name)) is not None):
-            asked = replace(asked, history_keys=())  # targets of AUTO CDC have their own keys
+            asked = replace(asked, history_keys=())  # AUTO CDC targets have their own keys
         outdated = frozenset(self.registry.rebuilt).intersection(datasets)
         return replace(asked, refresh=left, outdated=outdated)
 
@@ -340,7 +340,7 @@ class Update:
         return executor.run(plan, failed)
 
     def _is_tried_again(self, name: QualifiedName) -> bool:
-        """Whether a dataset whose source can't be read begins in a running update, once it can be."""
+        """Whether a dataset whose source can't be read starts within the running update as soon as it can be."""
         flows = {flow.spec.name for flow in self.graph.flows_into(name)}
         is_asked = self.request.refreshes(name) or not flows.isdisjoint(self.request.reset_checkpoints)
         return not is_asked and name not in self.registry.isolated
@@ -351,7 +351,7 @@ class Update:
 
     @property
     def _holds(self) -> Container[QualifiedName]:
-        """The flows that are paused while the update runs: a triggered update ends soon, and is not interrupted."""
+        """The flows that are paused while the update runs; a triggered update ends soon, and is not paused."""
         watches = self.request.continuous and bool(self.registry.gateways)
         return Holds(self.store.storage, self.clock) if watches else frozenset()
 
@@ -418,24 +418,24 @@ def _state(flows: Sequence[FlowResult]) -> UpdateState:
 
 
 def _not_set_up(flows: Iterable[FlowResult]) -> frozenset[QualifiedName]:
-    """Return the datasets that could not be set up: what was asked for them has not begun."""
+    """Return the datasets that could not be set up, so that the request for them has not taken effect."""
     return frozenset(flow.dataset for flow in flows if flow.reason == NOT_SET_UP)
 
 
 def _going_on(
     request: UpdateRequest, datasets: tuple[QualifiedName, ...], asked: UpdateRequest | None = None
 ) -> UpdateRequest:
-    """Return the request to go on with some datasets of a continuous update; what it began is not begun again."""
+    """Return the request to continue some datasets of a continuous update, without beginning anything again."""
     interval = request.trigger_interval_seconds
     return replace(asked or UpdateRequest(), refresh=datasets, continuous=True, trigger_interval_seconds=interval)
 
 
 def _datasets(plan: Plan) -> tuple[QualifiedName, ...]:
-    """Return the datasets that a plan updates, or would if their sources could be read."""
+    """Return the datasets that a plan updates, or would update if their sources could be read."""
     steps = (step for step in plan.steps if not isinstance(step, KeepStored))
     return tuple(dict.fromkeys(each.dataset for each in steps if not isinstance(each, SkipStep) or each.waits_for))
 
 
 def _pipeline_name(graph: DataflowGraph) -> QualifiedName:
-    """Return the name for a fault outside of any flow: the pipeline's."""
+    """Return the name for faults outside any flow: the pipeline's name."""
     return QualifiedName(catalog="", schema="", table=graph.pipeline)

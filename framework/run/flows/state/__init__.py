@@ -1,1 +1,1 @@
-"""What the storage says about a flow before it runs: checkpoint, positions, starts."""
+"""The stored state of a flow before it runs: its checkpoint, positions and starts."""

@@ -1,4 +1,4 @@
-"""Whether a target has batches of a stream that its checkpoint does not have: it would skip those that follow."""
+"""Detection of targets with batches that a stream's checkpoint lacks, so that they would skip the next batches."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from framework.sources.starts import SourceStart, is_at_end, parse_starts, start
 
 
 def sink_folder(spec: DatasetSpec) -> str | None:
-    """Return the folder of a Delta sink; None of any other sink, of which nothing is known."""
+    """Return the folder of a Delta sink; None for any other sink, whose state is unknown."""
     options = {name.lower(): value for name, value in spec.options}
-    is_own = "txnappid" in options  # its batches have names and numbers of the user's
+    is_own = "txnappid" in options  # the user chooses the names and numbers of its batches
     return options.get("path") if (spec.format or "").lower() == "delta" and not is_own else None
 
 
@@ -37,7 +37,7 @@ def is_ahead(
 
     Args:
         storage: reads the log.
-        path: the folder of the table; None of a target that is no table.
+        path: the folder of the table; None for a target without a table.
         tip: the end of its log; None if there is no table.
         pipeline: the pipeline's name.
         flow: the flow.
@@ -56,25 +56,25 @@ def is_ahead(
     taken = history.last_taken(ids, history.versions[-1]) if history.versions else None
     if taken is not None:
         return taken[2] > planned
-    # The commits that had its batches have left the log, if there were any. A stream that has an id has run.
+    # Commits with its batches, if any, are no longer in the log. A stream with an id has run.
     return planned < 0 and bool(generation.query) and history.versions[:1] != [0]
 
 
 def has_lost_start(flow: GraphFlow, generation: Generation, progress: CheckpointProgress) -> bool:
-    """Return whether the checkpoint of a stream is gone that began with new rows only, and may not have had a batch.
+    """Return whether a stream that began with new rows only has lost its checkpoint, possibly before its first batch.
 
-    Where it began was in the checkpoint alone: it would begin at the present end, and pass over what has come since.
+    Its start was only in the checkpoint: it would begin at the present end and skip the rows in between.
     """
     is_gone = bool(generation.query) and progress.query_id is None
     return is_gone and begins_late(flow, parse_starts(generation.start))
 
 
 def begins_late(flow: GraphFlow, starts: Mapping[str, SourceStart] | None = None) -> bool:
-    """Return whether a stream without a position leaves out rows that are there, also those that have come last.
+    """Return whether a stream without a position skips existing rows, including the latest ones.
 
     Args:
         flow: the flow.
-        starts: where its generation starts by the names of sources, in place of what the code says.
+        starts: where its generation starts, by source name, instead of the start in the code.
     """
     begins = [
         (str(read.dataset or read.text), read.begins or begin_of(dict(read.options)))

@@ -1,4 +1,4 @@
-"""Where the sources of flows start, and which of these starts would move from update to update."""
+"""The starts of flows' sources, and the detection of starts that move from update to update."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class FlowStarts:
     store: TableStore
 
     def current(self, flow: GraphFlow) -> Mapping[str, SourceStart]:
-        """Return the starts that the current generation of a flow has in place of those of the code."""
+        """Return the starts of a flow's current generation that override those in the code."""
         current = GenerationStore(self.store.storage).current(flow.spec.target, flow.spec.name)
         return parse_starts(None if current is None else current.start)
 
     def can_start(self, flow: GraphFlow, awaited: Mapping[str, str]) -> bool:
-        """Whether a source of a flow may have rows: not all of them begin at a version that is not committed yet."""
+        """Whether a source of a flow may have rows, because not all sources wait for an uncommitted start version."""
         return any(source.name not in awaited for source in flow_sources(self.graph, flow))
 
     def awaited(self, flow: GraphFlow, starts: Mapping[str, SourceStart]) -> Mapping[str, str]:
-        """Return the tables of which the version where a flow begins is not committed yet: their folders by name."""
+        """Return the folders, by table name, of the tables whose start version for a flow is not committed yet."""
         found = ((name, source, start_of(starts, name)) for name, source in self.named_sources(flow).items())
         storage = self.store.storage
         return {
@@ -55,14 +55,14 @@ class FlowStarts:
         }
 
     def of(self, flow: QualifiedName, starts: Sequence[str]) -> str:
-        """Return the starts of a flow's sources as a manifest stores them.
+        """Return the starts of a flow's sources in the form of a manifest.
 
         Args:
             flow: the flow's full name.
-            starts: as the user writes them.
+            starts: the starts as the user writes them.
 
         Raises:
-            UserError: FLOW_NOT_FOUND; a start that is invalid, or that its source does not have.
+            UserError: FLOW_NOT_FOUND; a start is invalid, or not available in its source.
         """
         found = self.graph.flow(flow)
         if found is None:
@@ -72,17 +72,17 @@ class FlowStarts:
         return self._pinned(flow, starts_text(resolved))
 
     def pinned(self, flow: QualifiedName, start: str | None) -> str | None:
-        """Return the starts of a generation that begins, with those of its code that would move from update to update.
+        """Return the starts of a new generation, in which moving starts of the code are replaced by fixed ones.
 
-        A stream that begins at the latest version of a table and finds nothing has no position, and would begin at what
-        is the latest version in the next update.
+        A stream that begins at a table's latest version and finds nothing has no position, and would begin at a later
+        latest version in the next update.
 
         Args:
             flow: the flow's full name.
-            start: as the manifest stores them; None if only the code says where it begins.
+            start: the starts as the manifest stores them; None if only the code defines them.
 
         Raises:
-            UserError: START_NOT_AVAILABLE if a table has not the version.
+            UserError: START_NOT_AVAILABLE if a table does not have the version.
         """
         found = self.graph.flow(flow)
         if start is not None or found is None or not found.streaming:
@@ -95,7 +95,7 @@ class FlowStarts:
         return starts_text(fixed) if fixed else None
 
     def named_sources(self, flow: GraphFlow) -> dict[str, SourceReference]:
-        """Return the sources of a flow by name; tables without a known path are missing."""
+        """Return the sources of a flow by name, except tables without a known path."""
         named = {}
         for source in flow_sources(self.graph, flow):
             if source.reference is not None:
@@ -108,14 +108,14 @@ class FlowStarts:
         return named
 
     def path_of(self, name: QualifiedName | None, path: str | None) -> str | None:
-        """Return the folder of a table that is read by a name, or else by a path; None if it has none."""
+        """Return the folder of a table read by name, or else by path; None if it has none."""
         dataset = self.graph.dataset(name) if name is not None else None
         if dataset is None:
             return path
         return self.store.path(dataset.spec) if dataset.is_table else None
 
     def _pinned(self, flow: QualifiedName, starts: str) -> str:
-        """Return the starts of a flow, as a manifest stores them, with fixed points in place of moving ones."""
+        """Return the starts of a flow in the form of a manifest, with fixed points instead of moving ones."""
         found, present = parse_starts(starts), self.graph.flow(flow)
         if present is not None:
             for name, source in self.named_sources(present).items():
@@ -124,17 +124,17 @@ class FlowStarts:
         return starts_text(found)
 
     def _zone(self, flow: GraphFlow) -> str:
-        """Return the time zone in which Delta reads a time without one."""
+        """Return the time zone that Delta assumes for a timestamp without one."""
         return self.graph.settings(flow).get(ZONE) or str(self.store.spark.conf.get(ZONE))
 
 
 def begin_of_read(read: Read) -> str:
-    """Return the start that the code gives for a read of a table, as `option=value`; empty for the whole table."""
+    """Return the start that the code sets for a table read, as `option=value`; empty for the whole table."""
     return read.begins or begin_of(dict(read.options))
 
 
 def _moving(flow: GraphFlow) -> Iterator[tuple[str, str, str]]:
-    """Yield each read of new rows of a table: the table, where the code begins, and the name of the start."""
+    """Yield each read of only a table's new rows: the table, the start in the code, and the name of the start."""
     begins = {(str(read.dataset or read.text), begin_of_read(read)) for read in flow.reads if read.streaming}
     names = [name for name, _ in begins]
     for name, begin in sorted(begins):

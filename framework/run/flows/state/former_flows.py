@@ -1,4 +1,4 @@
-"""Rows of flows that no longer write to a target: a flow that appends under another name reads them a second time."""
+"""Detection of rows from flows that no longer write to a target: a renamed appending flow reads them a second time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from framework.sources.delta.history import batches_in
 from framework.sources.delta.log import LogTip
 
 _QUERY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""The id of a stream, under which Spark's sink writes."""
+"""The id of a stream, which Spark's sink uses in its transactions."""
 
 
 def former_flows(
@@ -30,7 +30,7 @@ def former_flows(
     tip: LogTip | None = None,
     after: tuple[Manifest, Generation] | None = None,
 ) -> tuple[QualifiedName, ...]:
-    """Return the flows that the code no longer has, and whose appended rows are still in a target.
+    """Return the flows that are no longer in the code, but whose appended rows are still in a target.
 
     Args:
         storage: the pipeline's storage.
@@ -38,7 +38,7 @@ def former_flows(
         dataset: the target.
         path: the folder of its table; None for a sink.
         tip: the end of the table's log.
-        after: only those that have run a batch since this generation of a flow did; None for all.
+        after: only flows that ran a batch after this generation of a flow did; None for all.
     """
     if dataset.cdc is not None or not (dataset.is_sink or dataset.kind is DatasetKind.STREAMING_TABLE):
         return ()
@@ -62,20 +62,20 @@ def former_flows(
 
 
 def _has_its_batch(pipeline: str, manifest: Manifest, generation: Generation, tip: LogTip | None) -> bool:
-    """Whether a table has the rows of a single run over a batch, which may have died before it was marked complete."""
+    """Whether a table has the rows of a single batch run, which may have died before it was marked complete."""
     return tip is not None and application_id(pipeline, manifest.flow, generation.number) in tip.transactions
 
 
 def has_unknown_rows(
     storage: Storage, dataset: GraphDataset, tip: LogTip | None, *, after: tuple[Manifest, Generation] | None = None
 ) -> bool:
-    """Whether a table has batches of streams of which no manifest is here: their checkpoints were deleted with it.
+    """Whether a table has batches of streams without a manifest: their checkpoints were deleted together with it.
 
     Args:
         storage: the pipeline's storage.
         dataset: the target.
         tip: the end of its log.
-        after: only batches since this generation of a flow ran; None for all.
+        after: only batches after this generation of a flow ran; None for all.
     """
     streams = {each for each in _recent(storage, dataset, tip, after) if _QUERY.fullmatch(each)}
     if not streams:
@@ -97,20 +97,20 @@ def has_unknown_refresh(
     *,
     after: tuple[Manifest, Generation] | None = None,
 ) -> bool:
-    """Whether a full refresh replaced the rows of a table, of which this storage or the checkpoint does not know.
+    """Whether a full refresh that this storage or the checkpoint does not know replaced a table's rows.
 
-    It was one of a copy of this storage, or of this one before an older backup of it, or of the checkpoint alone, was
-    put back.
+    It was run by a copy of this storage, or before an older backup of this storage, or of the checkpoint alone, was
+    restored.
 
     Args:
         storage: the pipeline's storage.
         pipeline: its name.
         dataset: the target.
         tip: the end of its log.
-        after: only a refresh since this generation of a flow ran; None for any.
+        after: only a refresh after this generation of a flow ran; None for any.
     """
     last = RebuildStore(storage).read(dataset.name)
-    if last is not None and not last.finished:  # it replaces all rows
+    if last is not None and not last.finished:  # the rebuild replaces all rows
         return False
     begin = f"{Rebuild.application(pipeline, dataset.name)}:"
     published = {each for each in _recent(storage, dataset, tip, after) if each.startswith(begin)}
@@ -124,7 +124,7 @@ def has_unknown_refresh(
 
 
 def _lacks_refresh(published_ms: int, refresh: Rebuild, after: tuple[Manifest, Generation]) -> bool:
-    """Whether a generation is from before a full refresh, whose own generation its flow does not have."""
+    """Whether a generation precedes a full refresh, and its flow lacks the refresh's own generation."""
     manifest, current = after
     known = {each.fingerprint for each in manifest.generations if each.state is not GenerationState.BUILDING}
     return refresh.generation_mark not in known and _became_current(current) < published_ms
@@ -133,7 +133,7 @@ def _lacks_refresh(published_ms: int, refresh: Rebuild, after: tuple[Manifest, G
 def _recent(
     storage: Storage, dataset: GraphDataset, tip: LogTip | None, after: tuple[Manifest, Generation] | None
 ) -> set[str]:
-    """Return the applications that appended to a table since a generation of a flow ran; all without one."""
+    """Return the applications that appended to a table after a generation of a flow ran; without one, all."""
     if tip is None or dataset.cdc is not None or dataset.kind is not DatasetKind.STREAMING_TABLE:
         return set()
     since = -1 if after is None else _last_run(storage, *after) or -1
@@ -145,7 +145,7 @@ def _checkpoint(storage: Storage, manifest: Manifest, generation: Generation) ->
 
 
 def _last_run(storage: Storage, manifest: Manifest, generation: Generation) -> int | None:
-    """Return when the last batch of a generation was planned; None if it has none, as a once flow over a batch."""
+    """Return when a generation's last batch was planned; None if it has none, as a once flow with a batch source."""
     checkpoint = _checkpoint(storage, manifest, generation)
     last = read_progress(storage, checkpoint).last_offset_batch
     return None if last is None else read_planned_at(storage, checkpoint, last)

@@ -1,7 +1,7 @@
-"""The numbers of a flow's generations, in its manifest and in the transactions of its table.
+"""The generation numbers of a flow, in its manifest and in the transactions of its table.
 
-A table with a `path` outside of the storage stays as it is when an older backup of the storage is put back, and so does
-any table when only the checkpoints are. Then it has batches, and names of generations, that the manifest does not have.
+When an older backup of the storage is restored, a table with a `path` outside the storage stays as it is. So does any
+table when only the checkpoints are restored. Then the table has batches and generation names that the manifest lacks.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 
 
 def rewind_application(flow: QualifiedName) -> str:
-    """Return the `txnAppId` of a flow's rewinds; their `txnVersion` is the generation that the flow continues in."""
+    """Return the `txnAppId` of a flow's rewinds; its `txnVersion` is the generation with which the flow continues."""
     return f"sluice:rewind:{flow}"
 
 
 def restart_application(flow: QualifiedName) -> str:
-    """Return the `txnAppId` of a flow that appends and began anew; the `txnVersion` is its generation."""
+    """Return the `txnAppId` of an appending flow that began again; its `txnVersion` is the flow's generation."""
     return f"sluice:generation:{flow}"
 
 
 def is_older_than_rewind(storage: Storage, dataset: QualifiedName, flow: QualifiedName, tip: LogTip | None) -> bool:
-    """Whether a table was rewound, and the checkpoint that belongs to it since is not in this storage."""
+    """Whether a table was rewound, but this storage lacks the checkpoint that belongs to it since."""
     rewound = _named_in(tip, rewind_application(flow))
     return rewound > 0 and rewound > _begun(storage, dataset, flow)
 
 
 def names_rewind(flow: QualifiedName, generation: int, tip: LogTip | None) -> bool:
-    """Whether a table names a generation of a rewind, which its flow has from then on."""
+    """Whether a table names a rewind's generation, or a later one, for a flow."""
     return _named_in(tip, rewind_application(flow)) >= generation
 
 
 def is_older_than_restart(
     storage: Storage, pipeline: str, dataset: QualifiedName, flow: QualifiedName, tip: LogTip | None
 ) -> bool:
-    """Whether a flow that appends has a generation in its table that is not in this storage.
+    """Whether an appending flow's table has a generation that this storage lacks.
 
-    A stream names each that begins anew; a single run over a batch has the generation in its transaction.
+    A stream commits the number of each generation that begins again; a single batch run has it in its transaction.
     """
     numbers = (_named_in(tip, restart_application(flow)), *_batch_numbers(pipeline, flow, _taken(tip)))
     restarted = max(numbers)
@@ -57,12 +57,12 @@ def is_older_than_restart(
 
 
 def _begun(storage: Storage, dataset: QualifiedName, flow: QualifiedName) -> int:
-    """Return the highest number of a generation that has begun; a folder may be a copy that a rewind has not ended."""
+    """Return the highest number of a begun generation; a folder alone may be an unfinished copy of a rewind."""
     return GenerationStore(storage).manifest(dataset, flow).last_number
 
 
 def name_generation(session: SparkSession, path: str, application: str, generation: int) -> None:
-    """Commit a generation to a table as a transaction without rows. Idempotent."""
+    """Commit a generation number to a table, as a transaction without rows. Idempotent."""
     address = TableAddress(path=path)
     if can_open(address):
         with active_session(session):
@@ -82,14 +82,14 @@ def latest_number(
     path: str | None,
     tip: LogTip | None,
 ) -> int:
-    """Return the highest number that a generation of a flow ever had: a table skips the batches that it has.
+    """Return the highest generation number that a flow ever had, because a table skips batches that it already has.
 
     Args:
         storage: the pipeline's storage.
         pipeline: its name.
         dataset: the target.
         flow: the flow's full name.
-        path: the folder of a table of AUTO CDC; None for any other target.
+        path: the folder of an AUTO CDC table; None for any other target.
         tip: the end of the log of a table.
     """
     latest = GenerationStore(storage).latest_number(dataset, flow)
@@ -106,7 +106,7 @@ def _taken(tip: LogTip | None) -> set[str]:
 
 
 def _batch_numbers(pipeline: str, flow: QualifiedName, taken: Iterable[str]) -> list[int]:
-    """Return the generations of a flow with batches among the applications of a table."""
+    """Return the generations of a flow whose batches are among a table's applications."""
     prefix = application_id(pipeline, flow, 0).removesuffix("0")
     numbers = (name.removeprefix(prefix) for name in taken if name.startswith(prefix))
     return [int(number) for number in numbers if number.isdecimal()]

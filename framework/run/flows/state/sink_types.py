@@ -1,4 +1,4 @@
-"""The place of a sink, and the types of a Delta sink's columns, which must have all values of a wider query."""
+"""The location of a sink, and a check that a Delta sink's column types can hold all values of the query."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _WIDENED = re.compile(r"tinyint|smallint|int|bigint|float|double|decimal\(.+\)|d
 
 
 def check_sink_types(session: SparkSession, sink: GraphDataset, found: StructType) -> None:
-    """Check that the table of a Delta sink can have all values of a query, before a row is written.
+    """Check that a Delta sink's table can hold all values of a query, before a row is written.
 
-    Delta converts a stream's values to the types of its table: 10.25 becomes 10 in a column of whole numbers. The table
-    is the user's, so it is not altered.
+    Delta casts a stream's values to the types of its table: 10.25 becomes 10 in an integer column. The table belongs to
+    the user, so it is not altered.
 
     Args:
         session: reads the table's columns.

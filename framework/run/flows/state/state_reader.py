@@ -77,7 +77,7 @@ class StateReader:
 
     @property
     def starts(self) -> FlowStarts:
-        """Where the sources of flows start."""
+        """The starts of the flows' sources."""
         return FlowStarts(graph=self.graph, store=self.store)
 
     def read(self) -> StoredState:
@@ -124,9 +124,9 @@ class StateReader:
     def _table_states(
         self, tables: Sequence[GraphDataset], unread: UnreadState, silent: dict[str, StateFault]
     ) -> dict[QualifiedName, TableState]:
-        """Return the states of tables; add the catalogs that do not answer, which are not asked again.
+        """Return the states of tables, and add the catalogs that don't respond, which are not asked again.
 
-        The JVM is asked once for each catalog that is not configured, not for each table.
+        The JVM is asked once for each catalog that is not configured, instead of once for each table.
         """
         spark, catalogs = self.store.spark, {table.name.catalog for table in tables}
         configured = {catalog for catalog in catalogs if is_configured(spark, catalog)}
@@ -141,7 +141,7 @@ class StateReader:
         return {flow.spec.name: self._flow(dataset, flow) for flow in self.graph.flows_into(dataset.name)}
 
     def _table_state(self, dataset: GraphDataset, silent: dict[str, StateFault] | None) -> TableState:
-        """Return the state of a table, with what its catalog has under its name; None: the catalog is not asked."""
+        """Return a table's state, including its catalog entry; with `silent` None, the catalog is not read."""
         state, spec = self.table_state(dataset), dataset.spec
         if silent is None:
             return state
@@ -161,7 +161,7 @@ class StateReader:
         name = dataset.name
         stored = self.store.stored_table(dataset)
         rebuild = RebuildStore(self.storage).read(name)
-        # Not those of all flows ever: on an object store, to list a folder for each dataset takes long.
+        # Only the declared flows: on an object store, listing a folder for each dataset takes long.
         flows = self.graph.flows_into(name)
         manifests = [GenerationStore(self.storage).manifest(name, flow.spec.name) for flow in flows]
         path = self.store.path(dataset.spec)
@@ -189,7 +189,7 @@ class StateReader:
         )
 
     def _sink_state(self, dataset: GraphDataset) -> TableState:
-        """Return the state of a sink: another pipeline that writes to one of this name has its checkpoints here."""
+        """Return the state of a sink; another pipeline that writes to a sink of this name has its checkpoints here."""
         owners = {each.owner for each in GenerationStore(self.storage).list_of(dataset.name)}
         other = min(owners - {"", self.graph.pipeline}, default=None)
         place = sink_place(dataset.spec).partition("=")[2]
@@ -228,12 +228,12 @@ class StateReader:
         state: FlowState,
         tip: LogTip | None,
     ) -> FlowState:
-        """Return the state of a flow with a current generation: what its checkpoint and its target say."""
+        """Return the state of a flow with a current generation, from its checkpoint and its target."""
         path = self.store.path(dataset.spec) if dataset.is_table else None
         folder = path or sink_folder(dataset.spec)
         manifest, current = after
         checkpoint = GenerationStore(self.storage).path(dataset.name, flow.spec.name, current.number)
-        # A flow that runs once and has run has nothing to continue, so nothing can be broken.
+        # A once flow that has run has nothing to continue, so nothing can be broken.
         is_over = flow.spec.once and current.completed
         query = read_query(self.storage, checkpoint) if flow.streaming and not is_over else None
         drained = not flow.spec.once and self.is_drained(flow, checkpoint)
@@ -275,26 +275,26 @@ class StateReader:
     def _is_ahead(
         self, flow: GraphFlow, current: Generation, progress: CheckpointProgress, folder: str | None, tip: LogTip | None
     ) -> bool:
-        """Whether the target has batches that the checkpoint has not."""
+        """Whether the target has batches that the checkpoint lacks."""
         pipeline = self.graph.pipeline
         return is_ahead(self.storage, folder, tip, pipeline=pipeline, flow=flow, generation=current, progress=progress)
 
     def _before_first_run(
         self, dataset: GraphDataset, flow: GraphFlow, manifest: Manifest, state: FlowState, tip: LogTip | None
     ) -> FlowState:
-        """Return the state of a flow without a generation: what the target may have of it already."""
+        """Return the state of a flow without a generation, according to its rows that are already in the target."""
         path = self.store.path(dataset.spec) if dataset.is_table else None
         if flow.spec.cdc is None:
             unknown = self._is_older_than_restart(dataset, flow, tip) or has_unknown_rows(self.storage, dataset, tip)
             unknown = unknown or has_unknown_refresh(self.storage, self.graph.pipeline, dataset, tip)
-        else:  # it may apply events again, but not pass over some
+        else:  # it may apply events again, but must not skip any
             unknown = bool(state.latest) and state.begins_late and not manifest.generations
         former = former_flows(self.storage, self.graph, dataset, path, tip=tip)
         went_back = older_copy(self.storage, path or "", manifest, tip)
         return replace(state, former=former, unknown_rows=unknown, went_back=went_back)
 
     def _progress(self, flow: GraphFlow, checkpoint: str) -> CheckpointProgress:
-        """Return the progress of a checkpoint; the batches of snapshots have the ordinals of their transactions."""
+        """Return the progress of a checkpoint; for snapshots, the ordinal of the last transaction is the batch."""
         progress = read_progress(self.storage, checkpoint)
         if not flow.spec.from_snapshots:
             return progress
@@ -306,12 +306,12 @@ class StateReader:
         return appends and is_older_than_restart(self.storage, self.graph.pipeline, dataset.name, name, tip)
 
     def _has_moved(self, dataset: GraphDataset, flow: GraphFlow, generation: Generation) -> bool:
-        """Whether a sink has another place than after the last run of a generation."""
+        """Whether a sink's location has changed since the last run of a generation."""
         mark = read_mark(self.storage, dataset.name, flow.spec.name) if dataset.is_sink else None
         return mark is not None and mark.generation >= generation.number and mark.table_id != sink_place(dataset.spec)
 
     def _latest_number(self, dataset: GraphDataset, flow: GraphFlow, tip: LogTip | None) -> int:
-        """Return the highest number that a generation of a flow ever had."""
+        """Return the highest generation number that a flow ever had."""
         path = self.store.path(dataset.spec) if dataset.is_table and flow.spec.cdc is not None else None
         return latest_number(self.storage, self.graph.pipeline, dataset.name, flow.spec.name, path=path, tip=tip)
 
@@ -321,7 +321,7 @@ class StateReader:
         return FlowState() if dataset is None else self._flow(dataset, flow)
 
     def gaps(self, flow: GraphFlow, checkpoint: str) -> tuple[Gap, ...]:
-        """Return the lost positions of a flow's sources; only replaced tables if its options may allow to lose data."""
+        """Return the lost positions of a flow's sources; only replaced tables if its options may permit data loss."""
         gaps = flow_gaps(self.storage, checkpoint, self.stream_sources(flow) or ())
         for read in flow.reads:
             by_path = read.dataset is None and read.text == read.path  # the options of such a read are unknown
@@ -336,23 +336,23 @@ class StateReader:
         return () if gap is None else (gap,)
 
     def put_back(self, flow: GraphFlow, checkpoint: str) -> Gap | None:
-        """Return a source in which something else is in the place of what a checkpoint has read; None if none has."""
+        """Return a source whose already read part was replaced by something else; None if there is none."""
         return next(iter(put_back_sources(self.storage, checkpoint, self.stream_sources(flow) or ())), None)
 
     def remember_sources(self, flow: GraphFlow, checkpoint: str) -> None:
-        """Store what a checkpoint has read, and what its stream may read that starts now."""
+        """Store what a checkpoint has read, and what the stream that starts now may read."""
         remember_sources(self.storage, checkpoint, self.stream_sources(flow) or ())
 
     def resume(self, flow: GraphFlow, checkpoint: str, progress: CheckpointProgress | None = None) -> tuple[str, ...]:
-        """Return the starts that continue where a checkpoint ends, with the sources' names if there are several.
+        """Return the starts that continue at the end of a checkpoint, with source names if there are several sources.
 
         Args:
             flow: the flow.
             checkpoint: the path of its checkpoint.
-            progress: an earlier progress, in place of the last one.
+            progress: an earlier progress to use instead of the last one.
 
         Returns:
-            () if one of the starts is unknown, such as that of a source that has another place in the query now.
+            () if a start is unknown, such as for a source that has another position in the query now.
         """
         manifest = GenerationStore(self.storage).manifest(flow.spec.target, flow.spec.name)
         current = manifest.in_state(GenerationState.CURRENT)
@@ -383,7 +383,7 @@ class StateReader:
             path = self.starts.path_of(read.dataset, read.path)
             if path is None:
                 return None
-            # An option such as `startingVersion=latest` counts from the first run; those of a read by path are unknown.
+            # An option such as `startingVersion=latest` counts from the first run; a read by path has unknown options.
             from_start = read.dataset is not None and not read.options
             begins = begin_of_read(read)
             start = start_of(starts, str(read.dataset or read.text), begins)
@@ -392,7 +392,7 @@ class StateReader:
         return (*tables, *self._started_sources(flow, starts))
 
     def _started_sources(self, flow: GraphFlow, starts: Mapping[str, SourceStart]) -> Iterator[SourceReference]:
-        """Yield the sources of a flow as its current generation reads them, which may have starts of its own."""
+        """Yield the sources of a flow as its current generation reads them, which may override their starts."""
         for source in flow.sources:
             start = start_of(starts, source.location or source.kind)
             yield source if start is None else as_started(source, start)
@@ -413,7 +413,7 @@ class StateReader:
         return tuple(dict.fromkeys(tables))
 
     def _is_compared(self, flow: GraphFlow, checkpoint: str) -> bool:
-        """Whether the last applied snapshot equals the current source, and no later one is claimed."""
+        """Whether the last applied snapshot equals the current source, and no later snapshot is claimed."""
         progress, present = SnapshotStore(self.storage, checkpoint).read(), self.source_identity(flow)
         applied = progress.applied
         return present is not None and applied == progress.claimed and applied is not None and applied.source == present
@@ -439,7 +439,7 @@ class StateReader:
 
 
 def building_of(manifest: Manifest, rebuild: Rebuild | None) -> int | None:
-    """Return the number of the generation of this rebuild; None if the generation is of an earlier rebuild."""
+    """Return the number of this rebuild's generation; None if the generation belongs to an earlier rebuild."""
     generation = manifest.in_state(GenerationState.BUILDING)
     if generation is None or rebuild is None or generation.fingerprint != rebuild.generation_mark:
         return None

@@ -1,4 +1,4 @@
-"""What of a pipeline's stored state can't be read or written: each dataset fails alone, before anything is written."""
+"""Detection of unreadable or unwritable stored state, so that each dataset fails alone before anything is written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from framework.run.tables.table_store import TableStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unwritable:
-    """Why this process can't write a file or folder: a clause, and whether its whole file system is read-only."""
+    """The reason why this process can't write a path, as a clause, and whether its whole file system is read-only."""
 
     problem: str
     is_mounted_so: bool = False
@@ -35,12 +35,12 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UnreadState:
-    """The datasets whose tables or checkpoints can't be read, and those that wait for them.
+    """The datasets whose tables or checkpoints can't be read, and the datasets that depend on them.
 
     Args:
         graph: the pipeline's graph.
         faults: the datasets with a fault of their own.
-        waits: those whose state can't be read because they read one of these.
+        waits: the datasets whose state can't be read because they read one of the faulty ones.
     """
 
     graph: DataflowGraph
@@ -48,7 +48,7 @@ class UnreadState:
     waits: dict[QualifiedName, tuple[QualifiedName, ...]] = field(default_factory=dict)
 
     def read(self, name: QualifiedName, work: Callable[[], _Value]) -> _Value | None:
-        """Return what a part of a dataset's state is; None if it, or an earlier part, can't be read."""
+        """Return a part of a dataset's state; None if this part, or an earlier one, can't be read."""
         if name in self.faults or name in self.waits:
             return None
         try:
@@ -63,10 +63,10 @@ class UnreadState:
 
 
 def storage_fault(storage: Storage) -> StateFault | None:
-    """Return why this process can't write a storage; None if it can, or if it is not a local folder."""
+    """Return why this process can't write to a storage; None if it can, or if the storage is not local."""
     if not is_local(storage.root):
         return None
-    # Each update writes to all of them.
+    # Each update writes to all these folders.
     for path in (storage.root, *(storage.path(each) for each in (EVENTS_FOLDER, "records", "checkpoints"))):
         found = why_not_writable(plain_path(path))
         if found is not None and found.is_mounted_so:
@@ -79,12 +79,12 @@ def storage_fault(storage: Storage) -> StateFault | None:
 def unwritable_datasets(
     graph: DataflowGraph, store: TableStore, besides: Container[QualifiedName]
 ) -> dict[QualifiedName, StateFault]:
-    """Return the datasets of which this process can't write a local folder.
+    """Return the datasets that have a local folder that this process can't write to.
 
     Args:
         graph: the pipeline's graph.
         store: its tables.
-        besides: the datasets that can't even be read.
+        besides: the datasets to skip, which can't even be read.
     """
     found = {}
     for dataset in graph.datasets:
@@ -101,7 +101,7 @@ def unwritable_datasets(
 
 
 def _table_folders(store: TableStore, dataset: GraphDataset) -> Iterator[str]:
-    """Yield the folders in which a commit to the tables of a dataset writes files."""
+    """Yield the folders in which a commit to a dataset's tables writes files."""
     if not dataset.is_table:
         return
     auxiliary = () if dataset.cdc is None else (store.layout.auxiliary(dataset.name),)
@@ -110,7 +110,7 @@ def _table_folders(store: TableStore, dataset: GraphDataset) -> Iterator[str]:
 
 
 def _checkpoint_folders(graph: DataflowGraph, storage: Storage, dataset: GraphDataset) -> Iterator[str]:
-    """Yield the folders in which a batch of the flows of a dataset writes files."""
+    """Yield the folders in which a batch of a dataset's flows writes files."""
     if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
         return
     generations = GenerationStore(storage)
@@ -126,7 +126,7 @@ def _checkpoint_folders(graph: DataflowGraph, storage: Storage, dataset: GraphDa
 def why_not_writable(path: str) -> Unwritable | None:
     """Return why this process can't write a file or folder; None if it can.
 
-    Of one that does not exist, the nearest folder above it counts, in which it would be created.
+    If it does not exist, the nearest existing parent folder counts, in which it would be created.
 
     Args:
         path: an absolute path of this machine's file system.
@@ -150,7 +150,7 @@ def why_not_writable(path: str) -> Unwritable | None:
 
 
 def _status(place: Path) -> os.stat_result | None:
-    """Return what the file system knows of a file or folder; None if there is none."""
+    """Return the status of a file or folder; None if it does not exist."""
     try:
         return place.stat()
     except FileNotFoundError:
@@ -162,7 +162,7 @@ def _me() -> str:
 
 
 def _user(number: int) -> str:
-    """Return the name of a user of this machine; without one, as in a container, the number."""
+    """Return the name of a user of this machine, or the number if there is no name, as in a container."""
     with suppress(ImportError, KeyError):
         import pwd
 

@@ -1,7 +1,7 @@
-"""The position of a checkpoint of which files are damaged: that of the last committed batch whose end is known.
+"""The position of a damaged checkpoint: the last committed batch whose end offsets are known.
 
-The name of a file in `commits` says that its batch was written, also where the file is cut off. Where the batch ended
-is in its offsets, and in the event log, which has the end of each batch that was committed.
+The name of a file in `commits` proves that its batch was written, even if the file is truncated. The end offsets of a
+batch are in its offsets file, and in the event log for each committed batch.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _LOGS = ("/offsets", "/commits")
 def trusted_progress(
     storage: Storage, checkpoint: str, damages: Sequence[Damage], query: str = ""
 ) -> CheckpointProgress | None:
-    """Return the progress of a checkpoint up to the last committed batch whose end is known; None if there is none.
+    """Return a checkpoint's progress up to the last committed batch with known end offsets; None if there is none.
 
     Args:
-        storage: has the checkpoint and the event log.
+        storage: the storage with the checkpoint and the event log.
         checkpoint: the path of the checkpoint.
-        damages: its damage.
-        query: the id of its stream by the manifest, where its metadata is damaged.
+        damages: the checkpoint's damage.
+        query: the id of its stream in the manifest, in case its metadata is damaged.
     """
     progress = read_progress(storage, checkpoint)
     if not any(damage.path.rpartition("/")[0].endswith(_LOGS) for damage in damages):
@@ -48,7 +48,7 @@ def trusted_progress(
 
 
 def _reported(storage: Storage, query: str, batch: int) -> tuple[str, ...]:
-    """Return where a batch ended in each source by the event log; () if the log does not have it."""
+    """Return the end offsets of a batch in the event log; () if the log does not have them."""
     events = read_events(storage, type=EventType.STREAM_PROGRESS, last=_LAST_EVENTS) if query else []
     for event in reversed(events):
         found = event.details.get(str(EventType.STREAM_PROGRESS), {}).get("progress", {})

@@ -1,1 +1,1 @@
-"""Runs a streaming flow: a query of Structured Streaming, or one batch of it."""
+"""The runners of streaming flows: a Structured Streaming query, or a single batch of it."""

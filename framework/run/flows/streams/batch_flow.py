@@ -1,4 +1,4 @@
-"""Runs a once flow over a batch source: the rows and their transaction identifier are one commit."""
+"""The runner of a once flow with a batch source: rows and transaction identifier are one commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run_batch_flow(run: FlowRun) -> FlowOutcome:
-    """Write the batch: to a table exactly once, to a sink at least once.
+    """Write the batch, to a table exactly once, to a sink at least once.
 
     Raises:
         Exception: the failure of the query.
@@ -67,7 +67,7 @@ def _append(run: FlowRun, frame: DataFrame) -> None:
         spec = dataset.spec
         frame.write.format(spec.format or "").mode("append").options(**dict(spec.options)).save()
         return
-    DeltaTable.forPath(frame.sparkSession, run.path)  # Delta's writer would create a table that others have deleted
+    DeltaTable.forPath(frame.sparkSession, run.path)  # raises if it was deleted: the writer would create it again
     if can_open(run.table):
         TableVersion(frame.sparkSession, run.table)  # raises if it is another table
     writer = frame.write.format("delta").mode("append")

@@ -1,15 +1,15 @@
-"""The batches of a flow with a quarantine: computed once, faulty rows quarantined, then the others written.
+"""The batches of a flow with a quarantine: computed once, faulty rows are quarantined, then the others written.
 
 The durable effects of a batch in order, and why a crash after each is safe:
 
-1. Spark records the offsets of the batch -> the batch runs.
-2. The quarantine's commit -> the batch runs again, and its rows replace these. The target does not have the batch yet,
-   so each row is decided anew, and ends in one of both tables although its expectation may have changed in between.
-3. The target's commit, with the batch's transaction identifier -> the batch runs again and is skipped: both commits
-   are there. A batch without a row for the target has no such commit, and is decided anew as after 2.
+1. Spark records the offsets of the batch. The batch runs again.
+2. The quarantine's commit. The batch runs again, and its rows replace these. The target does not have the batch yet,
+   so each row is decided again and ends in exactly one of the two tables, even if its expectation has changed since.
+3. The target's commit, with the batch's transaction identifier. The batch runs again and is skipped, because both
+   commits exist. A batch without rows for the target has no such commit, and is decided again as after 2.
 4. Spark records the batch as committed.
 
-A row of a batch after 2 is in the quarantine of a batch that is not committed; such rows are not replayed.
+After 2, the quarantine has rows of an uncommitted batch; such rows are not replayed.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ Write = Callable[["DataFrame", int], CdcMetrics]
 
 
 def forget_open_batch(run: FlowRun) -> None:
-    """Delete the quarantined rows of a batch that a crash interrupted and that runs again without a quarantine.
+    """Delete the quarantined rows of an interrupted batch that runs again without a quarantine.
 
-    The target does not have the batch, so each of its rows is decided anew, by code that may have changed.
+    The target does not have the batch, so each of its rows is decided again, by code that may have changed.
     """
     table = QuarantineTable(storage=run.storage, session=run.session())
     if run.dataset.kind is not DatasetKind.STREAMING_TABLE or not table.exists():
@@ -60,7 +60,7 @@ def forget_open_batch(run: FlowRun) -> None:
 
 
 def _open_batch(run: FlowRun) -> tuple[int | None, str]:
-    """Return the batch that was begun and not ended, None without one, and its transaction in the target."""
+    """Return the batch that has begun and not ended, or None, and its transaction in the target."""
     is_append = run.dataset.cdc is None
     if not run.flow.streaming:
         return (run.step.generation if is_append else 0), run.application_id
@@ -70,7 +70,7 @@ def _open_batch(run: FlowRun) -> tuple[int | None, str]:
 
 
 def origin_of(run: FlowRun, number: int, transaction: str) -> QuarantinedBatch:
-    """Return the origin of the rows of a batch, without its position."""
+    """Return the origin of a batch's rows, without its position."""
     return QuarantinedBatch(
         pipeline=run.context.pipeline,
         flow=run.flow.spec.name,
@@ -97,17 +97,17 @@ class QuarantinedBatches:
         self._last: int | None = None  # the last batch that may have quarantined rows of an earlier attempt
 
     def close(self) -> None:
-        """Free what the run has looked up."""
+        """Release the cached look-ups of the run."""
         self._open.close()
 
     def append(self, rows: DataFrame, number: int) -> FlowOutcome:
         """Append a micro-batch of a stream."""
-        # The identifier of Spark's own sink: the table takes a batch once, also if the quarantine is new.
+        # The identifier of Spark's own sink: the table takes a batch once, even if the quarantine was just enabled.
         query_id = str(read_progress(self._run.storage, self._run.checkpoint).query_id)
         return self._append(rows, number, query_id)
 
     def append_once(self, rows: DataFrame) -> FlowOutcome:
-        """Append the rows of a once flow over a batch."""
+        """Append the rows of a once flow with a batch source."""
         return self._append(rows, self._run.step.generation, self._run.application_id, is_stream=False)
 
     def apply(self, events: DataFrame, number: int, write: Write, *, is_stream: bool = True) -> FlowOutcome:
@@ -136,7 +136,7 @@ class QuarantinedBatches:
                 return counts
 
     def _has(self, rows: DataFrame, transaction: str, number: int) -> bool:
-        """Return whether the target has a batch; such a batch is skipped."""
+        """Return whether the target already has a batch, which is then skipped."""
         has = has_taken(rows.sparkSession, self._table, transaction, number)
         if has and self._run.is_stateful:
             compute(rows)
@@ -149,9 +149,9 @@ class QuarantinedBatches:
     def _split(
         self, rows: DataFrame, number: int, transaction: str, *, is_stream: bool
     ) -> Iterator[tuple[DataFrame, FlowOutcome]]:
-        """Quarantine the faulty rows; yield the others, with their number and that of the quarantined rows."""
+        """Quarantine the faulty rows; yield the valid rows and the outcome with both row counts."""
         is_faulty = F.size(column(REASONS)) > 0
-        # Computed once: a second evaluation would read the source again, and could decide a row in another way.
+        # Computed once: a second evaluation would read the source again, and might decide a row differently.
         with (
             computed_once(rows, at_once=not is_stream) as computed,
             self._unique.with_reasons(computed) as (kept, quality),
@@ -181,7 +181,7 @@ def batch_position(storage: Storage, checkpoint: str, number: int) -> str:
     """Return the offsets of each source before and after a batch as JSON, in the order of the query.
 
     Args:
-        storage: has the checkpoint.
+        storage: the storage with the checkpoint.
         checkpoint: its path.
         number: the batch's number.
     """

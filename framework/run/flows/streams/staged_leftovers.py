@@ -1,6 +1,6 @@
-"""Files that attempts of a flow staged and that no commit names, in the table's folder and in the flow's own.
+"""Cleanup of staged files that no commit refers to, in the table's folder and in the flow's own folder.
 
-For every run of a flow that reads a snapshot, whether it stages files itself or not: an earlier run may have.
+It is used by every run of a flow that reads a snapshot, even if it stages no files, because an earlier run may have.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class StagedLeftovers:
-    """Deletes the files of earlier attempts.
+    """Deletes the staged files of earlier attempts.
 
     Args:
         run: the run of the flow.
-        session: of its query.
-        query: the query.
+        session: the session of the query.
+        query: the flow's query.
     """
 
     def __init__(self, run: FlowRun, session: SparkSession, query: FlowQuery) -> None:
@@ -39,19 +39,19 @@ class StagedLeftovers:
         name = f"{run.context.pipeline}:{run.step.flow}"
         self.prefix = f"snapshot-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
         self.folder = run.context.store.layout.staged(run.dataset.name, run.flow.spec.name)
-        """The folder of the flow's own."""
+        """The flow's own folder."""
 
     def begin(self) -> None:
-        """Delete the flow's own folder, whose files no commit ever names."""
+        """Delete the flow's own folder, whose files are never part of a commit."""
         if self._is_due:
             self._run.storage.delete_tree(self.folder)
 
     def clean(self, number: int, kept: Collection[str] = ()) -> None:
-        """Delete the files in the table's folder that no commit names, once.
+        """Delete the files in the table's folder that no commit refers to, once.
 
         Args:
-            number: of a batch whose transaction identifier the table has, so that no other attempt can commit it.
-            kept: the names of files that are known to be the table's.
+            number: a batch whose transaction identifier the table has, so that no other attempt can commit it.
+            kept: the names of files that are known to belong to the table.
         """
         table = TableAddress(path=self._run.path)
         if not self._is_due:
@@ -63,7 +63,7 @@ class StagedLeftovers:
         self._is_due = False
 
     def _is_last(self, number: int) -> bool:
-        """Whether no later batch is planned: another attempt, which saw this one committed, may have files of it."""
+        """Whether no later batch is planned; an attempt that saw this batch committed may have files of a later one."""
         planned = read_progress(self._run.storage, self._run.checkpoint).last_offset_batch
         return planned is None or planned <= number
 

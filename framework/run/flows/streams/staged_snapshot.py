@@ -1,26 +1,26 @@
-"""The fast path of flows that read a database snapshot: tasks write chunks into Parquet files, Spark reads the files.
+"""The fast path for database snapshots: tasks write chunks into Parquet files, and Spark reads the files.
 
-The stream has one row for each chunk. A micro-batch evaluates these rows once, which writes the files: in tasks, or in
-this process if they have few rows. Then the flow's query is computed over the files and committed. A flow that returns
-the snapshot unchanged commits the files themselves.
+The stream has one row per chunk. A micro-batch evaluates these rows once, which writes the files, either in tasks or,
+for few rows, in this process. Then the flow's query is computed over the files and committed. A flow that returns the
+snapshot unchanged commits the files themselves.
 
 The durable effects of a batch in order, and why a crash after each is safe:
 
-1. Spark records the offsets of the batch -> the next start reads the same ranges of the table again.
-2. Tasks write files -> no commit names them, and the batch runs again and writes others.
-3. The target's commit, with the batch's transaction identifier -> the batch runs again and is skipped. Appends are
+1. Spark records the offsets of the batch. The next start reads the same ranges of the table again.
+2. Tasks write files. No commit refers to them; the batch runs again and writes new files.
+3. The target's commit, with the batch's transaction identifier. The batch runs again and is skipped. Appends are
    skipped before a chunk is read. AUTO CDC reads the chunks again, finds the identifier, and commits nothing. The
-   version that a commit builds on is asked for the identifier, too: another attempt may have committed while this one
-   read.
-4. The files are deleted, unless they are the table's -> as after 3.
+   version that a commit builds on is also checked for the identifier, because another attempt may have committed
+   during the read.
+4. The files are deleted, unless they belong to the table. A crash is handled as after 3.
 5. Spark records the batch as committed.
 
-Files that an attempt left are deleted by the next start, also of a flow that stages no files any more; those in the
-folder of a table not before the table has the identifier of a batch, and only while no later batch is planned. An
-attempt that was given up but still runs could commit the files until then; afterwards its commit is a conflict, or
-skipped. One that saw the batch committed has planned the next one, before it wrote a file for it. Files
-of a batch that was skipped are deleted only after a look into the table's log: a commit that was reported as a conflict
-may be done. Those of a batch that failed are deleted at once, unless they were handed to a commit.
+The next start deletes leftover files of earlier attempts, even if the flow no longer stages files. Files in a table's
+folder are deleted only after the table has a batch's identifier, and only while no later batch is planned. Until then,
+an abandoned attempt that still runs could commit the files; afterwards its commit is a conflict, or skipped. An attempt
+that saw the batch committed plans the next batch before it writes a file for it. Files of a skipped batch are deleted
+only after a look into the table's log, because a commit reported as a conflict may have succeeded. Files of a failed
+batch are deleted at once, unless they were handed to a commit.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ if TYPE_CHECKING:
     from framework.foundation.added_columns import AddedColumn
     from framework.sources.staging.stream import StagedStream
 
-# A file that is missing or damaged is an error, whatever the session's settings are.
+# A missing or damaged file is an error, regardless of the session's settings.
 _EXACTLY_THESE = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}
 _PATTERN = re.compile(r"([\\{}\[\]*?])")
 
 
 class StagedSnapshot:
-    """One run of a flow whose source is a snapshot in files.
+    """One run of a flow that reads a snapshot through staged files.
 
     Args:
         run: the flow's run.
         query: the flow's query, with its expectations.
-        rows: the same query, row by row.
-        session: of the query.
-        in_table: whether the files are written to the folder of the target, so that they can become the table's.
-        added: the column that makes their rows rows of the target of AUTO CDC.
+        rows: the same query, applied row by row.
+        session: the session of the query.
+        in_table: whether the files are written to the target's folder, so that they can become files of the table.
+        added: the column that turns their rows into rows of an AUTO CDC target.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class StagedSnapshot:
 
     @classmethod
     def of(cls, run: FlowRun, query: FlowQuery, session: SparkSession) -> Self | None:
-        """Return the run of a flow that can have its source in files; None if Spark must read the source itself."""
+        """Return the run if the flow's source can be staged in files; None if Spark must read the source itself."""
         rows = RowQuery.of(query.frame)
         if rows is None or not has_files(rows.format) or not run.dataset.is_table:
             return None
@@ -121,20 +121,20 @@ class StagedSnapshot:
         return found if found._staging.is_writable() else None
 
     def begin(self, session: SparkSession, faults: list[BaseException]) -> DataFrame:
-        """Delete the files of earlier attempts outside of the table, and return the stream of the chunks' files.
+        """Delete staged files of earlier attempts outside the table, and return the stream of chunk files.
 
         Args:
-            session: of the query.
-            faults: gets the exception that the source raised while the query runs.
+            session: the session of the query.
+            faults: receives the exception that the source raises while the query runs.
 
         Raises:
-            UserError: an option of the snapshot is wrong.
+            UserError: a snapshot option is invalid.
             OperationError: CHECKPOINT_FILE_DAMAGED.
         """
         self._leftovers.begin()
         progress = read_progress(self._run.storage, self._run.checkpoint)
         if progress.is_settled and len(progress.sources) != 1:
-            # Spark would name another fault: a checkpoint of another number of sources.
+            # Spark would report another fault: a checkpoint with another number of sources.
             path = f"{self._run.checkpoint}/offsets/{progress.last_commit_batch}"
             raise OperationError(
                 "CHECKPOINT_FILE_DAMAGED",
@@ -146,16 +146,16 @@ class StagedSnapshot:
         return stream_of(session, self._source, f"{self._rows.format}[{self._rows.options.get('table', '')}]", faults)
 
     def end(self) -> None:
-        """End what the source does at the database for batches that will not come."""
+        """End the source's work in the database for batches that will not come."""
         if self._source is not None:
             self._source.end()
 
     def append(self, chunks: DataFrame, number: int, on_quality: Callable[[QualityCounts], None]) -> None:
-        """Append a micro-batch to the target in one commit, unless the target has it.
+        """Append a micro-batch to the target in one commit, unless the target already has it.
 
         Args:
             chunks: the micro-batch of the stream of `begin`.
-            number: its number.
+            number: the number of the micro-batch.
             on_quality: receives the counts of the expectations.
         """
         session = chunks.sparkSession
@@ -185,8 +185,8 @@ class StagedSnapshot:
 
         Args:
             chunks: the micro-batch of the stream of `begin`.
-            number: its number.
-            writer: of the flow.
+            number: the number of the micro-batch.
+            writer: the flow's AUTO CDC writer.
             on_quality: receives the counts of the expectations.
         """
         session = chunks.sparkSession
@@ -198,25 +198,26 @@ class StagedSnapshot:
                 if metrics.skipped:
                     self._leave_to_cleaning(files)
                 else:
-                    # Only now: the target did not have the batch, so that a commit of the files was a conflict indeed.
+                    # Only now is it certain that the target lacks the batch: the commit of the files was a real
+                    # conflict.
                     self._batch_files.take_back(_names(files))
-                    if files and self._source is not None:  # it has rows among those of the next batches, too
+                    if files and self._source is not None:  # the target has rows that are in the next batches, too
                         self._source.stop_adding()
             else:
                 self._batch_files.take(_names(files))
-        if metrics.rows or metrics.skipped:  # else nothing was committed, and another attempt may commit this batch
+        if metrics.rows or metrics.skipped:  # else nothing was committed, and another attempt may commit it
             self._leftovers.clean(number, self._batch_files.taken)
         return metrics
 
     def with_rows(self, progress: Progress) -> Progress:
-        """Return the progress of a batch with its rows in place of its chunks."""
+        """Return the progress of a batch with its row count instead of its chunk count."""
         rows = self._rows_of_batches.pop(progress["batchId"], 0)
         sources = [{**source, "numInputRows": rows} for source in progress["sources"]]
         return {**progress, "numInputRows": rows, "sources": sources}
 
     @contextmanager
     def _files(self, chunks: DataFrame, number: int) -> Iterator[list[NewFile]]:
-        """Write the files of a micro-batch, and delete those after the commit that are not the table's."""
+        """Write the files of a micro-batch, and after the commit delete those that don't belong to the table."""
         assert self._source is not None  # `begin` has made the stream of `chunks`
         files = [_file(row) for row in self._source.write_files(chunks)]
         self._rows_of_batches[number] = sum(file.rows for file in files)
@@ -224,7 +225,7 @@ class StagedSnapshot:
             yield files
 
     def _leave_to_cleaning(self, files: list[NewFile]) -> None:
-        """Let the log decide whether files are the table's: the table has their batch, maybe by these files."""
+        """Let the cleanup decide by the log whether files belong to the table, which already has their batch."""
         if self._in_table:
             self._batch_files.hand_over(_names(files))
             self._leftovers.renew()
@@ -232,10 +233,10 @@ class StagedSnapshot:
     def _frame(
         self, session: SparkSession, files: list[NewFile], on_quality: Callable[[QualityCounts], None]
     ) -> DataFrame:
-        """Return the query's rows over files, with its expectations counted and met."""
+        """Return the query's rows over files, with its expectations counted and applied."""
         frame = self._rows.over(self._scan(session, self._batch_files.paths(_names(files))))
         if any(self._query.expectations.values()):
-            # A pass of its own: no query of a batch reads each row exactly once.
+            # A separate pass, because no query of a batch reads each row exactly once.
             with observing(session) as observed:
                 frame.write.format("noop").mode("overwrite").save()
             on_quality(counted(observed, self._query.expectations))
@@ -247,7 +248,8 @@ class StagedSnapshot:
             return session.createDataFrame([], self._rows.schema)
         reader = session.read.schema(self._rows.schema).options(**_EXACTLY_THESE)
         if _PATTERN.search(paths[0]) and ":" in paths[0]:
-            # Hadoop matches no pattern in a path with a colon. Without patterns, Spark reads each of n files n times.
+            # Hadoop can't match a pattern in a path with a colon. Without patterns, Spark reads each of n files n
+            # times.
             reader = reader.option("__globPaths__", "false")
             frames = [reader.parquet(path) for path in paths]
         else:

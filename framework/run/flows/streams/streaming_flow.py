@@ -1,4 +1,4 @@
-"""Runs a flow as a streaming query: appends to a table or sink, or applies change events by AUTO CDC."""
+"""The runner of streaming flows: appends to a table or sink, or applies change events by AUTO CDC."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 MANAGED = "pipelines.autoOptimize.managed"
-"""The table property that disables compaction with the value `false`."""
+"""The table property that disables compaction if it is `false`."""
 
 
 def run_streaming_flow(run: FlowRun) -> FlowOutcome:
@@ -52,7 +52,7 @@ def run_streaming_flow(run: FlowRun) -> FlowOutcome:
 
     Raises:
         StoppedError: the update was stopped.
-        OperationError: SINK_TYPE_TOO_NARROW; UNKNOWN_FIELD, WIDER_FIELD of `check_columns`.
+        OperationError: SINK_TYPE_TOO_NARROW; UNKNOWN_FIELD or WIDER_FIELD, as in `check_columns`.
         Exception: the failure of the query.
     """
     query, session = run.query(), run.session()
@@ -116,9 +116,9 @@ def _target(run: FlowRun, query: FlowQuery, session: SparkSession, batches: _Bat
 
 
 def _append(run: FlowRun, batches: _Batches, rows: DataFrame, number: int) -> None:
-    """Append a micro-batch in one commit, unless the table has it.
+    """Append a micro-batch in one commit, unless the table already has it.
 
-    Delta's sink computes the state of the table's log for each batch, to look for the batch's transaction (ADR 53).
+    Delta's own sink computes the state of the table's log in each batch, to find the batch's transaction (ADR 53).
     """
     query_id = batches.query_id()
     assert query_id is not None  # the checkpoint has it before the first batch
@@ -155,10 +155,10 @@ def _staged_target(run: FlowRun, batches: _Batches, staged: StagedSnapshot) -> S
 
 
 class _Batches:
-    """Sums the outcomes of one stream's batches, and compacts an appended table now and then.
+    """Sums the outcomes of one stream's batches, and sometimes compacts the table that it appends to.
 
-    An AUTO CDC batch has two reports: its writer reports the rows when they are committed, and the
-    stream's progress reports the data quality shortly after.
+    An AUTO CDC batch is reported twice: its writer reports the rows when they are committed, and the stream's progress
+    reports the data quality shortly afterwards.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class _Batches:
         self._run = run
         self._staged = staged
         self._query = query
-        # A staged snapshot cleans by itself, as soon as its first batch is committed.
+        # A staged snapshot cleans up itself, as soon as its first batch is committed.
         self._leftovers = None if staged is not None else StagedLeftovers(run, session, query)
         commits = run.committed_rows()
         self.unique = unique
@@ -183,7 +183,7 @@ class _Batches:
             _Compaction(session, run.path, run.context.stop) if commits is not None and _is_managed(run) else None
         )
         self._query_id: str | None = None
-        # An append commits each batch, the other batch functions none without rows.
+        # An append commits every batch; the other batch functions commit none without rows.
         self._commits_all = run.dataset.cdc is None and not counts_itself
         self._committed: int | None = None
         self._has_confirmed = False
@@ -191,7 +191,7 @@ class _Batches:
         self.total = FlowOutcome(written=None if commits is None else 0)
 
     def begin(self) -> None:
-        """Delete what earlier runs staged outside of the table, if this one stages nothing."""
+        """Delete files that earlier runs staged outside the table, if this run stages nothing."""
         if self._leftovers is not None:
             self._leftovers.begin()
 
@@ -208,13 +208,13 @@ class _Batches:
         self._add(FlowOutcome.of_cdc(metrics), None)
 
     def written(self, outcome: FlowOutcome, number: int) -> None:
-        """Add a committed batch that its writer has counted."""
+        """Add a committed batch whose rows its writer has counted."""
         if outcome.written or outcome.deleted:
             self._committed = number
         self._add(outcome, None)
 
     def checked(self, quality: QualityCounts) -> None:
-        """Add the data quality of a batch that its stream does not observe."""
+        """Add the data quality of a batch whose stream does not observe it."""
         self._add(FlowOutcome(quality=quality), None)
 
     def progressed(self, progress: Progress) -> None:
@@ -233,7 +233,7 @@ class _Batches:
             self._leftovers.clean(number)
 
     def ended(self) -> None:
-        """Add the rows of a last batch whose progress was not reported, because the query was stopped."""
+        """Add the rows of a last batch whose progress was not reported because the query was stopped."""
         if self.quarantined is not None:
             self.quarantined.close()
         if self._compaction is not None:
@@ -253,7 +253,7 @@ class _Batches:
 
 
 class _Compaction:
-    """Compacts an appended table in the background: its query neither waits for it nor fails by it.
+    """Compacts an appended table in the background; its query neither waits for it nor fails with it.
 
     Args:
         session: the flow's session.
@@ -277,32 +277,32 @@ class _Compaction:
             self._thread.start()
 
     def end(self) -> None:
-        """Wait for a running compaction; at a stop it is canceled, because the next update can make its commit."""
+        """Wait for a running compaction; after a stop it is canceled, because the next update can compact instead."""
         while self._thread is not None and self._thread.is_alive():
             if self._stop.is_set:
                 self._session.sparkContext.cancelJobGroup(self._group)
             self._thread.join(POLL_SECONDS)
 
     def _compact(self, batch_id: int) -> None:
-        # The rows are committed, and the next batch that is due tries again.
+        # The rows are committed, and the compaction is tried again when it is due next.
         with suppress(PySparkException, Py4JError):
             self._session.sparkContext.setJobGroup(self._group, self._group, interruptOnCancel=True)
             compact(self._session, TableAddress(path=self._path), batch_id)
 
 
 def _is_managed(run: FlowRun) -> bool:
-    """Whether we compact the target: Lakeflow's property with Lakeflow's default.
+    """Whether the target is compacted here, according to Lakeflow's property and its default.
 
-    A clustered table is left alone: its OPTIMIZE does not only merge small files, it clusters the table again.
+    A clustered table is excluded: its OPTIMIZE not only merges small files, but also clusters the table again.
     """
     spec = run.dataset.spec
     return not spec.cluster_by and dict(spec.table_properties).get(MANAGED, "true").lower() != "false"
 
 
 def to_same_table(run: FlowRun, write: BatchFunction) -> StreamTarget:
-    """Return the target whose batches are written only while the table has the id that the update found first.
+    """Return the target that writes a batch only while the table has the id that the update found first.
 
-    The writer compares the id again when it begins its transaction, and the log before it commits.
+    The writer compares the id again when it begins its transaction, and checks the log before it commits.
 
     Args:
         run: the flow's run.

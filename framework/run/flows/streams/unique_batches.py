@@ -1,11 +1,11 @@
-"""Batches of a table with unique expectations: each is compared with the rows that the table has before it.
+"""Batches of a table with unique expectations: each is compared with the rows already in the table.
 
-The only durable effect of a batch is one commit of the table, with the batch's transaction. A batch that runs again
-after it, because its stream ended before it recorded the commit, is skipped: else its rows would repeat themselves.
+The only durable effect of a batch is one commit to the table, with the batch's transaction. If the stream ends before
+it records this commit, the batch runs again and is skipped; otherwise its rows would repeat themselves.
 
-Two flows may append to one table at a time. Each of them has to see the rows of the other one, so that a batch is
-compared and written while no other flow of the update does so. No other process writes to a table of the pipeline
-meanwhile, but for users who insert rows by hand.
+Two flows may append to one table at the same time, and each has to see the rows of the other. So a batch is compared
+and written while no other flow of the update does so. No other process writes to a table of the pipeline meanwhile,
+except users who insert rows by hand.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class UniqueBatches:
-    """Decides which rows of the batches of a flow repeat others, and appends those that may stay.
+    """Decides which rows of a flow's batches repeat others, and appends the remaining rows.
 
     Args:
         run: the flow's run.
@@ -48,17 +48,17 @@ class UniqueBatches:
         return bool(self._expectations)
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Let no other flow compare its rows with those of the table, or write to it, in the block."""
+        """Exclude comparisons with the table, and writes to it, by other flows in the block."""
         return self._run.context.tables.exclusive(self._run.path) if self._expectations else nullcontext()
 
     def append(self, rows: DataFrame, transaction: str, number: int, *, is_stream: bool) -> FlowOutcome:
-        """Append a batch without the rows that expectations drop, unless the table has it.
+        """Append a batch without the rows that expectations drop, unless the table already has it.
 
         Args:
             rows: the rows of the batch.
-            transaction: the application of its transaction.
-            number: its number there.
-            is_stream: whether a stream reports the counts that are observed in the rows.
+            transaction: the application id of its transaction.
+            number: its number in that application.
+            is_stream: whether a stream reports the counts observed in the rows.
 
         Raises:
             pyspark.errors.PySparkException: a row violates an expectation that fails the flow.
@@ -81,11 +81,11 @@ class UniqueBatches:
 
     @contextmanager
     def decided(self, rows: DataFrame, *, is_checked: Column) -> Iterator[tuple[DataFrame, QualityCounts]]:
-        """Yield the rows with the column `REPEATED`, and the counts of the rows that are checked.
+        """Yield the rows with the column `REPEATED`, and the counts of the checked rows.
 
         Args:
-            rows: rows that are computed once.
-            is_checked: the rows that count.
+            rows: rows that are computed only once.
+            is_checked: whether a row counts.
 
         Raises:
             pyspark.errors.PySparkException: a row violates an expectation that fails the flow.
@@ -98,9 +98,9 @@ class UniqueBatches:
 
     @contextmanager
     def with_reasons(self, rows: DataFrame) -> Iterator[tuple[DataFrame, QualityCounts]]:
-        """Yield rows of a quarantine with the expectations that drop them in their `REASONS`, and the counts.
+        """Yield quarantine rows whose `REASONS` include the unique expectations that drop them, and the counts.
 
-        A row that has a reason already is none for the others.
+        A row that already has a reason is ignored when other rows are compared.
         """
         if not self._expectations:
             yield rows, NOTHING_COUNTED

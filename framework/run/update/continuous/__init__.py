@@ -1,1 +1,1 @@
-"""Keeps the flows of a continuous update running, and tries degraded ones again."""
+"""Keeps the flows of a continuous update running, and retries degraded flows."""

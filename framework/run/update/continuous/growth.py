@@ -1,8 +1,8 @@
-"""New columns of sources, or wider types, in a running update: the graph is resolved again, the flows go on with it.
+"""Schema growth in a running update: the graph is resolved again for new columns or wider types of sources.
 
-A flow that reads files stops before the first batch with new columns, after it has recorded them; any other one before
-its query starts. Its table, and those that read it, get the columns before a row has them. All other flows continue as
-they are.
+A flow that reads files records new columns and stops before the first batch with them; any other flow stops before its
+query starts. Its table, and all tables that read it, get the columns before a row has them. All other flows continue
+unchanged.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from framework.run.update.executor import Executor
 from framework.run.update.results import FlowResult
 
 MOST_RESTARTS = 100
-"""Restarts for new columns without a committed row in between; each one adds or widens at least one."""
+"""The maximum restarts for new columns without a committed row; each restart adds or widens at least one column."""
 
 PlanOf = Callable[[DataflowGraph, tuple[QualifiedName, ...]], Plan]
 
 
 def has_new_columns(flows: Iterable[FlowResult]) -> bool:
-    """Whether a flow stopped for columns or types that its sources have now."""
+    """Whether a flow stopped for new columns or types of its sources."""
     return any(flow.error is not None and flow.error.condition in RESOLVED_AGAIN for flow in flows)
 
 
 def with_graph(executor: Executor, graph: DataflowGraph) -> Executor:
-    """Return the executor for another graph of the same pipeline; sessions, locks and what is done are shared.
+    """Return the executor for another graph of the same pipeline, sharing sessions, locks and progress.
 
-    The graph is stored for readers.
+    The graph is also stored for readers.
     """
     store_graph(graph, executor.store)
     work = executor.work
     context = work.runner.context
     state = StateReader(graph=graph, store=executor.store)
-    # The calls of query functions still exclude those of the flows that run with the former graph.
+    # Calls of query functions must still exclude those of flows that run with the former graph.
     queries = replace(context.queries, graph=graph)
     runner = replace(work.runner, context=replace(context, graph=graph, queries=queries, state=state))
     refresher = replace(work.refresher, graph=graph, queries=queries, state=state)
@@ -54,7 +54,7 @@ def with_graph(executor: Executor, graph: DataflowGraph) -> Executor:
 
 
 class Growth:
-    """Restarts flows of a continuous update with the columns that their sources have now.
+    """Restarts flows of a continuous update with the present columns of their sources.
 
     Args:
         executor: runs the flows; replaced at each restart.
@@ -77,7 +77,7 @@ class Growth:
         self._supervised = supervised
 
     def __call__(self, dataset: QualifiedName) -> Mapping[QualifiedName, Successor]:
-        """Extend the tables, and return the successors of the flows that have to restart, by their names.
+        """Extend the tables, and return the successors of the flows that have to restart, by flow name.
 
         Args:
             dataset: the target of the flow that stopped.
@@ -86,7 +86,7 @@ class Growth:
             SluiceError: a query is invalid with the new columns, or a table can't be extended.
         """
         before = self._executor.graph
-        # Query functions share one session, so no flow may call its own meanwhile.
+        # Query functions share one session, so no flow may call its own function meanwhile.
         with self._executor.work.runner.context.queries.exclusive():
             graph = self._resolve()
         concerned = tuple(name for name in _concerned(before, graph, dataset) if name in self._supervised)
@@ -105,7 +105,7 @@ class Growth:
 
 
 def _concerned(before: DataflowGraph, graph: DataflowGraph, dataset: QualifiedName) -> tuple[QualifiedName, ...]:
-    """The dataset, those with other columns than before, and all that read one of them, in the order of the graph."""
+    """The dataset, all datasets with changed columns, and all their readers, in the order of the graph."""
     found: set[QualifiedName] = set()
     for name in graph.order():
         old, new = before.dataset(name), graph.dataset(name)

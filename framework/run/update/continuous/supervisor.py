@@ -1,12 +1,12 @@
 """Runs the flows and views of a continuous update until the update is stopped.
 
-A flow has a running query only while its sources have data to read. In between it is idle: the
-supervisor compares the change tokens of its sources, which needs neither Spark nor a job. A flow that reads some
-partitions of a table starts only if they have new rows. So 200 flows of which 5 receive rows cost little more than
-5, also if all read one table. A view is refreshed when its inputs changed, at most once per
-trigger interval. A flow that fails is degraded: it restarts with exponential backoff while all other flows
-continue, also if a database refuses its login. A failure that a retry can't heal ends the flow as FAILED. A flow that
-stops for new columns of its files, and those that read its table, restart with the columns at once.
+A flow has a running query only while its sources have data to read. In between it is idle: the supervisor compares the
+change tokens of its sources, which needs neither Spark nor a job. A flow that reads some partitions of a table starts
+only if they have new rows. So 200 flows of which 5 receive rows cost little more than 5, even if all read one table. A
+view is refreshed when its inputs changed, at most once per trigger interval. A flow that fails is degraded: it restarts
+with exponential backoff while all other flows continue, also if a database refuses its login. A failure that a retry
+can't heal ends the flow as FAILED. A flow that stops for new columns of its files restarts with the columns at once, as
+do the readers of its table.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from framework.sources.kinds import all_drained, flow_lag, flow_positions, has_n
 from framework.sources.port import UNKNOWN_LAG, Lag, SourceReference
 
 POLL_SECONDS = 0.25
-"""Time between two looks at the change tokens of idle flows."""
+"""The time between two comparisons of the change tokens of idle flows."""
 
 ALIVE_SECONDS = 60.0
-"""The longest time without an event of a flow."""
+"""The maximum time without an event of a flow."""
 
 _MOST_RESTARTS = 100
-"""Restarts of a flow for new columns without a run that succeeds in between; each one adds at least one column."""
+"""The maximum restarts of a flow for new columns without a successful run; each restart adds at least one column."""
 
 
 _FLOW_STATES: Mapping[FlowHealth, FlowState] = {
@@ -64,9 +64,9 @@ class FlowStatus:
 
     Args:
         health: the health of the flow.
-        reason: why it is degraded or failed, or which failed dataset it waits for; else empty.
+        reason: why it is degraded or failed, or the failed dataset that it waits for; else empty.
         failures: failed starts since the last success.
-        result: the sum of its runs that have ended; None before the first end.
+        result: the sum of its finished runs; None before the first run ends.
     """
 
     flow: QualifiedName
@@ -78,7 +78,7 @@ class FlowStatus:
 
 
 class SourceState(Protocol):
-    """The sources of flows."""
+    """Access to the sources of flows."""
 
     @property
     def storage(self) -> Storage:
@@ -90,7 +90,7 @@ class SourceState(Protocol):
         ...
 
     def compared_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
-        """Return the tables that a view or a snapshot flow reads; None if it reads anything else."""
+        """Return the tables that a view or a snapshot flow reads; None if it reads any other source."""
         ...
 
 
@@ -103,11 +103,11 @@ class Supervisor:
         state: reads the sources of flows.
         retries: the delays between two starts of a degraded flow; their number is not limited.
         parallel_flows: the number of flows that run at the same time.
-        intervals: the shortest times between two refreshes of a view.
-        holds: the flows that an operator has paused: they start when they are released.
-        grow: restarts flows with new columns of their files, or with a new generation; None if such a flow fails.
-        resets: flows that are to begin a new generation as soon as they do not run.
-        unread: datasets whose sources could not be read; their flows begin once they can be.
+        intervals: the minimum times between two refreshes of a view.
+        holds: the flows that an operator has paused; they start when they are released.
+        grow: restarts flows with new columns of their files, or with a new generation; None if such flows fail instead.
+        resets: the flows that are to begin a new generation as soon as they do not run.
+        unread: the datasets whose sources could not be read; their flows begin as soon as they can be.
     """
 
     graph: DataflowGraph
@@ -148,11 +148,11 @@ class Supervisor:
         )  # fmt: skip
 
     def run(self, steps: Iterable[RunFlow | RefreshView], failed: Mapping[QualifiedName, SluiceError]) -> None:
-        """Supervise until the update is stopped, or until every flow is over.
+        """Supervise until the update is stopped or every flow is over.
 
         Args:
-            steps: one for each flow and view, those without new data included.
-            failed: datasets whose tables could not be set up.
+            steps: one step for each flow and view, including those without new data.
+            failed: the datasets whose tables could not be set up.
         """
         self._units.extend(self._unit(step, failed.get(step.dataset)) for step in steps)
         running: dict[Future[FlowResult], Unit] = {}
@@ -163,7 +163,7 @@ class Supervisor:
                 is_over = True
             finally:
                 if not is_over:
-                    self.stop.set()  # the pool waits for its flows, and those of unknown sources end only at a stop
+                    self.stop.set()  # the pool waits for its flows, and flows of unknown sources end only at a stop
             if running:
                 wait(running)
                 self._collect(running)
@@ -208,7 +208,7 @@ class Supervisor:
     def _due(self, most: int) -> Iterator[Unit]:
         """Yield up to `most` units to start now; each source is read once."""
         now, seen = self.clock.monotonic(), dict[SourceReference, str | None]()
-        # A view has no table before it was refreshed once.
+        # A view has no table before its first refresh.
         first = {each.step.dataset for each in self._units if isinstance(each.step, RefreshView) and each.is_first}
         # The longest waiting units first, so that a busy flow can't starve the rest.
         for unit in sorted(self._units, key=lambda unit: unit.started_at or 0.0):
@@ -223,24 +223,24 @@ class Supervisor:
                 yield unit
 
     def _moved(self, unit: Unit, seen: dict[SourceReference, str | None]) -> bool:
-        """Whether a source may have new rows for the unit since the last start."""
+        """Whether a source may have new rows for the unit since its last start."""
         if unit.started_at is None or unit.health is FlowHealth.DEGRADED or unit.was_held or not unit.sources:
             return True
         if not self._changed(unit, seen):
             return False
         if not any(source.only for source in unit.sources):
             return True
-        with suppress(SluiceError, OSError):  # the flow's own start tells what can't be read
+        with suppress(SluiceError, OSError):  # if it can't be read, the flow's own start reports why
             if self._has_read_all(unit):
-                # Read before the log was, so a commit that the log did not have yet changes the token again.
+                # The tokens were read before the log, so a commit that the log did not have yet changes them again.
                 unit.tokens = {source: seen[source] for source in unit.watched}
                 return False
         return True
 
     def _token(self, unit: Unit, source: SourceReference) -> str | None:
-        """The change token of a source; None if changes don't show in it, or if it can't be read now.
+        """The change token of a source; None if it can't detect changes, or can't be read now.
 
-        The flow then starts: its own query tells why, and only this flow is degraded.
+        The flow then starts: its own query reports the reason, and only this flow is degraded.
         """
         try:
             return kind_named(source.kind).change_token(self.state.storage, source, unit.tokens.get(source))
@@ -248,7 +248,7 @@ class Supervisor:
             return None
 
     def _changed(self, unit: Unit, seen: dict[SourceReference, str | None]) -> bool:
-        """Whether a source may have changed since the last look, for this unit or another one."""
+        """Whether a source may have changed for this unit since the last look; each source is read once per round."""
         for source in unit.watched:
             if source not in seen:
                 seen[source] = self._token(unit, source)
@@ -259,7 +259,7 @@ class Supervisor:
         return confirming
 
     def _has_read_all(self, unit: Unit) -> bool:
-        """Whether all rows of interest are read; the position of a unit that does not run stays where it is."""
+        """Whether all rows of interest are read; the position of an idle unit does not change."""
         storage, checkpoint, sources = self.state.storage, self._checkpoint(unit.step), unit.sources or ()
         if unit.positions is None:
             unit.positions = flow_positions(storage, checkpoint, sources)
@@ -300,7 +300,7 @@ class Supervisor:
         unit.result = total = result if unit.result is None else unit.result.plus(result)
         match result.state:
             case FlowState.FAILED if unit.successor is not None:
-                # A query fails when the columns of a table that it reads change; its successor reads them.
+                # A query fails when the columns of a table that it reads change; its successor reads the new columns.
                 self._replace(unit, unit.successor)
             case FlowState.FAILED if self.grow is not None and _has_new_columns(result, unit):
                 self._restart(unit, self.grow)
@@ -311,7 +311,7 @@ class Supervisor:
             case _:
                 unit.health, unit.reason, unit.failures, unit.restarts = FlowHealth.IDLE, "", 0, 0
                 unit.was_held = result.state is FlowState.STOPPED
-                # A query that reads some partitions may end after an empty batch with rows of interest behind it.
+                # A query that reads some partitions may end after an empty batch while rows of interest follow.
                 unit.unconfirmed |= any(source.only for source in unit.sources or ())
                 if unit.flow.spec.once and result.state is not FlowState.STOPPED:
                     unit.health = FlowHealth.DONE
@@ -320,7 +320,7 @@ class Supervisor:
                     self._replace(unit, unit.successor)
 
     def _restart(self, unit: Unit, grow: Grow) -> None:
-        """Let a flow that stopped for new columns go on with them, and all flows that read its table."""
+        """Restart a flow that stopped for new columns with these columns, and all flows that read its table."""
         unit.restarts += 1
         try:
             successors = grow(unit.step.dataset)
@@ -333,19 +333,19 @@ class Supervisor:
             self._fail(unit, unit.result)
 
     def _go_on(self, successors: Mapping[QualifiedName, Successor], stopped: Unit | None = None) -> None:
-        """Let flows go on as their successors: one that runs when its query has ended, a new one at once."""
+        """Continue flows as their successors: a running flow when its query has ended, a new one at once."""
         units = {unit.step.flow: unit for unit in self._units}
         for name, successor in successors.items():
             unit = units.get(name)
             if unit is None:
                 self._units.append(self._unit(successor.step, successor.error, successor))
             elif unit.health is FlowHealth.RUNNING and unit is not stopped:
-                unit.successor = successor  # its query ends when it comes to the change of its source
+                unit.successor = successor  # its query ends when it reaches the change of its source
             elif not unit.is_over:
                 self._replace(unit, successor)
 
     def _reset(self, resets: ResetRequests, grow: Grow) -> None:
-        """Begin the new generations that operators have asked for; failed flows go on, too."""
+        """Begin the new generations that operators have requested; failed flows restart, too."""
         for request in resets.new():
             unit = next((each for each in self._units if each.step.flow == request.flow), None)
             if unit is None or unit.step.dataset != request.dataset or unit.health is FlowHealth.RUNNING:
@@ -365,13 +365,13 @@ class Supervisor:
         if successor.error is not None:
             self._fail(unit, _not_set_up(unit.step, successor.error))
             return
-        # The next start is unconditional, like the first one: whatever ended the last run, there may be more to read.
+        # The next start is unconditional, like the first one: there may be more to read, whatever ended the last run.
         unit.health, unit.reason, unit.started_at, unit.positions = FlowHealth.IDLE, "", None, None
         self.journal.flow(unit.step.flow, unit.step.dataset, FlowState.QUEUED, f"Flow {unit.step.flow} restarts {how}.")
 
     def _degrade(self, unit: Unit, result: FlowResult, error: SluiceError) -> None:
-        # The query of a source whose changes are unknown runs until it fails. If it wrote rows or ran for a while, it
-        # was sound: otherwise a connection that drops once a week would be opened later each time.
+        # A query with a source of undetectable changes runs until it fails. If it wrote rows or ran for a while, it was
+        # healthy. Otherwise the delay would grow each time that a connection drops, even if only once a week.
         rows = (result.rows_written, result.rows_upserted, result.rows_deleted)
         was_sound = result.seconds >= ALIVE_SECONDS or any(rows)
         unit.failures = 1 if was_sound else unit.failures + 1
@@ -426,7 +426,7 @@ class Supervisor:
 
 
 def _may_heal(result: FlowResult, error: SluiceError) -> bool:
-    """Whether a later start may succeed: a refused login and a full disk are mended while the update runs."""
+    """Whether a later start may succeed: refused logins and full disks are often fixed while the update runs."""
     return result.may_heal or error.condition in REFUSED_LOGINS | FILE_CONDITIONS
 
 

@@ -1,4 +1,4 @@
-"""The flows and views of a continuous update as the supervisor has them: what each one runs, and its state."""
+"""The flows and views of a continuous update as units of the supervisor, with their steps and states."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class StepRunner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Successor:
-    """A flow as it goes on, after files brought new columns to it or to a table that it reads.
+    """The continuation of a flow, after files brought new columns to it or to a table that it reads.
 
     Args:
         step: the step to execute from now on.
-        flow: the flow in the graph that has the columns.
+        flow: the flow in the graph with the new columns.
         attempts: runs the step.
-        error: why its table could not be extended; None if it is.
+        error: why its table could not be extended; None if it was.
     """
 
     step: RunFlow | RefreshView
@@ -52,7 +52,7 @@ class Successor:
 
 
 Grow = Callable[[QualifiedName], Mapping[QualifiedName, Successor]]
-"""Returns the successors of all flows that new columns of a dataset concern."""
+"""Returns the successors of all flows that are affected by new columns of a dataset."""
 
 
 class Unit:
@@ -62,8 +62,8 @@ class Unit:
         step: the step to execute when the unit is due.
         flow: the flow of the step.
         attempts: runs the step.
-        sources: the sources it reads; None if changes of one can't be detected.
-        interval_seconds: the shortest time between two starts.
+        sources: the sources that it reads; None if changes of some source can't be detected.
+        interval_seconds: the minimum time between two starts.
         now: the start of the interval until its first event.
     """
 
@@ -81,7 +81,7 @@ class Unit:
         self.flow = flow
         self.attempts = attempts
         self.successor: Successor | None = None
-        """What the unit is at its next start; None if it stays as it is."""
+        """The flow's successor at its next start; None if it stays the same."""
         self.restarts = 0
         """Restarts for new columns since the last success."""
         self.sources = sources
@@ -95,19 +95,19 @@ class Unit:
         self.not_before = 0.0
         self.last_event_at = now
         self.tokens: dict[SourceReference, str | None] = {}
-        """The change tokens at the last start, or at the last look that found nothing of interest."""
+        """The change tokens at the last start, or at the last look without rows of interest."""
         self.positions: FlowPositions | None = None
         """The position after the last run; None if it was not read yet."""
         self.unconfirmed = False
         """Whether the last change may hide another one with the same token."""
         self.was_held = False
-        """Whether it was held since its last start: it may have unread rows that the tokens do not show."""
+        """Whether it was paused since its last start, so that it may have unread rows that the tokens do not show."""
         self.result: FlowResult | None = None
         """The sum of its runs."""
 
     @property
     def is_first(self) -> bool:
-        """Whether no run has ended yet, and one is to come."""
+        """Whether no run has ended yet and one is still to come."""
         return self.result is None and not self.is_over and not self.was_held
 
     @property

@@ -1,7 +1,7 @@
-"""Datasets of a continuous update whose sources could not be read: they are resolved again, with backoff.
+"""Datasets of a continuous update whose sources could not be read; they are resolved again with backoff.
 
-Meanwhile the other flows run. A dataset that the request clears or resets is left out: what is asked for it begins with
-an update. So are copies of databases, whose tables an update lists when it begins.
+Meanwhile the other flows run. A dataset that the request clears or resets is left out, because its request takes effect
+only when an update begins. So are copies of databases, whose tables are listed only when an update begins.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from framework.run.update.retries import RetryPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadDataset:
-    """A dataset with a fault of a source.
+    """A dataset whose source has a fault.
 
     Args:
         name: its name.
         flows: the flows into it.
         error: the fault.
-        failures: how often it was resolved again.
+        failures: how often resolving it has failed.
         not_before: when it is resolved again, on the monotonic clock; None before the first delay.
     """
 
@@ -50,13 +50,13 @@ class UnreadDatasets:
 
     @property
     def waiting(self) -> tuple[UnreadDataset, ...]:
-        """The datasets that wait; may be called from any thread."""
+        """The datasets that still wait; may be called from any thread."""
         return tuple(self._waiting.values())
 
     def successors(
         self, grow: Grow, journal: Journal, clock: Clock, retries: RetryPolicy
     ) -> Mapping[QualifiedName, Successor]:
-        """Return the flows that begin or go on because a source can be read now; one dataset is resolved for each call.
+        """Return the flows that can start or continue now that a source is readable; resolve one dataset per call.
 
         Args:
             grow: resolves the graph again, and sets up the tables of a dataset and of its readers.
@@ -89,7 +89,7 @@ class UnreadDatasets:
 
 
 def unread_datasets(graph: DataflowGraph, plan: Plan, is_tried: Callable[[QualifiedName], bool]) -> UnreadDatasets:
-    """Return the datasets that a plan refuses for the fault of a source or a folder, of those that are tried again."""
+    """Return the datasets that a plan refuses because of a source or folder fault, if `is_tried` accepts them."""
     return UnreadDatasets(
         UnreadDataset(name=step.dataset, flows=step.flows, error=fault)
         for step in plan.steps

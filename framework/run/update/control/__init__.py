@@ -1,1 +1,1 @@
-"""What the outside sees of an update and asks of it: its identity, lock holder, event log and requests to stop."""
+"""The external view and control of an update: its identity, lock holder, event log and stop requests."""

@@ -1,4 +1,4 @@
-"""The identity of an update: its id, the request that it is an attempt of, and the cause."""
+"""The identity of an update: its id, its request and attempt, and the cause."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class UpdateCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateIdentity:
-    """The identity of one update; `of` checks what comes from outside.
+    """The identity of one update; `of` validates external values.
 
     Args:
-        update_id: the id of one update of a storage, a UUID. A retry is another update, with an id of its own.
-        request_id: what all attempts of one request have in common; the id of the first attempt, if nothing else.
+        update_id: the id of one update of a storage, a UUID. A retry is another update with its own id.
+        request_id: the id shared by all attempts of one request; by default the id of the first attempt.
         attempt: the number of the attempt, from 1.
         cause: why the update was started.
-        is_chosen: whether somebody else chose the id, so that another update may have it.
+        is_chosen: whether the id was chosen externally, so that another update may have it.
     """
 
     update_id: str
@@ -52,7 +52,7 @@ class UpdateIdentity:
         attempt: int = 1,
         cause: str = UpdateCause.USER_ACTION,
     ) -> Self:
-        """Return an identity; by default that of a new request.
+        """Return an identity; by default the identity of a new request.
 
         Raises:
             UserError: UPDATE_IDENTITY_INVALID.
@@ -75,7 +75,7 @@ class UpdateIdentity:
 
 
 def _is_uuid(text: str) -> bool:
-    """Whether a text is a UUID as Python writes it: the id is the name of a file, and has one spelling."""
+    """Whether a text is a UUID in Python's spelling: the id is a file name, so it must have one spelling."""
     try:
         return str(uuid.UUID(text)) == text
     except ValueError:

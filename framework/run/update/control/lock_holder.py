@@ -1,4 +1,4 @@
-"""The holder of a pipeline's update lock, as other processes see it; without Spark."""
+"""The holder of a pipeline's update lock, as read by other processes without Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORMAT = StoredFormat(1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockHolder:
-    """The holder of a pipeline's lock: host, process, update and start time; its JVM, and when that was started."""
+    """The holder of a pipeline's lock: its host, process, update and start time, and its JVM with its start time."""
 
     host: str
     pid: int
@@ -29,14 +29,14 @@ class LockHolder:
 
 
 def lock_holder(storage: Storage, terms: LeaseTerms | None = None) -> LockHolder | None:
-    """Return the holder of a storage's lock; None if nobody has it, or has just taken it and not written its name yet.
+    """Return the holder of a storage's lock; None if it is free, or its new holder has not written its name yet.
 
     Args:
         storage: the pipeline's storage.
-        terms: the times of a lease; a lease that has expired has no holder.
+        terms: the times of a lease; an expired lease has no holder.
 
     Raises:
-        OperationError: STORED_FORMAT_UNKNOWN if the holder is another release.
+        OperationError: STORED_FORMAT_UNKNOWN if the holder is of another release.
     """
     if isinstance(storage, LocalStorage):
         path = storage.path(LOCK_FILE)
@@ -46,19 +46,19 @@ def lock_holder(storage: Storage, terms: LeaseTerms | None = None) -> LockHolder
 
 
 def is_locked(path: str) -> bool:
-    """Return whether a process holds the lock file; nothing is written."""
+    """Return whether a process holds the lock file, without writing anything."""
     try:
         with pathlib.Path(path).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # no lock file yet, or not readable, which an update reports
+    except OSError:  # there is no lock file yet, or it is unreadable, which an update reports
         return False
     return False
 
 
 def holder_text(holder: LockHolder) -> str:
-    """Return the text of the lock file of a holder."""
+    """Return the lock file text that names a holder."""
     return _FORMAT.text(asdict(holder))
 
 

@@ -1,10 +1,10 @@
-"""Requests to stop an update, as files in its storage, so that any machine that has the storage can stop it.
+"""Requests to stop an update: files in its storage, so that any machine with access to the storage can stop it.
 
-A request names one update, and an update's id is used once: a request that is left over can't stop another update. The
-update that runs looks for its own request, also one that was written before it started, records who asked and why, and
-then stops as at Ctrl-C. It does not delete the request. The next update does, under the lock: by then the update that
-it names has ended, whether it saw the request, completed before it, or was killed. So no crash separates two effects:
-until its deletion a request has no effect but on its own update.
+A request names one update, and an update's id is used once, so a leftover request can't stop another update. The
+running update looks for its own request, including one written before it started. It records who asked and why, then
+stops as at Ctrl-C. It does not delete the request; the next update does, under the lock. By then the named update has
+ended, whether it saw the request, completed before it, or was killed. So no crash separates two effects: until its
+deletion, a request affects only its own update.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from framework.run.flows.stop_signal import StopSignal
 REQUESTS_FOLDER = "requests"
 _ACTION = "STOP"
 POLL_SECONDS = 2.0
-"""The time between two looks for a request."""
+"""The time between two checks for a request."""
 _KEPT_DAYS = 30
-"""How long a request waits for an update that has not started."""
+"""How long a request for an update that has not started is kept."""
 _PREFIX, _SUFFIX = "stop-", ".json"
 
 
@@ -60,11 +60,11 @@ class StopRequests:
         self._storage = storage
 
     def ask(self, request: StopRequest) -> None:
-        """Keep a request; a second one for the same update replaces it, and changes nothing once the update stops."""
+        """Store a request. It replaces an earlier one for the same update, without effect once the update stops."""
         self._storage.write_text(self._path(request.update_id), json.dumps(asdict(request)))
 
     def of(self, update_id: str) -> StopRequest | None:
-        """Return the request for an update; None if there is none. A file that can't be parsed is a request, too."""
+        """Return the request for an update; None if there is none. An unparsable file also counts as a request."""
         text = self._storage.read_text(self._path(update_id))
         if text is None:
             return None
@@ -76,12 +76,12 @@ class StopRequests:
             return StopRequest(update_id=update_id)
 
     def delete_old(self, update_id: str, now: datetime) -> None:
-        """Delete the requests for updates that have ended; called under the lock, by the only update that runs.
+        """Delete the requests for updates that have ended; called under the lock, by the only running update.
 
-        A request for an update without events may have been written before the update starts, so it stays for 30 days.
+        A request for an update without events may be for an update that has not started yet, so it stays for 30 days.
 
         Args:
-            update_id: the update that runs: its own request stays.
+            update_id: the running update, whose own request stays.
             now: the current time.
         """
         files = {
@@ -105,24 +105,24 @@ class StopRequests:
 def stopped_on_request(
     storage: Storage, update_id: str, log: EventLog, stop: StopSignal, *, poll_seconds: float = POLL_SECONDS
 ) -> Iterator[None]:
-    """Set the stop signal of an update when there is a request for it, also at the start of the block.
+    """Set an update's stop signal when there is a request for it, including one from before the block.
 
-    The event of the request and the stop are two effects. After a crash in between the update has ended without
-    having stopped in order, as after any crash, and its request has no further effect.
+    The request's event and the stop are two effects. After a crash in between, the update has ended without an orderly
+    stop, as after any crash, and its request has no further effect.
 
     Args:
         storage: the storage of the update.
         update_id: the update.
-        log: its event log, in which who asked and why is recorded.
+        log: the update's event log, which records who asked and why.
         stop: its stop signal.
-        poll_seconds: the time between two looks.
+        poll_seconds: the time between two checks.
     """
     requests, ended = StopRequests(storage), Signal()
 
     def look() -> bool:
         try:
             request = requests.of(update_id)
-        except OperationError:  # a storage that does not answer; the next look may succeed
+        except OperationError:  # the storage does not respond; the next check may succeed
             return False
         if request is None:
             return False
@@ -150,7 +150,7 @@ def stopped_on_request(
 
 
 def stop_event(request: StopRequest) -> EventDraft:
-    """Draft the event of a request, which says who asked and why to those who watch the update."""
+    """Draft the event of a request, which tells users who watch the update who asked and why."""
     where = "" if request.host is None else f" on {request.host}"
     why = "" if request.reason is None else f": {request.reason}"
     draft = user_action(
@@ -164,7 +164,7 @@ def stop_event(request: StopRequest) -> EventDraft:
 
 
 def is_stop_event(event: Event) -> bool:
-    """Return whether an event is that of a request to stop its update."""
+    """Return whether an event records a request to stop its update."""
     if event.event_type is not EventType.USER_ACTION:
         return False
     details: Mapping[str, Any] = event.details.get(EventType.USER_ACTION.value, {})

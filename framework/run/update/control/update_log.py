@@ -1,4 +1,4 @@
-"""The event log of one update: claimed for its id, heard by observers and event hooks."""
+"""The event log of one update: claimed for its id, and passed on to observers and event hooks."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Observer = Callable[[Event], None]
 def claim_id(storage: Storage, identity: UpdateIdentity) -> None:
     """Claim the id of an update, under the lock and before anything else is written.
 
-    An id that the update chose itself is new. One from outside is claimed by the first file of its event log, so two
-    updates never write to one log, whenever the first of them was killed: a retry needs an id of its own.
+    A self-chosen id is new. An external id is claimed by creating the first file of its event log, so two updates never
+    write to one log, even if the first one was killed early: a retry needs its own id.
 
     Raises:
         UserError: UPDATE_ID_USED.
@@ -53,9 +53,9 @@ def update_log(
         pipeline: the pipeline's name.
         storage: the pipeline's storage.
         identity: the update.
-        clock: the times of events.
+        clock: sets the times of events.
         observers: called with each event when it is recorded.
-        registry: has the event hooks.
+        registry: the registry with the event hooks.
     """
     found = Origin.of(pipeline, storage.root, identity.update_id)
     origin = replace(found, host=f"{socket.gethostname()}:{os.getpid()}")

@@ -1,4 +1,4 @@
-"""Rows of an earlier table beside those of a rebuilt one: their columns, their identities, and those that are lost."""
+"""Comparison of an earlier table's rows with a rebuilt table's: aligned columns, row identities, and lost rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 IDENTITY = "__sluice_identity"
-"""The column of `identified`."""
+"""The column that `identified` adds."""
 
 _NUMBER, _COUNT = "__sluice_number", "__sluice_count"
 
 
 def aligned(rows: DataFrame, schema: StructType) -> DataFrame:
-    """Return rows with the columns and types of another schema; columns that it does not have are left out."""
+    """Return rows with the columns and types of another schema; other columns are dropped."""
     pairs = [(field, match_field(rows.schema, field.name)) for field in schema.fields]
     return rows.select(
         *(align_column(column(own.name), own.dataType, field.dataType).alias(field.name) for field, own in pairs if own)
@@ -30,18 +30,18 @@ def aligned(rows: DataFrame, schema: StructType) -> DataFrame:
 
 
 def lost_by_keys(copy: DataFrame, rebuilt: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return the rows of the copy whose keys the rebuild does not have."""
+    """Return the rows of the copy whose keys are missing in the rebuild."""
     known = identified(rebuilt, keys).select(IDENTITY).distinct()
     return identified(copy, keys).join(known, IDENTITY, "left_anti").drop(IDENTITY)
 
 
 def lost_rows(copy: DataFrame, rebuilt: DataFrame, names: Sequence[str] = ()) -> DataFrame:
-    """Return the rows of the copy that the rebuild does not have: of equal rows as many as it has fewer.
+    """Return the rows of the copy that are missing in the rebuild; of equal rows, only the missing number.
 
     Args:
         copy: the rows.
         rebuilt: the rows of the rebuild.
-        names: the columns by which rows are equal; () for all of the copy.
+        names: the columns that identify equal rows; () for all columns of the copy.
     """
     names = names or copy.columns
     counts = identified(rebuilt, names).groupBy(IDENTITY).agg(F.count(F.lit(1)).alias(_COUNT))
@@ -53,7 +53,7 @@ def lost_rows(copy: DataFrame, rebuilt: DataFrame, names: Sequence[str] = ()) ->
 
 
 def identified(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return rows with `IDENTITY`, the values of columns as one struct, which is never null."""
+    """Return rows with the column `IDENTITY`, a never-null struct of the named columns."""
     fields = [field for name in names if (field := match_field(rows.schema, name)) is not None]
     values = [comparable(column(field.name), field.dataType).alias(f"c{place}") for place, field in enumerate(fields)]
     return rows.withColumn(IDENTITY, F.struct(*values))

@@ -1,7 +1,7 @@
-"""The history of a table that is fully refreshed: its backup, and the rows that are put back into the rebuild.
+"""The history of a fully refreshed table: its backup, and the rows that are put back into the rebuild.
 
-The copy is a deep one. Delta's shallow clone would refer to files that the refresh removes from the table, and the next
-VACUUM of the table deletes them (ADR 37).
+The backup is a deep copy. Delta's shallow clone would refer to files that the refresh removes from the table, and that
+the table's next VACUUM deletes (ADR 37).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NUMBER, _COUNT = "__sluice_number", "__sluice_count"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptHistory:
-    """Backs tables up, and puts their rows back into rebuilds."""
+    """Backs up tables, and puts their rows back into rebuilds."""
 
     pipeline: str
     store: TableStore
@@ -56,27 +56,27 @@ class KeptHistory:
         return BackupStore(self.store.storage)
 
     def begin(self, dataset: GraphDataset) -> Backup:
-        """Check and back up the table of a dataset whose rebuild begins.
+        """Check and back up the table of a dataset before its rebuild begins.
 
         Raises:
             UserError: HISTORY_NOT_KEPT; nothing was written.
         """
         self._check(dataset)
         backup = self.back_up(dataset)
-        if backup.put_back is not None:  # by a rebuild that was given up
+        if backup.put_back is not None:  # by a rebuild that was abandoned
             self._backups.write(replace(backup, put_back=None))
         return backup
 
     def back_up(self, dataset: GraphDataset) -> Backup:
-        """Copy the tables of a dataset, unless a backup has their current versions; no flow may write to them.
+        """Copy a dataset's tables unless a backup has their current versions; no flow may write to them meanwhile.
 
-        The copies are written first and the state of the backup last. After a crash in between there is no backup, and
+        The copies are written first and the backup's state last. After a crash in between there is no backup, and
         the next call starts over.
         """
         address, auxiliary = self.store.address(dataset.spec), self.store.auxiliary(dataset.spec)
         storage = self.store.storage
         tip, auxiliary_version = read_tip(storage, str(address.path)), latest_version(storage, str(auxiliary.path))
-        assert tip is not None  # a table without a log is not rebuilt but created
+        assert tip is not None  # a table without a log is created, not rebuilt
         versions = (tip.table_id, tip.version, auxiliary_version)
         for known in self._backups.of(dataset.name):
             is_same = tip.table_id and (known.table_id, known.version, known.auxiliary_version) == versions
@@ -101,13 +101,13 @@ class KeptHistory:
         return backup
 
     def _is_committed_after(self, backup: Backup, address: TableAddress) -> bool:
-        """Whether the version of a backup was committed later: an older copy of the table was put back and written."""
+        """Whether a backup's version was committed after it: an older copy of the table was restored and written to."""
         history = CommitHistory(self.store.storage, str(address.path))
         is_there = backup.version in history.versions
         return is_there and history.begun_ms(backup.version) > milliseconds(backup.made_at)
 
     def _check(self, dataset: GraphDataset) -> None:
-        """Check that the rows of a dataset's table can become rows of its rebuild."""
+        """Check that the rows of a dataset's table fit into its rebuild."""
         session = session_for(self.store.spark, {})
         stored = session.read.format("delta").load(str(self.store.address(dataset.spec).path)).schema
         if dataset.cdc is not None:
@@ -122,7 +122,7 @@ class KeptHistory:
     def _copy(self, source: TableAddress, version: int, path: str) -> int:
         session = session_for(self.store.spark, {})
         rows = read_version(session, str(source.path), version)
-        # Without the metadata by which Delta computes values, such as those of identity columns.
+        # Without the metadata with which Delta generates values, such as identity columns.
         columns = StructType([StructField(field.name, field.dataType) for field in rows.schema.fields])
         builder = new_table(session, TableAddress(path=path), columns)
         for key, value in mapped_properties(rows.schema).items():
@@ -132,13 +132,13 @@ class KeptHistory:
         return _read(session, path).count()
 
     def put_back(self, dataset: GraphDataset, rebuild: Rebuild, flows: Sequence[GraphFlow]) -> None:
-        """Write the rows that the rebuild lacks to its copy of the table; a repeated call changes nothing.
+        """Write the rows that the rebuild lacks to its copy of the table. Idempotent.
 
-        Rows that the rebuild has quarantined are not lacking.
+        Rows that the rebuild has quarantined do not count as missing.
 
         Args:
             dataset: the dataset.
-            rebuild: its rebuild, whose flows are done.
+            rebuild: its rebuild, whose flows have finished.
             flows: the flows into the dataset.
 
         Raises:
@@ -161,7 +161,7 @@ class KeptHistory:
             self._merge_lost(dataset, rebuild, backup, quarantined)
 
     def publish(self, dataset: GraphDataset, rebuild: Rebuild) -> None:
-        """Record the version of the table with the rows of the rebuild."""
+        """Record the table version that has the rows of the rebuild."""
         assert rebuild.backup is not None
         backup = self._backups.read(dataset.name, rebuild.backup)
         version = latest_version(self.store.storage, str(self.store.address(dataset.spec).path))
@@ -222,7 +222,7 @@ class KeptHistory:
     def _check_keys(
         self, dataset: GraphDataset, copy: DataFrame, rebuilt: DataFrame, keys: Sequence[str], path: str
     ) -> None:
-        """Check that of the rows with the same keys all are in the rebuild, or none: else some of them would be lost.
+        """Check that the rebuild has all rows with the same keys, or none of them: else some would be lost.
 
         Raises:
             UserError: HISTORY_KEYS_AMBIGUOUS.
@@ -246,7 +246,7 @@ class KeptHistory:
         return f"sluice:{self.pipeline}:history:{dataset.name}"
 
     def _found(self, backup: Backup, count: int) -> None:
-        """Record the number of rows to put back, before they are: after a crash, none is lacking any more."""
+        """Record the number of rows to put back before they are written: after a crash, none would be missing."""
         if backup.put_back is None:
             self._backups.write(replace(backup, put_back=count))
 

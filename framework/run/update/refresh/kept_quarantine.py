@@ -1,8 +1,8 @@
-"""The quarantined rows that a full refresh with history keeps open: those that its sources no longer have.
+"""The quarantined rows that a full refresh with history keeps open, because the sources no longer have them.
 
-A full refresh supersedes the rows that were quarantined before it, because it has read them again. One that keeps
-history moves those that it has not read to the generations of the rebuild, after its rows are published: from then on
-it is not given up. A crash before is safe, because the publication is repeated, and moved rows are not moved again.
+A full refresh supersedes the rows quarantined before it, because it reads them again. A full refresh with history moves
+the rows that it has not read to the rebuild's generations, after its rows are published, when it can no longer be
+abandoned. A crash before that is safe: the publication is repeated, and moved rows are not moved again.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptQuarantine:
-    """The quarantine of one table whose rows a rebuild with history has replaced.
+    """The quarantine of one table that a rebuild with history has replaced.
 
     Args:
         store: the pipeline's tables.
         graph: its graph.
         dataset: the dataset of the table.
-        rebuild: the rebuild, whose copy is still there.
+        rebuild: the rebuild, whose copy still exists.
     """
 
     store: TableStore
@@ -58,9 +58,9 @@ class KeptQuarantine:
     rebuild: Rebuild
 
     def keep(self) -> None:
-        """Keep the open rows that the rebuild has neither written nor quarantined; again, it changes nothing.
+        """Keep the open rows that the rebuild has neither written nor quarantined. Idempotent.
 
-        One commit moves the rows of all flows: a row of one flow may equal that of another one, and none is the other.
+        One commit moves the rows of all flows, because a row may equal a different row of another flow.
         """
         table = QuarantineTable(storage=self.store.storage, session=session_for(self.store.spark, {}))
         if not table.exists():
@@ -87,7 +87,7 @@ class KeptQuarantine:
     def _lost_events(self, table: QuarantineTable, found: Sequence[tuple[QualifiedName, DataFrame]]) -> DataFrame:
         """Return the source rows that their own flow has not quarantined again.
 
-        An event that the rebuild has applied may be among them: a replay of it changes nothing.
+        They may include events that the rebuild has applied: replaying these changes nothing.
         """
         lost = []
         for flow, rows in found:
@@ -98,10 +98,10 @@ class KeptQuarantine:
         return reduce(DataFrame.unionByName, lost)
 
     def _lost_rows(self, table: QuarantineTable, found: Sequence[DataFrame]) -> DataFrame:
-        """Return the rows that are neither in the copy nor quarantined again, by the keys of the history.
+        """Return the rows that are neither in the copy nor quarantined again, compared by the history's keys.
 
-        Without keys, of equal rows as many are lost as there are fewer than before. Rows of the copy count for those
-        that the table had, and only the others for quarantined ones.
+        Without keys, rows are compared by count: of equal rows, as many are lost as there are fewer than before. Rows
+        of the copy first count for the rows that the table had, and only the remaining ones for quarantined rows.
         """
         assert self.rebuild.backup is not None
         known = read_table(table.session, self.store.address(self.dataset.spec, self.rebuild.number))
@@ -112,7 +112,7 @@ class KeptQuarantine:
         if self.rebuild.history_keys != ALL_COLUMNS:
             return lost_by_keys(kept, known, self.rebuild.history_keys)
         backups, name = BackupStore(self.store.storage), self.dataset.name
-        if backups.read(name, self.rebuild.backup) is not None:  # else it was dropped after its rows were put back
+        if backups.read(name, self.rebuild.backup) is not None:  # else dropped after its rows were put back
             copy = read_table(table.session, TableAddress(path=backups.table(name, self.rebuild.backup)))
             known = lost_rows(known, _shaped(copy, fields))
         return lost_rows(kept, known, known.columns)
@@ -128,7 +128,7 @@ class KeptQuarantine:
 
 
 def _shaped(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
-    """Return rows with these columns; one that they lack, or whose values have another type, is NULL."""
+    """Return rows with these columns; a missing column, or a value of another type, becomes NULL."""
     return rows.select(*(_shaped_column(rows.schema, field).alias(field.name) for field in fields))
 
 

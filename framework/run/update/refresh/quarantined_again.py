@@ -1,7 +1,7 @@
-"""The rows that the flows of a full refresh have quarantined, as rows and as events of their target.
+"""The rows that a full refresh's flows have quarantined, as rows and as events of their target.
 
-A row of the backup that is among them is not lost: its source still has it. It stays in the quarantine, because a row
-that is put back as well would be in both, and a replay would write it a second time.
+A backup row that is quarantined again is not lost: its source still has it. It stays only in the quarantine; if it were
+also put back, a replay would write it a second time.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QuarantinedAgain:
-    """What the flows of one rebuild have quarantined.
+    """The rows that one rebuild's flows have quarantined.
 
     Args:
         storage: the pipeline's storage.
         session: reads the quarantine.
         dataset: the dataset that is rebuilt.
         flows: the flows into it.
-        rebuild: its rebuild, whose flows are done.
+        rebuild: its rebuild, whose flows have finished.
     """
 
     storage: Storage
@@ -50,15 +50,15 @@ class QuarantinedAgain:
     rebuild: Rebuild
 
     def rows(self, of: QualifiedName | None = None) -> tuple[DataFrame, ...]:
-        """Return the rows, those of each set of columns apart, with the columns that their query returned.
+        """Return the rows, one frame for each set of columns, with the columns that their query returned.
 
         Args:
-            of: a flow whose rows are returned; None for all flows.
+            of: the flow whose rows to return; None for all flows.
         """
         return tuple(rows for name, rows in self._rows() if of in {None, name})
 
     def events(self) -> DataFrame | None:
-        """Return keys, `ORDER` and `OPERATION` of the events of AUTO CDC flows; None if no row is quarantined."""
+        """Return keys, `ORDER` and `OPERATION` of quarantined AUTO CDC events; None if no row is quarantined."""
         target, flows = self.dataset.cdc, {flow.spec.name: flow.spec for flow in self.flows}
         assert target is not None
         found = []
@@ -77,7 +77,7 @@ class QuarantinedAgain:
             number = building_of(manifest, self.rebuild)
             if number is None:
                 continue
-            # After a crash, rows that are kept open are in the generation already; no batch of it has read them.
+            # After a crash, rows that are kept open are already in the generation, but no batch has read them.
             is_read = (F.col("generation") == F.lit(number)) & (F.col("transaction") != F.lit(KEPT))
             is_own = is_of(manifest.dataset, manifest.flow) & is_read
             for same, columns in by_columns(table.read().where(is_own)):

@@ -1,31 +1,31 @@
-"""Full refreshes: computed in a copy of the table and published in one commit, so that readers see the old rows before.
+"""Full refreshes: computed in a copy of the table and published in one commit; until then readers see the old rows.
 
 The effects in order, and why a crash after each is safe:
 
-0. with history: the backup of the table is written -> it is complete or it is not one; the next request starts over and
-   takes it if the table has not changed;
-1. the mark "rebuild n is building", with the number of its backup, is written -> the next update finds it and
-   continues the rebuild. Of several tables, those that read others are marked first: a table that is rebuilt from the
-   old rows of another is right, and one that goes on reading a table whose rows were replaced fails;
-2. the copy's table and the flows' generations (marked with rebuild n) are created, and batches are written ->
-   as for any flow; a generation of an older rebuild has another mark and is not continued, so no row is missed;
-   With history: the rows that the copy lacks are appended or merged into it, once, and the mark says so -> until then
-   the table is as before; flows of the rebuild that run again in between only add what their sources have;
-3. the mark "rebuild n is frozen" is written -> from here no flow writes to the copy, and the rebuild's generations
-   count as current: each update does the rest before a flow of the table runs. If flows went on, the rows that they
-   add would be in the checkpoints and in the copy, but not in the table, whose transaction n is done;
-4. AUTO CDC's auxiliary table, then the table is replaced by the copy's, as transaction n -> a repeated write is
-   skipped;
-   With history: quarantined rows that the sources no longer have are kept open -> again, nothing changes;
-5. the mark "rebuild n is published" is written;
-6. each generation is promoted atomically, and flows that the rebuild does not have lose theirs, because their rows are
-   gone -> the next update does the rest;
-7. the copy is deleted and the mark "rebuild n is finished" is written -> nothing is left.
+0. With history, the backup of the table is written. An incomplete backup does not count; the next request starts over,
+   and uses a complete one if the table has not changed.
+1. The mark "rebuild n is building", with the number of its backup, is written. The next update finds it and continues
+   the rebuild. Of several tables, readers of other tables are marked first: a table that is rebuilt from old rows of
+   another table is correct, but one that continues to read a table with replaced rows fails.
+2. The copy's table and the flows' generations (marked with rebuild n) are created, and batches are written, as for any
+   flow. A generation of an older rebuild has another mark and is not continued, so no row is missed.
+   With history, the rows that the copy lacks are appended or merged into it once, and the mark records this. Until then
+   the table is unchanged; flows of the rebuild that run again in between only add what their sources have.
+3. The mark "rebuild n is frozen" is written. From here on no flow writes to the copy, and the rebuild's generations
+   count as current: each update does the rest before a flow of the table runs. If flows continued, their new rows would
+   be in the checkpoints and the copy, but not in the table, because its transaction n is already done.
+4. AUTO CDC's auxiliary table and then the table are replaced with the copy's, as transaction n. A repeated write is
+   skipped.
+   With history, quarantined rows that the sources no longer have are kept open. Repeating this changes nothing.
+5. The mark "rebuild n is published" is written.
+6. Each generation is promoted atomically, and flows that the rebuild does not have lose theirs, because their rows are
+   no longer in the table. The next update does the rest.
+7. The copy is deleted and the mark "rebuild n is finished" is written. Nothing is left.
 
-If the table is declared as a view meanwhile, the view gives the rebuild up before it replaces the rows: the table keeps
-transaction n, and the generations of the rebuild would go on behind rows of the view.
+If the table is declared as a view meanwhile, the view abandons the rebuild before it replaces the rows. Otherwise the
+table would keep transaction n, and the rebuild's generations would continue after rows of the view.
 
-From 1 to 7 resets, roll-backs, rewinds and replays are refused: the end of the rebuild would undo them.
+From 1 to 7 resets, roll-backs, rewinds and replays are refused, because the end of the rebuild would undo them.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ from framework.run.update.refresh.kept_quarantine import KeptQuarantine
 from framework.sources.delta.history import CommitHistory
 
 _CONSTRAINT = "delta.constraints."
-"""The begin of the table property of a CHECK constraint."""
+"""The prefix of the table property of a CHECK constraint."""
 
 _DATA_FAULT = "22"
-"""The class of the SQLSTATE of an expression that has no value for a row, such as a cast."""
+"""The SQLSTATE class of expressions that have no value for a row, such as a failed cast."""
 
 _REFUSED = frozenset(
     {"FULL_REFRESH_OF_APPEND_ONLY_TABLE", "FULL_REFRESH_VIOLATES_CONSTRAINT", "FULL_REFRESH_MISFITS_CONSTRAINT"}
 )
-"""The conditions of a frozen full refresh of which nothing is in the table."""
+"""The conditions of a frozen full refresh that has not changed the table at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,12 +98,12 @@ class Rebuilds:
         return KeptHistory(pipeline=self.pipeline, store=self.store, clock=self.clock)
 
     def prepare(self, dataset: GraphDataset, number: int, *, history: tuple[str, ...] | None = None) -> Rebuild:
-        """Return the mark of rebuild `number`: the one that it has, else a new one, whose backup is made here.
+        """Return the mark of rebuild `number`: the stored one, or else a new one, whose backup is made here.
 
         Args:
             dataset: the dataset.
             number: the number of the rebuild.
-            history: the columns that identify a row to put back, or `ALL_COLUMNS`; None: no row is put back.
+            history: the columns that identify a row to put back, or `ALL_COLUMNS`; None to put no row back.
 
         Raises:
             UserError: HISTORY_NOT_KEPT.
@@ -114,7 +114,7 @@ class Rebuilds:
         mark = Rebuild(number=number, identifier="" if before is None else before.identifier)
         if history is None:
             return mark
-        # Else the backup could have the auxiliary table of the rebuild before, and the target from before that.
+        # Otherwise the backup could combine the auxiliary table of the earlier rebuild with the target from before it.
         try:
             self.settle(dataset)
         except OperationError as error:
@@ -122,26 +122,26 @@ class Rebuilds:
             auxiliary = self.store.auxiliary(dataset.spec)
             if error.condition not in _REFUSED or self._has_rebuild(auxiliary, dataset, before):
                 raise
-            # The rebuild that begins gives it up.
+            # The new rebuild abandons it.
         self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
         return replace(mark, backup=self._history.begin(dataset).number, history_keys=history)
 
     def begin(self, dataset: GraphDataset, mark: Rebuild) -> None:
-        """Write the mark of a rebuild; that of a rebuild which is continued is there."""
+        """Write the mark of a rebuild, unless the rebuild continues and its mark is already stored."""
         if self._marks.read(dataset.name) != mark:
             self._marks.write(dataset.name, mark)
             failpoint("rebuilds.after_begin")
 
     def set_up(self, dataset: GraphDataset, mark: Rebuild) -> None:
-        """Set up the copy of a rebuild that has begun; an existing one is continued, those of others are deleted.
+        """Set up the copy of a begun rebuild; continue an existing copy, and delete copies of other rebuilds.
 
         Raises:
-            OperationError: REBUILD_COPY_LOST if flows have written to the copy, and it is not there any more.
+            OperationError: REBUILD_COPY_LOST if flows have written to the copy, but it no longer exists.
         """
         self._delete_copies(dataset.name, besides=mark.number)
         manifests = GenerationStore(self.store.storage).list_of(dataset.name)
         if any(building_of(manifest, mark) is not None for manifest in manifests):
-            # Generations begin after the copy was created: they would go on behind rows that are gone.
+            # Generations begin after the copy is created: they would continue after rows that are missing.
             self._check_copy(dataset, mark)
         self.store.create(dataset, rebuild=mark.number)
 
@@ -156,31 +156,31 @@ class Rebuilds:
         self._marks.write(dataset.name, mark)
         failpoint("rebuilds.after_freeze")
         self._replace_tables(dataset, mark)
-        self.store.create(dataset)  # its properties and its comment are not those of the copy
+        self.store.create(dataset)  # the table's properties and comment are not those of the copy
         self._finish(dataset, self._published(dataset, mark))
 
     def settle(self, dataset: GraphDataset) -> None:
-        """Finish a frozen rebuild that a crash or a failure interrupted; nothing if there is none.
+        """Finish a frozen rebuild that a crash or a failure interrupted; do nothing if there is none.
 
         Raises:
             OperationError: REBUILD_COPY_LOST.
-            Exception: the failure of the publication; the rebuild is still frozen, and no flow may write to the table.
+            Exception: the publication failed; the rebuild is still frozen, and no flow may write to the table.
         """
         mark = self._marks.read(dataset.name)
         if mark is None or mark.is_building or mark.finished:
             return
         address, copy = self.store.address(dataset.spec), self.store.address(dataset.spec, mark.number)
-        # After it was published, an older copy of the table may have been put in its place.
+        # After the publication, an older copy of the table may have been put in its place.
         if not mark.published or (self.store.exists(copy) and not self._has_rebuild(address, dataset, mark)):
             self.store.check_owner(dataset.spec, address)
             self._replace_tables(dataset, mark)
-            # The code may be another than that of the copy: the update applies the definition that it has now.
+            # The code may have changed since the copy was made: the update applies the present definition.
             self.store.record_unknown(dataset)
             mark = self._published(dataset, mark)
         self._finish(dataset, mark)
 
     def settle_all(self, names: Container[QualifiedName] | None = None) -> dict[QualifiedName, SluiceError]:
-        """Finish frozen rebuilds, and return where that failed: no flow may write to such a table.
+        """Finish frozen rebuilds, and return the tables where that failed, to which no flow may write.
 
         Args:
             names: the tables; None for all.
@@ -194,11 +194,11 @@ class Rebuilds:
         return found
 
     def _put_back(self, dataset: GraphDataset, number: int) -> Rebuild:
-        """Put the rows back that the rebuild lacks, if it keeps history; return the mark of the rebuild."""
+        """Put back the rows that the rebuild lacks, if it keeps history; return the rebuild's mark."""
         mark = self._marks.read(dataset.name) or Rebuild(number=number)
         if mark.backup is None or mark.restored:
             return mark
-        # A user may have changed the table since the rebuild began: then there is a newer backup.
+        # A user may have changed the table since the rebuild began; in that case there is a newer backup.
         backup = self._history.back_up(dataset)
         if backup.number != mark.backup:
             mark = replace(mark, backup=backup.number)
@@ -215,7 +215,7 @@ class Rebuilds:
             raise OperationError("REBUILD_COPY_LOST", dataset=dataset.name, path=copy.path)
 
     def _check_takes_rows(self, dataset: GraphDataset, copy: TableAddress, target: TableAddress) -> None:
-        """Check what users have set on a table, and its copy does not have: delta.appendOnly and CHECK constraints."""
+        """Check the table's rules that its copy does not have: delta.appendOnly and CHECK constraints of users."""
         tip = self.store.metadata(target)
         if tip.is_append_only:
             raise OperationError(
@@ -241,7 +241,7 @@ class Rebuilds:
             try:
                 is_violated = not rows.where(f"NOT coalesce(({check}), false)").isEmpty()
             except PySparkException as error:
-                # The query does not return its column any more, or with another type, or a value ends the check.
+                # The query no longer returns its column, or with another type, or a value makes the check raise.
                 if not isinstance(error, AnalysisException) and not (error.getSqlState() or "").startswith(_DATA_FAULT):
                     raise
                 raise refusal("FULL_REFRESH_MISFITS_CONSTRAINT", problem=first_words(error)) from error
@@ -253,7 +253,7 @@ class Rebuilds:
         address, copy = self.store.address(dataset.spec), self.store.address(dataset.spec, mark.number)
         auxiliary = self.store.auxiliary(dataset.spec, mark.number)
         if not self.store.exists(address):  # dropped meanwhile; without its properties it would not be ours
-            # A crash may have come after some of the rebuild's generations were made current.
+            # Before a crash, some generations of the rebuild may have been made current.
             GenerationStore(self.store.storage).retire_lost(dataset.name, besides=mark.generation_mark)
             self.store.create(dataset)
         self._check_takes_rows(dataset, copy, address)  # before the auxiliary table is replaced
@@ -271,9 +271,9 @@ class Rebuilds:
         failpoint("rebuilds.after_publish")
 
     def _make_fitting(self, dataset: GraphDataset, auxiliary: TableAddress, kept: TableAddress) -> None:
-        """Make an auxiliary table without rows if the refresh needed none and the one of before has other columns.
+        """Create an empty auxiliary table if the refresh needed none and the previous one has other columns.
 
-        After a change of keys or of the sequence's type, deletes could not be recorded beside columns of before.
+        After a change of the keys or of the sequence's type, deletes could not be recorded in the previous columns.
         """
         schema = self.store.schema(kept)
         if dataset.cdc is None or schema is None or self.store.exists(auxiliary):
@@ -294,10 +294,10 @@ class Rebuilds:
         return mark
 
     def _finish(self, dataset: GraphDataset, mark: Rebuild) -> None:
-        """Make the generations of a published rebuild current, retire those of other flows, and delete the copy."""
+        """Make a published rebuild's generations current, retire those of other flows, and delete the copy."""
         name, path = dataset.name, self.store.path(dataset.spec)
         generations = GenerationStore(self.store.storage, self.clock)
-        for manifest in generations.list_of(name):  # of flows that the code does not have at present, too
+        for manifest in generations.list_of(name):  # including flows that are not in the code at present
             number, current = building_of(manifest, mark), manifest.in_state(GenerationState.CURRENT)
             if number is not None:
                 mark_table(self.store.storage, path, name, manifest.flow, number)
@@ -317,15 +317,15 @@ class Rebuilds:
                 storage.delete_tree(f"{folder}/{number}")
 
     def _replace(self, dataset: GraphDataset, source: TableAddress, target: TableAddress, mark: Rebuild) -> None:
-        """Replace the rows and columns of the target by those of the source, in one idempotent commit."""
+        """Replace the target's rows and columns with the source's, in one idempotent commit."""
         application = self._application(dataset, mark)
         session = session_for(self.store.spark, {})
-        if self.store.exists(target):  # an auxiliary table may have been created by the rebuild only
+        if self.store.exists(target):  # only the rebuild may have created an auxiliary table
             support_types(session, target, session.read.format("delta").load(str(source.path)).schema)
         overwrite_table(session, source, target, Batch(application_id=application, number=mark.number))
 
     def _has_rebuild(self, address: TableAddress, dataset: GraphDataset, mark: Rebuild) -> bool:
-        """Whether a table has been replaced by the copy's; False if its log no longer has the commit."""
+        """Whether the copy has replaced a table's rows; False if the table's log no longer has the commit."""
         history = CommitHistory(self.store.storage, str(address.path))
         application = self._application(dataset, mark)
         return bool(history.versions) and history.last_taken([application], history.versions[-1]) is not None

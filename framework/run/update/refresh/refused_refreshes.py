@@ -1,4 +1,4 @@
-"""Full refreshes of copies, and new slots, that could not begin, because the database gave no position for them."""
+"""Full refreshes of copies, and new slots, that could not begin because the database gave no position for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from framework.plan.steps import Plan, SkipStep
 def refused_copies(
     refusals: Iterable[Refusal], gateways: Iterable[IngestedGateway]
 ) -> dict[QualifiedName, SluiceError]:
-    """Return why copies could not begin a generation; a new slot that is refused concerns all copies of its gateway."""
+    """Return why copies could not begin a generation; a refused new slot affects all copies of its gateway."""
     refused = {each.target: each.error for each in refusals}
     of_slots = {
         table.target: refused[gateway.changes]
@@ -28,12 +28,12 @@ def refused_copies(
 
 
 def lost_slots(refusals: Iterable[Refusal]) -> dict[QualifiedName, SluiceError]:
-    """Return why new slots could not be made, by the changes that can't be read from the ones before."""
+    """Return why new slots could not be created, by the changes that the previous slots can no longer deliver."""
     return {each.target: each.error for each in refusals if each.gap is not None}
 
 
 def with_causes(plan: Plan, withheld: Mapping[QualifiedName, SluiceError]) -> Plan:
-    """Return the plan whose steps say why the datasets that it leaves out could not be read anew."""
+    """Return the plan whose skip steps explain why the withheld datasets could not be read from the start."""
     return replace(
         plan,
         steps=tuple(
@@ -46,7 +46,7 @@ def with_causes(plan: Plan, withheld: Mapping[QualifiedName, SluiceError]) -> Pl
 
 
 def waiting(refusals: Iterable[Refusal], told: Container[str]) -> tuple[SluiceError, ...]:
-    """Return each reason once for which tables were not read anew, but for those that failed flows have told."""
+    """Return each reason once why tables were not read again, except reasons that failed flows already report."""
     errors = {each.error.render(): each.error for each in refusals if each.error.what not in told}
     return tuple(errors.values())
 
@@ -54,9 +54,9 @@ def waiting(refusals: Iterable[Refusal], told: Container[str]) -> tuple[SluiceEr
 def with_faults(
     graph: DataflowGraph, refused: Mapping[QualifiedName, SluiceError], slots: Mapping[QualifiedName, SluiceError]
 ) -> DataflowGraph:
-    """Return the graph in which the flows of refused full refreshes fail alone, and the changes of refused slots.
+    """Return the graph in which flows of refused full refreshes, and changes of refused slots, fail on their own.
 
-    The changes would fail with the gap, which a new slot ends.
+    Without this, the changes would fail because of the gap that a new slot closes.
     """
     return replace(
         graph,
