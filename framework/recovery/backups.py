@@ -58,8 +58,8 @@ def compare_backups(
     was dropped meanwhile, without its table, or publish a new backup with the same number.
 
     Args:
+        storage: the pipeline's storage.
         graph: the pipeline's graph; only backups of its tables are compared.
-        graph: the pipeline's graph; backups of tables that it does not have are not compared.
         compare: compares two tables.
 
     Returns:
