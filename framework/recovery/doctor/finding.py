@@ -16,8 +16,8 @@ class Position:
     """The position of a flow: the generation of its checkpoint, and where its sources continue.
 
     Args:
+        generation: its number; None before the first.
         starts: for each source, the start option that continues at this position; () if unknown.
-        starts: for each source, the start that continues there; () if unknown.
     """
 
     generation: int | None = None
