@@ -94,7 +94,7 @@ class Comparison:
         totals: exact numbers.
         differences: the first differing keys in the order of the key, at most as many as the limit.
         uncertain: why a difference may be a change that the copy does not have yet, as one sentence; None if every
-        difference is certain.
+            difference is certain.
     """
 
     first: ComparedTable
