@@ -131,7 +131,7 @@ def _hash_texts(hashes: Hashes, values: pa.Array) -> Hashes:
     if lengths.max() > LONGEST:
         raise UnhashableError
     first, last = int(offsets[0]), int(offsets[-1])
-    # Padding for the last word, of which fewer bytes are used.
+    # Padding, because the last word may be shorter than 8 bytes.
     data = np.zeros(last - first + _WORD, np.uint8)
     if last > first:
         data[: last - first] = np.frombuffer(data_buffer, np.uint8)[first:last]

@@ -55,7 +55,7 @@ def compare_backups(
     A backup is compared once. A crash before the record is safe: the comparison changes nothing, and the next call
     compares the backup with the current table. A comparison takes long, so it holds no lock; its result is recorded
     under the lock, and only if the compared backup still exists. Otherwise the record would bring back a backup that
-    was dropped meanwhile, without its table, or publish a new backup with the same number.
+    was dropped meanwhile, without its table, or mark a new backup with the same number as published.
 
     Args:
         storage: the pipeline's storage.

@@ -39,7 +39,7 @@ def reconcile(request: ComparisonRequest, sides: Sides, *, connections: Path, sh
     """Compare two tables exactly.
 
     Args:
-        request: what to compare.
+        request: the tables and columns to compare.
         sides: opens the tables of the pipeline.
         connections: the folder of `connections.yml`.
         shared_folder: a folder shared by all machines of the cluster; None to use a temporary folder of this machine.

@@ -1,4 +1,4 @@
-"""What `sluice doctor --apply` can do, as values, and the command that does the same."""
+"""The actions of `sluice doctor --apply`, as values, and the equivalent command of each."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ Action = ResetCheckpoint | RollBack | FullRefresh | RunAgain | Resync | RebuildC
 
 
 def command_of(action: Action) -> str:  # noqa: PLR0911 - one command for each kind of action
-    """Return the command that does the same as the action.
+    """Return the command that is equivalent to an action.
 
     Examples:
         >>> name = QualifiedName(catalog="main", schema="shop", table="orders")

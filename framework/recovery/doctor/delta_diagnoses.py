@@ -1,4 +1,4 @@
-"""The diagnoses of flows whose Delta source was changed by others."""
+"""The diagnoses of flows that fail at a change of their Delta source."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ class _Examiner:
             return None
         try:
             return self._examined(flow, dataset)
-        except OperationError as error:  # planning is not needed to explain a flow
+        except OperationError as error:  # an examination reads more than planning does
             return self._of_unread(flow, error.at(dataset.spec.location))
 
     @property
