@@ -117,16 +117,16 @@ class Pipeline:
         Args:
             path: `pipeline.yml`, or Spark's own `spark-pipeline.yml`.
             master: URL of the Spark master; default `local[*]`.
-            parameters: entries of the configuration that override those of the file.
-            storage: overrides the storage of the file, for example with the folder of a test.
-            local: what this machine has in place of a workspace; default `sluice.local.yml` beside `path`.
+            parameters: configuration entries that override those of the file.
+            storage: storage that overrides the one in the file, for example a test's folder.
+            local: replacements on this machine for what a workspace provides; default `sluice.local.yml` beside `path`.
             spark: an existing session to use.
-            short: start Spark for a short-running command; None: if the last updates were short.
+            short: whether to start Spark for a short-running command; None to decide by the last updates.
             verbose: print Spark's log.
-            cold: start Spark, even if `sluice session start` has it ready for this folder.
+            cold: whether to start Spark even if `sluice session start` has a session ready for this folder.
 
         Raises:
-            UserError: the file is missing or not YAML, or has unknown keys or invalid values.
+            UserError: the file is missing, is not YAML, or has unknown keys or invalid values.
         """
         pipeline = cls.__new__(cls)
         spec = load_spec(Path(path), None if local is None else Path(local))
@@ -161,7 +161,7 @@ class Pipeline:
 
     @property
     def storage(self) -> Storage:
-        """The storage of checkpoints, events and tables; a local one needs no Spark."""
+        """The storage of checkpoints, events and tables; local storage needs no Spark."""
         if self._storage is None:
             local = is_local(self._spec.storage)
             self._storage = open_storage(self._spec.storage, None if local else self.spark)
@@ -188,12 +188,12 @@ class Pipeline:
         """The ingestions of the pipeline with their tables at the source.
 
         Raises:
-            GraphErrors: the database can't be read, or has not what is declared.
+            GraphErrors: the database can't be read, or lacks something that is declared.
         """
         return self._definitions.expanded(self._store, UpdateRequest()).gateways()
 
     def validate(self) -> DataflowGraph:
-        """Load and resolve the pipeline, and store its graph for readers if the storage can be written; no more.
+        """Load and resolve the pipeline, and store its graph for readers if the storage is writable; nothing else.
 
         Raises:
             GraphErrors: all errors of the definitions.
@@ -202,7 +202,7 @@ class Pipeline:
         return self.graph
 
     def foretell(self) -> tuple[OperationError, ...]:
-        """Return the errors of flows that certainly can't continue, and of tables that can't be read; none is started.
+        """Return the errors of flows that certainly can't continue, and of unreadable tables; nothing is started.
 
         Raises:
             GraphErrors: all errors of the definitions.
@@ -210,19 +210,19 @@ class Pipeline:
         return foretold(self.graph, StateReader(graph=self.graph, store=self._store).read())
 
     def starts_of(self, flow: QualifiedName, starts: Sequence[str]) -> str | None:
-        """Return where a flow's sources start, as the manifest of its checkpoint stores it; None without a start.
+        """Return the start of a flow's sources as the manifest of its checkpoint stores it; None without a start.
 
         Args:
             flow: the flow's full name.
-            starts: `option=value` or a word for its only source, or `source:start` for each of several.
+            starts: `option=value` or a keyword for a flow with one source, `source:start` for each of several sources.
 
         Raises:
-            UserError: FLOW_NOT_FOUND; a start that is invalid, or that its source does not have.
+            UserError: FLOW_NOT_FOUND; a start is invalid, or its source does not have it.
         """
         return StateReader(graph=self.graph, store=self._store).starts.of(flow, starts) if starts else None
 
     def plan(self, **request: Unpack[RequestOptions]) -> Plan:
-        """Return the steps of an update with the same arguments; nothing is written."""
+        """Return the steps of an update with the same arguments; write nothing."""
         return self._update(request_of(self._spec, **request), ()).plan()
 
     def run(
@@ -236,10 +236,10 @@ class Pipeline:
 
         Args:
             observers: called with each event when it happens.
-            identity: the id, request, attempt and cause of the update; default: those of a new request.
-            **request: `refresh`, `full_refresh`, `reset_checkpoints` (names, or a mapping of names to where their
-                sources start) and `full_refresh_all`; all datasets if no name is given. With `keep_history`, each table
-                of `full_refresh` is backed up, and gets the rows back that its sources no longer have.
+            identity: the id, request, attempt and cause of the update; default: a new request.
+            **request: `refresh`, `full_refresh`, `reset_checkpoints` (names, or a mapping from names to starts of their
+                sources) and `full_refresh_all`; all datasets if no name is given. With `keep_history`, each table of
+                `full_refresh` is backed up, and rows that its sources no longer have are put back.
 
         Raises:
             GraphErrors: errors of the definitions; nothing was written.
@@ -274,11 +274,11 @@ class Pipeline:
         return self._updates.start(self._making(wanted, observers, identity))
 
     def stop(self) -> None:
-        """Stop the running update, if there is one: its queries end, and checkpoints stay consistent."""
+        """Stop the running update, if there is one; its queries end, and checkpoints stay consistent."""
         self._updates.stop()
 
     def left_tables(self) -> tuple[LeftTable, ...]:
-        """Return the tables of this pipeline that its code no longer declares and that are not in use, for `prune`.
+        """Return this pipeline's tables that its code no longer declares and that are not in use, for `prune`.
 
         Raises:
             GraphErrors: errors of the definitions.
@@ -290,11 +290,11 @@ class Pipeline:
     def prune(self, tables: Sequence[LeftTable]) -> tuple[LeftTable, ...]:
         """Drop tables that the code no longer declares, with the checkpoints of their flows.
 
-        The code is loaded again. A table that is declared again, or that was written to since `left_tables`
-        returned it, is kept.
+        The code is loaded again. A table is kept if it is declared again, or if it was written to after `left_tables`
+        returned it.
 
         Args:
-            tables: some of the tables that `left_tables` returns; all other tables are kept.
+            tables: some of the tables from `left_tables`; all other tables are kept.
 
         Returns:
             The dropped tables.
@@ -307,14 +307,14 @@ class Pipeline:
         return prune_tables(self.storage, self.name, self._left, tables)
 
     def _left(self) -> LeftTables:
-        """Reload the code and return the tables it no longer declares; refused if code may be missing."""
+        """Reload the code, and return the tables that it no longer declares; refuse if code may be missing."""
         check_libraries(self._spec)
         self._loaded = self._graph = None
         self._session.renew()
         return LeftTables.of(self.graph, self._store)
 
     def table(self, name: str) -> DataFrame:
-        """Return the current rows of one of the pipeline's tables.
+        """Return the current rows of a table of the pipeline.
 
         Raises:
             UserError: DATASET_NOT_FOUND.
@@ -327,13 +327,13 @@ class Pipeline:
         return Preview(self.table(name), limit, self._table(name).keys)
 
     def sql(self, query: str) -> DataFrame:
-        """Return the rows of a query over the pipeline's datasets, by name, `event_log` and `quarantine_log`.
+        """Return the rows of a query over the pipeline's datasets, by name, and over `event_log` and `quarantine_log`.
 
         Raises:
             UserError: TABLE_OR_VIEW_NOT_FOUND, UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND, or QUERY_INVALID.
         """
         more = {"event_log": self.events}
-        if "quarantine_log" in query.lower():  # the states of its rows take Spark jobs, which no query may start
+        if "quarantine_log" in query.lower():  # the states of its rows need Spark jobs, which a query must not start
             kept = self.quarantine.rows()
             more["quarantine_log"] = lambda: kept
         return self._declared.sql(query, self._store, more)
@@ -344,7 +344,7 @@ class Pipeline:
         Args:
             first: a dataset, a table, a folder as delta.`/path`, or a table of a source database as
                 database:CONNECTION/schema.table; a suffix such as `@v12` selects a version of a Delta table.
-            second: likewise.
+            second: the second table, in the same form.
             **options: `keys`, `columns`, `where` and `limit`; see `ComparisonRequest`.
 
         Raises:
@@ -362,10 +362,10 @@ class Pipeline:
         )
 
     def lag(self, flow: str | None = None) -> tuple[FlowLag, ...]:
-        """Return how far each flow is behind its sources, whether it is stuck, and its rows in the quarantine.
+        """Return the lag of each flow behind its sources, its health, and its rows in the quarantine.
 
         Args:
-            flow: one flow, by its full name or its last parts; None for all.
+            flow: one flow, by its full name or its last parts; None for all flows.
 
         Raises:
             UserError: LAG_FLOW_NOT_FOUND.
@@ -374,12 +374,12 @@ class Pipeline:
 
     @property
     def doctor(self) -> Doctor:
-        """Explains the flows that are broken, stuck or behind, and repairs them, as `sluice doctor` does."""
+        """The doctor, which explains and repairs flows that are broken, stuck or behind, as `sluice doctor` does."""
         return Doctor(name=self.name, graph=lambda: self.graph, store=self._store, run=self._run)
 
     @property
     def rewinds(self) -> Rewinder:
-        """Takes tables and their flows back to an earlier time, with `plan()` and `rewind()`."""
+        """The rewinder, which takes tables and their flows back to an earlier time with `plan()` and `rewind()`."""
         return Rewinder(graph=lambda: self.graph, store=self._store, complete=self._complete)
 
     @property
@@ -395,9 +395,9 @@ class Pipeline:
         return self.spark.read.schema(EVENT_SCHEMA).options(**EVENT_READ_OPTIONS).json(folder)
 
     def close(self) -> None:
-        """Stop the Spark session if a pipeline of this process started it, and no other pipeline uses it."""
+        """Stop the Spark session if a pipeline of this process started it and no other pipeline uses it."""
         if self._session.close():
-            self._loaded = self._graph = self._storage = None  # they refer to the stopped session
+            self._loaded = self._graph = self._storage = None  # they reference the stopped session
 
     def __repr__(self) -> str:
         return f"Pipeline(name={self.name!r}, storage={self._spec.storage!r})"
@@ -412,7 +412,7 @@ class Pipeline:
 
     @property
     def _declared(self) -> Definitions:
-        if self._loaded is None or self._loaded.failure is not None:  # the code may be corrected between two calls
+        if self._loaded is None or self._loaded.failure is not None:  # the code may be fixed between two calls
             self._loaded = Definitions.load(self._spec, self._modules, self.spark)
         return self._loaded
 

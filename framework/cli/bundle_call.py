@@ -44,7 +44,7 @@ class BundleCall:
     ) -> Deployer:
         """Load the target and return its deployer.
 
-        With `lint`, the findings are printed, and errors among them are refused; then `build` builds the artifacts.
+        `lint` prints the findings and rejects errors among them; `build` then builds the artifacts.
         """
         from framework.cli.bundle_output import print_findings
 
@@ -57,7 +57,7 @@ class BundleCall:
         return loaded.deployer(policy=policy, table=table, commit=commit, force_lock=force_lock)
 
     def validation(self) -> BundleValidation:
-        """Load and check the target, or all targets; JSON has the configuration of one, the default target."""
+        """Load and check the target, or all targets; JSON output has one configuration, of the default target."""
         found = self.target.validate(only_one=self.output.as_json)
         _mention_placeholder(found.user)
         return found
@@ -77,7 +77,7 @@ def _mention_placeholder(user: str) -> None:
 
 
 def bundle_options(function: Callable[Concatenate[BundleCall, _Rest], None]) -> Callable[..., None]:
-    """Add the options about target and workspace to a command, and pass them to its function as a `BundleCall`."""
+    """Add the target and workspace options to a command, and pass them to its function as a `BundleCall`."""
 
     @output_option
     @verbose_option
@@ -133,7 +133,7 @@ def guard_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def policy_of(options: dict[str, Any], *, queue: bool = False) -> Policy:
-    """Return the policy in the options, and remove them from `options`.
+    """Return the policy from the options, and remove its options from `options`.
 
     Raises:
         UserError: DEPLOY_OVERRIDE_INVALID, DEPLOY_WRITE_TAGS_INVALID, DEPLOY_OPTION_INVALID.

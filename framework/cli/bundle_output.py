@@ -1,4 +1,4 @@
-"""Output of validations, plans and states of bundles: results as tables or as JSON, findings on standard error."""
+"""Output of bundle validations, plans and states: results as tables or JSON, findings on standard error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VALIDATION_COLUMNS = ("target", "mode", "resource", "name")
 
 
 def print_changes(output: Output, plan: DeployPlan, changes: Sequence[PlannedChange], code: ExitCode) -> None:
-    """Print the changes of a plan or a deploy; resources without changes are not listed."""
+    """Print the changes of a plan or a deploy, without unchanged resources."""
     if output.as_json:
         output.json(_plan_json(plan, changes, code))
         return
@@ -42,7 +42,7 @@ def print_changes(output: Output, plan: DeployPlan, changes: Sequence[PlannedCha
 
 
 def print_acceptance(output: Output, change: PlannedChange) -> None:
-    """Print accepted fields: the current value and the bundle's value of each."""
+    """Print the accepted fields, each with its current value and its value in the bundle."""
     absent = None if output.as_json else "nothing"
     rows = [
         {"field": ".".join(each.path), "accepted": each.remote or absent, "bundle": each.wanted or absent}
@@ -55,7 +55,7 @@ def print_acceptance(output: Output, change: PlannedChange) -> None:
 
 
 def print_state(output: Output, state: DeployState | None) -> None:
-    """Print the resources that a target has deployed."""
+    """Print the deployed resources of a target."""
     resources = () if state is None else state.resources
     rows = [{"resource": each.key, "kind": each.kind, "id": each.id} for each in resources]
     output.table(_STATE_COLUMNS, sorted(rows, key=lambda row: str(row["resource"])))
@@ -127,7 +127,7 @@ def print_findings(findings: Iterable[BundleFinding]) -> None:
 
 
 def print_validation(output: Output, validation: BundleValidation) -> None:
-    """Print targets, resources and the number of findings; in JSON the resolved configuration of a target."""
+    """Print targets, resources and the number of findings; JSON output has the resolved configuration of a target."""
     rows = [
         {
             "target": bundle.target,

@@ -1,4 +1,4 @@
-"""Dependencies of bundle commands: the loader, the workspace's configuration, the clock."""
+"""The dependencies of bundle commands: the loader, the workspace's configuration, the clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from framework.deploy.bundle.documents.bundle import Bundle
 
 
-# Retry timeout of reads from a workspace that does not respond; the SDK's default of five minutes looks like a hang.
+# Retry timeout for reads from an unresponsive workspace; the SDK's default of five minutes looks like a hang.
 _RETRY_SECONDS = 30
 
 
@@ -42,7 +42,7 @@ def _configure(profile: str | None) -> Config:
 
     try:
         return Config(profile=profile, retry_timeout_seconds=_RETRY_SECONDS)
-    except ValueError as error:  # raised by the SDK for missing or contradicting credentials
+    except ValueError as error:  # raised by the SDK for missing or contradictory credentials
         cause = str(error).split(", please check")[0]
         raise UserError("WORKSPACE_NOT_CONFIGURED", cause=cause) from error
 
@@ -55,7 +55,7 @@ def _build(bundle: Bundle) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSurroundings:
-    """Dependencies of a bundle command; tests replace them."""
+    """The dependencies of a bundle command, which tests replace."""
 
     load: BundleLoader = _load
     list_targets: Callable[[], tuple[str, ...]] = _list_targets

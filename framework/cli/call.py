@@ -1,4 +1,4 @@
-"""One call of a command: its common options, the pipeline that they name, and the options of a refresh."""
+"""One call of a command: its common options, its pipeline, and the refresh options."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _cache_folder() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Dependencies of a command; tests replace them."""
+    """The dependencies of a command, which tests replace."""
 
     open_pipeline: PipelineOpener = open_pipeline
     clock: Clock = field(default_factory=SystemClock)
@@ -48,13 +48,13 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """Common options of one call.
+    """The common options of one call.
 
     Args:
         spec: the given spec file; None to search for one.
-        local: the given file of this machine; None for the one beside the spec.
+        local: the given local file (`sluice.local.yml`); None for the one beside the spec.
         master: Spark's master; None for the default.
-        parameters: entries of the configuration, which override those of the spec.
+        parameters: configuration entries that override those of the spec.
         verbose: whether to show Spark's log and tracebacks.
         cold: whether to start Spark even if the folder's session is ready.
         output: the output of the result.
@@ -79,7 +79,7 @@ class Call:
     def pipeline(self, *, short: bool | None = True) -> PipelinePort:
         """Open the pipeline of the call; it is closed when the command ends.
 
-        By then errors are reported: the text of a Spark error is not available after Spark has stopped.
+        The pipeline stays open until errors are reported, because the text of a Spark error is lost when Spark stops.
         """
         opened = self.surroundings.open_pipeline(
             self.spec_file(),
@@ -96,13 +96,13 @@ class Call:
         return opened
 
     def warn(self, warnings: Sequence[SluiceError]) -> None:
-        """Print what may go wrong although the pipeline is valid."""
+        """Print warnings about a valid pipeline."""
         for warning in warnings:
             text = "\nWarning:\n" + styled(warning.render(), colour="yellow")
             say(text)
 
     def refuse(self, errors: Sequence[SluiceError]) -> None:
-        """Print the errors of tables that an update would refuse; exit code 1 if there are any."""
+        """Print the errors of tables that an update would refuse, and exit with code 1 if there are any."""
         for error in errors:
             say("\n" + styled(error.render()))
         if errors:
@@ -110,7 +110,7 @@ class Call:
 
 
 def mention_session() -> None:
-    """Print which packages were added; and why the folder's session was not used, or once that there can be one."""
+    """Print added packages, and either why the folder's session was not used, or once a hint that sessions exist."""
     from framework.session.cold_start import take_cold_start, take_connectors
 
     for words in take_connectors():
@@ -128,7 +128,7 @@ def mention_session() -> None:
 
 
 def is_first_mention() -> bool:
-    """Return whether the session was never mentioned to this user; remembers that it is now."""
+    """Return whether this user has never seen the hint about sessions, and record that it is shown now."""
     from framework.foundation.files.private_files import make_private_folder
     from framework.session.jars import cache_folder
 
@@ -253,7 +253,7 @@ def refresh_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def identity_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of an update that somebody else names; `identity_of` reads them."""
+    """Add the options that identify an update for its caller; `identity_of` reads them."""
     options = (
         click.option("--update-id", metavar="UUID", help="Id of the update, never used before.  [default: a new one]"),
         click.option("--request-id", metavar="TEXT", help="What all attempts of one request have in common."),
@@ -266,7 +266,7 @@ def identity_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def identity_of(options: dict[str, Any]) -> UpdateIdentity | None:
-    """Return the identity in the options; None if they name nothing.
+    """Return the update identity from the options; None if no option is given.
 
     Raises:
         UserError: UPDATE_IDENTITY_INVALID.
@@ -281,10 +281,10 @@ def identity_of(options: dict[str, Any]) -> UpdateIdentity | None:
 
 
 def refresh_of(options: dict[str, Any]) -> RequestOptions:
-    """Return the request in the options; a list may have commas, or the option may be repeated.
+    """Return the request from the options; a list may contain commas, or its option may be repeated.
 
     Raises:
-        UserError: REFRESH_NAMES_MISSING if a name in a list is empty, because an empty selection would mean all;
+        UserError: REFRESH_NAMES_MISSING if a name in a list is empty, because an empty selection would select all;
             START_WITHOUT_FLOW.
     """
     flows = _names("--reset-checkpoint", options["reset_checkpoint"])
@@ -304,7 +304,7 @@ def refresh_of(options: dict[str, Any]) -> RequestOptions:
 
 
 def _starts(resets: tuple[str, ...], starts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return the starts of each flow: a `--from` belongs to the flows of the `--reset-checkpoint` before it."""
+    """Return the starts of each flow: a `--from` applies to the flows of the preceding `--reset-checkpoint`."""
     if not starts:
         return {}
     order: Sequence[str] = click.get_current_context().meta[ORDER]

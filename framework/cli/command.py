@@ -1,4 +1,4 @@
-"""Base of every command: its result is separate from all other output, and each error is one paragraph."""
+"""The base class of all commands: it separates the result from other output, and prints each error as one paragraph."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _SPARK = frozenset({"pyspark", "delta", "py4j", "pandas", "pyarrow"})
 
 
 class SluiceCommand(click.Command):
-    """A command with standard output under `RESULTS` in the context's `meta`, and the order of options under `ORDER`.
+    """A command whose context has standard output in `meta` under `RESULTS`, and the order of options under `ORDER`.
 
-    Any other output, of a user's module or a library, goes to standard error, without the secrets that are known.
+    All other output, of user modules and libraries, goes to standard error, with known secrets hidden.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, and keep the names of the options in the order in which they were given."""
+        """Parse the arguments, and store the names of the options in the given order."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         ctx.meta[ORDER] = [parameter.name for parameter in order]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; a failure ends the process with exit code 1 or 2, or that of a signal.
+        """Run the command; a failure ends the process with exit code 1 or 2, or with the exit code of a signal.
 
         Raises:
             click.exceptions.Exit: with the exit code of the reported error.
@@ -62,7 +62,7 @@ class SluiceCommand(click.Command):
 
 
 def _unexpected(error: Exception) -> SluiceError:
-    """Convert an exception that is not a SluiceError."""
+    """Convert an exception other than SluiceError."""
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if package in _SPARK:
         return UserError("SPARK_NOT_INSTALLED", package=package)
@@ -72,7 +72,7 @@ def _unexpected(error: Exception) -> SluiceError:
 
 
 def _outside(error: Exception) -> SluiceError | None:
-    """Convert an error of Spark or of the operating system, which is not an internal error; None for any other."""
+    """Convert an error of Spark or the operating system, which is not an internal error; None for other errors."""
     if type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
         from framework.engine.jvm.java_causes import session_fault
         from framework.engine.jvm.process_ends import end_of_java
@@ -89,7 +89,7 @@ def _outside(error: Exception) -> SluiceError | None:
 
 
 def _unless_interrupted(ctx: click.Context, result: object) -> object:
-    """Return the command's result; raise the exit code of a signal if the command was stopped by one."""
+    """Return the command's result; raise the exit code of a signal that stopped the command."""
     code = signal_exit_code(ctx)
     if code is not None:
         raise click.exceptions.Exit(code)
@@ -104,7 +104,7 @@ def _report(ctx: click.Context, error: SluiceError) -> NoReturn:
 
 
 def styled(paragraph: str, *, colour: str = "red") -> str:
-    """Return an error's text with its condition in a colour and its remedy in bold, and nothing else for a terminal."""
+    """Return an error's text with a coloured condition and a bold remedy, and without other terminal sequences."""
     lines = []
     for line in printable_lines(paragraph).splitlines():
         condition, bracket, rest = line.partition("] ")

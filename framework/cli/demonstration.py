@@ -1,4 +1,4 @@
-"""The demo on the command line: for each example live progress, a result, the paths of its output."""
+"""The demo on the command line: live progress, a result and the output paths of each example."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Demonstration:
 
     Args:
         folder: folder of the demo; None for the default one.
-        months: number of months of 2013; None for the whole year.
-        with_database: whether to run the example with a database, too.
+        months: the number of months of 2013; None for the whole year.
+        with_database: whether to also run the example with a database.
     """
 
     output: Output
@@ -49,7 +49,7 @@ class Demonstration:
         """Run the examples and print their results.
 
         Raises:
-            click.exceptions.Exit: 1, if an update did not complete, or if a copy differs from its source.
+            click.exceptions.Exit: 1 if an update did not complete, or if a copy differs from its source.
         """
         if not self.verbose:
             silence_query_log()
@@ -85,7 +85,7 @@ class Demonstration:
         return demo
 
     def _bank(self, opened: list[Pipeline]) -> BankResult | None:
-        """Run the example with a database; None if it is left out."""
+        """Run the example with a database; return None if it is skipped."""
         missing = missing_packages()
         if not self.with_database or missing:
             install = f"not installed: {', '.join(missing)} (pip install 'sluice-spark[demo]')"
@@ -164,6 +164,6 @@ def _bank_json(bank: BankResult) -> dict[str, Any]:
 
 
 def _each(pipelines: list[Pipeline], action: Callable[[Pipeline], None]) -> None:
-    """Apply an action to the demo's pipeline, if it is open."""
+    """Apply an action to each open pipeline of the demo."""
     for pipeline in pipelines:
         action(pipeline)

@@ -1,4 +1,4 @@
-"""Live progress: a table with a row per flow that is redrawn periodically and removed at the end."""
+"""Live progress: a table with one row per flow, redrawn periodically and removed at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SIGNS = {
 
 
 class LiveProgress:
-    """Live table of the flows of an update; other output scrolls above it."""
+    """A live table of an update's flows; other output scrolls above it."""
 
     def __init__(self, stream: TextIO, *, title: str, clock: Clock) -> None:
         self._title = title
@@ -90,7 +90,7 @@ class LiveProgress:
         return Group(head, self._table(board, excerpt, now), *rest, *reasons)
 
     def _reasons(self, board: FlowBoard) -> list[Text]:
-        """Return the reasons of failed, degraded and waiting flows, a line each."""
+        """Return the reasons of failed, degraded and waiting flows, one line each."""
         titles = board.titles()
         return [
             Text(

@@ -48,25 +48,25 @@ _COMMANDS = {
 }
 
 _WITHOUT_COLLECTIONS = frozenset({"validate", "plan", "graph", "show", "sql", "run"})
-"""Commands that end before Python's garbage matters, whose collection takes an eighth of their CPU time in Python.
+"""Commands that usually end before garbage collection pays off, which takes an eighth of their CPU time in Python.
 
-An update of `run` may take days: it begins with collections.
+An update of `run` may take days, so it enables garbage collection when it begins.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazyCommand:
-    """Module of a command (its attribute `command`) and a summary of half a line."""
+    """The module of a command (with the attribute `command`), and a summary of half a line."""
 
     module: str
     summary: str
 
 
 class LazyGroup(click.Group):
-    """Command group with names and summaries of its commands, which imports a command to run it.
+    """A command group with names and summaries of its commands, which imports a command only to run it.
 
     Args:
-        commands_by_name: the commands in the order of `--help`.
+        commands_by_name: the commands, in the order of `--help`.
     """
 
     def __init__(self, *, commands_by_name: Mapping[str, LazyCommand], **settings: object) -> None:
@@ -93,7 +93,7 @@ class LazyGroup(click.Group):
         """Resolve the command in the first argument.
 
         Raises:
-            click.UsageError: there is no such command; the error names the nearest one.
+            click.UsageError: there is no such command; the error suggests the nearest one.
         """
         if args and args[0] not in self.commands_by_name and not ctx.resilient_parsing and args[0][:1] != "-":
             nearest = nearest_name(args[0], self.commands_by_name)
@@ -109,7 +109,7 @@ class LazyGroup(click.Group):
 
 
 class SluiceGroup(LazyGroup):
-    """The outermost group: an interrupt at any time ends the process with its signal's exit code."""
+    """The outermost group: an interrupt at any time ends the process with the signal's exit code."""
 
     def main(
         self,
@@ -135,14 +135,14 @@ class SluiceGroup(LazyGroup):
             code = error.exit_code
         except KeyboardInterrupt as interrupt:
             code = exit_code(interrupt)
-        except OSError as error:  # of the text of `--help` or `--version`; commands report their own
+        except OSError as error:  # raised by the output of `--help` or `--version`; commands report their own errors
             code = 1 if error.errno == errno.EPIPE else _report_failed_call(error)
-            _write_to_nowhere()  # else Python would try again at its end
+            _write_to_nowhere()  # otherwise Python would try again at exit
         else:
             code = ended if isinstance(ended, int) else 0
         try:
             sys.stdout.flush()
-        except OSError:  # of a terminal that has ended; Python would replace the exit code
+        except OSError:  # raised by a closed terminal; Python would replace the exit code
             _write_to_nowhere()
         if standalone_mode:
             sys.exit(code)
@@ -150,7 +150,7 @@ class SluiceGroup(LazyGroup):
 
 
 def _report_failed_call(error: OSError) -> int:
-    """Print an error of the operating system as commands do, and return its exit code."""
+    """Print an operating system error as commands do, and return its exit code."""
     from framework.cli.command import styled
     from framework.cli.output import say
     from framework.foundation.errors import OperationError
@@ -161,26 +161,26 @@ def _report_failed_call(error: OSError) -> int:
 
 
 def _write_to_nowhere() -> None:
-    """Let the process end without an error of its standard output, to which nothing can be written any more."""
+    """Redirect standard output and error to the null device, so that a closed output causes no error at exit."""
     sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
 
 def _open_closed_streams() -> None:
-    """Let a standard stream that the caller has closed (`>&-`) lead to nowhere.
+    """Redirect a standard stream that the caller has closed (`>&-`) to the null device.
 
-    Else the next file that the process opens would get its number, and what is printed would be written to that file.
+    Otherwise the next file that the process opens would get its descriptor, and output would be written to that file.
     """
     for number, mode in ((0, "r"), (1, "w"), (2, "w")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor
             stream = os.fdopen(number, mode, encoding="utf-8", closefd=False)
             setattr(sys, ("stdin", "stdout", "stderr")[number], stream)
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's
-    """Print the versions of Sluice, Spark and Delta Lake, and the Java that a session on this machine runs."""
+    """Print the versions of Sluice, Spark and Delta Lake, and the Java version of local sessions."""
     del parameter
     if not value or context.resilient_parsing:
         return
@@ -225,10 +225,10 @@ cli = click.option(
 
 
 def main() -> None:
-    """Run the command in the process's arguments, and end the process with its exit code.
+    """Run the command given by the process's arguments, and end the process with its exit code.
 
-    Only results are written to standard output: its file descriptor is redirected to standard error before anything
-    starts that could write to it, such as Spark's JVM, and Python keeps a copy for results.
+    Only results are written to standard output. Its file descriptor is redirected to standard error before anything
+    starts that could write to it, such as Spark's JVM; Python keeps a copy of the descriptor for results.
     """
     _open_closed_streams()
     results = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")

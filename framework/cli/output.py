@@ -1,6 +1,6 @@
-"""Output of results on standard output: texts, tables and JSON.
+"""Output of results to standard output: texts, tables and JSON.
 
-Known secrets are hidden in all results but rows of data, which are printed as they are stored.
+Known secrets are hidden in all results except rows of data, which are printed as stored.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from framework.views.table import Table
 _LONGEST_VALUE_ON_TERMINAL = 60
 _DEFAULT_WIDTH = 80
 _STYLE = re.compile(r"(\x1b\[(?:0|1|2|22|3[0-7])m)")
-"""The styles that the commands use. Other sequences come from names and data, and are not passed to a terminal."""
+"""The styles of the commands. Other escape sequences come from names and data, and are not passed to a terminal."""
 
 
 def say(text: str) -> None:
-    """Print a text beside the result, on standard error, as `Output.text` does."""
+    """Print a text that is not a result to standard error, formatted as by `Output.text`."""
     Output(stream=sys.stderr).text(text)
 
 
 def colours_wanted(stream: TextIO) -> bool:
-    """Return whether to use colours on a stream: it is a terminal, NO_COLOR is not set, and TERM is not `dumb`."""
+    """Return whether a stream gets colours: it is a terminal, NO_COLOR is not set, and TERM is not `dumb`."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Output stream and format of a command's result."""
+    """The output stream and format of a command's result."""
 
     stream: TextIO
     as_json: bool = False
 
     def text(self, text: str) -> None:
-        """Print a text, with its colours only if the stream supports them, and its control characters as escapes."""
+        """Print a text, with colours only if the stream supports them, and with escaped control characters."""
         self._print(
             "".join(
                 part if _STYLE.fullmatch(part) else printable_lines(part) for part in _STYLE.split(hide_known(text))
@@ -53,7 +53,7 @@ class Output:
         )
 
     def json(self, value: object) -> None:
-        """Print a value as JSON; a value without a JSON type is its text."""
+        """Print a value as JSON; values without a JSON type are printed as text."""
         self._print(_json(hide_known_values(value)))
 
     def line(self, text: str) -> None:
@@ -74,12 +74,12 @@ class Output:
             self.text(self.formatted(table))
 
     def table(self, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Print mappings, as a table or as a JSON list of objects, each with all columns."""
+        """Print mappings as a table, or as a JSON list of objects that each have all columns."""
         cells = [[value_cell(row.get(column)) for column in columns] for row in rows]
         self.result(Table.of(columns, cells), [{column: row.get(column) for column in columns} for row in rows])
 
     def rows(self, rows: RowsView) -> None:
-        """Print rows of data, unchanged; a terminal gets lines as long as the rows, with long values cut."""
+        """Print rows of data unchanged; on a terminal, each row is one line, and long values are cut."""
         if self.as_json:
             self._print(_json(rows.to_json()))
         else:
@@ -87,7 +87,7 @@ class Output:
             self._print(table_text(rows.table(), longest=longest, colours=colours_wanted(self.stream)))
 
     def formatted(self, table: Table, *, heads: bool = True, indent: int = 0) -> str:
-        """Format a table for the stream: wrapped to the width of a terminal, one line for each row elsewhere."""
+        """Format a table for the stream: wrapped to the width of a terminal, or else one line for each row."""
         width, colours = self._width(), colours_wanted(self.stream)
         return table_text(table, width=width, colours=colours, heads=heads, indent=indent)
 
@@ -108,9 +108,9 @@ class Output:
 
 
 def _json(value: object, *, indent: int | None = 2) -> str:
-    """Return a value as JSON; what could control a terminal is an escape of JSON, so that the value is the same."""
+    """Return a value as JSON; terminal control characters are JSON escapes, which do not change the value."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
-    if text.isascii():  # JSON itself escapes the control characters of ASCII but one
+    if text.isascii():  # JSON itself escapes all ASCII control characters except one
         return text.replace("\x7f", "\\u007f")
     return "".join(
         each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1].replace("\x7f", "\\u007f")

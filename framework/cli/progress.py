@@ -21,18 +21,18 @@ _LEAST_SECONDS = 0.1
 _SILENT = frozenset({"QUEUED", "STARTING"})
 _IDLE = "IDLE"
 _MOST_NAMED = 3
-"""The most flows that are idle for one reason and have a line each; more of them have one line together."""
+"""The largest number of idle flows with the same reason that get a line each; more of them share one line."""
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
-    """Displays events while its block runs; called from any thread, one event at a time."""
+    """Displays events during its block; may be called from any thread, one event at a time."""
 
     def __call__(self, event: Event) -> None:
         """Display an event."""
         ...
 
     def say(self, text: str) -> None:
-        """Display a sentence that is not an event."""
+        """Display a sentence that does not come from an event."""
         ...
 
 
@@ -41,12 +41,12 @@ def open_progress(stream: TextIO, *, title: str, clock: Clock, each_idle: bool =
 
     Args:
         stream: the stream.
-        title: the name of what is updated.
+        title: the name of the updated pipeline.
         clock: the present time.
-        each_idle: whether plain lines name each flow that has nothing to do, however many there are.
+        each_idle: whether plain lines name each idle flow, regardless of their number.
     """
     if stream.isatty() and colours_wanted(stream):
-        # Rich is imported only here: a log or a job has no live table.
+        # Rich is imported only here, because a log or a job has no live table.
         from framework.cli.live_progress import LiveProgress
 
         return LiveProgress(stream, title=title, clock=clock)
@@ -54,10 +54,10 @@ def open_progress(stream: TextIO, *, title: str, clock: Clock, each_idle: bool =
 
 
 class PlainProgress:
-    """Progress in lines: one for each state change of the update and its flows, and periodic ones of running flows.
+    """Progress in plain lines: one for each state change of the update or a flow, and periodic lines of running flows.
 
-    The lines of flows that were idle all along are held back until the state of the update changes, or for ten seconds:
-    many that are idle for the same reason are one line.
+    The lines of flows that have been idle from the start are held back until the state of the update changes, or for
+    ten seconds, so that many flows that are idle for the same reason share one line.
     """
 
     def __init__(self, stream: TextIO, *, title: str, clock: Clock, each_idle: bool = False) -> None:
@@ -79,7 +79,7 @@ class PlainProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Print what was held back; the printed lines stay."""
+        """Print the lines that were held back; printed lines stay."""
         with self._lock:
             self._say_idle()
 
@@ -104,7 +104,7 @@ class PlainProgress:
         click.echo(f"{self._clock.now().astimezone():%H:%M:%S}  {printable(text)}", file=self._stream, color=False)
 
     def _flow(self, progress: FlowProgress) -> None:
-        """Print or hold back the line of a flow, if it is due."""
+        """Print or hold back a flow's line, if it is due."""
         state, _ = self._printed.get(progress.flow, (_IDLE, 0.0))
         if not self._is_due(progress):
             return
@@ -113,14 +113,14 @@ class PlainProgress:
                 self._idle_since = self._clock.monotonic()
             self._idle[progress.flow] = progress
         else:
-            self._idle.pop(progress.flow, None)  # it is idle no longer
+            self._idle.pop(progress.flow, None)  # it is no longer idle
             self._say(progress)
 
     def _say(self, progress: FlowProgress) -> None:
         self.say(f"{self._tracker.board.title(progress)}: {_progress_text(progress, self._clock.now())}")
 
     def _say_idle(self) -> None:
-        """Print the flows whose lines were held back, many with one reason in one line."""
+        """Print the idle flows that were held back; many flows with one reason share a line."""
         held, self._idle = self._idle, {}
         of_reason: dict[str, list[FlowProgress]] = {}
         for progress in held.values():

@@ -24,7 +24,7 @@ def run_target(call: Call, *, target: str, resource: str | None, profile: str | 
     """Start an update of a deployed pipeline, follow it, and print its result; Ctrl-C cancels it.
 
     Raises:
-        click.exceptions.Exit: 1, if the update did not complete.
+        click.exceptions.Exit: 1 if the update did not complete.
     """
     dependencies = call.surroundings.bundles
     named = BundleTarget(target=target, profile=profile, variables=call.parameters, surroundings=dependencies)

@@ -1,7 +1,7 @@
-"""Signals: the first Ctrl-C, SIGTERM or SIGHUP stops a run in order, the second ends the wait.
+"""Signals: the first Ctrl-C, SIGTERM or SIGHUP stops a run in order, the second one ends the wait.
 
-The exit code of an interrupted command is 128 plus the signal's number, as a shell and a service manager expect: 130
-after Ctrl-C, 143 after SIGTERM, and 129 after SIGHUP, the end of the terminal. Below `nohup`, SIGHUP has no effect.
+The exit code of an interrupted command is 128 plus the signal's number, as shells and service managers expect: 130 for
+Ctrl-C, 143 for SIGTERM, and 129 for SIGHUP, which a closed terminal sends. Under `nohup`, SIGHUP has no effect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Result = TypeVar("_Result")
 
 
 class Terminated(KeyboardInterrupt):
-    """Exception for SIGTERM or SIGHUP, which unwinds the process as Ctrl-C does.
+    """The exception for SIGTERM or SIGHUP, which unwinds the process as Ctrl-C does.
 
     Args:
         number: the number of the signal.
@@ -38,35 +38,35 @@ class Terminated(KeyboardInterrupt):
 
 
 def exit_code(interrupt: BaseException | None) -> int:
-    """Return the exit code of an interrupt; 1 for anything else, such as the end of the input at a prompt."""
+    """Return the exit code of an interrupt; 1 for anything else, such as end of input at a prompt."""
     if isinstance(interrupt, Terminated):
         return 128 + interrupt.number
     return 128 + signal.SIGINT if isinstance(interrupt, KeyboardInterrupt) else 1
 
 
 def record_signal(number: int) -> None:
-    """Record the signal that stops the command, for its exit code; do nothing without a command."""
+    """Record the signal that stops the command, for its exit code; without a command, do nothing."""
     context = click.get_current_context(silent=True)
     if context is not None:
         context.meta[_SIGNAL] = number
 
 
 def signal_exit_code(context: click.Context) -> int | None:
-    """Return the exit code of the signal that stopped the command; None without a signal."""
+    """Return the exit code of the signal that stopped the command; None if there was no signal."""
     number = context.meta.get(_SIGNAL)
     return None if number is None else 128 + int(number)
 
 
 @contextmanager
 def unwinding_when_ended() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the main thread as Ctrl-C does, so that Spark and temporary folders end."""
+    """Unwind the main thread on SIGTERM and SIGHUP as on Ctrl-C, so that Spark and temporary folders are cleaned up."""
     with _handled(_ENDING, _terminate):
         yield
 
 
 @contextmanager
 def _handled(signals: Iterable[signal.Signals], handle: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Handle signals inside the block, if this is the main thread; a SIGHUP that `nohup` ignores stays ignored."""
+    """Handle signals during the block, in the main thread only; a SIGHUP that `nohup` ignores stays ignored."""
     with ExitStack() as stack:
         for number in signals if threading.current_thread() is threading.main_thread() else ():
             if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
@@ -82,7 +82,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _leave_ended_terminal() -> None:
-    """Write to nowhere from here on, if the terminal of standard output or error has ended: each write would fail."""
+    """Redirect standard output and error to the null device if their terminal was closed, because writes would fail."""
     for descriptor in (1, 2):
         try:
             termios.tcgetattr(descriptor)
@@ -100,21 +100,22 @@ def run_stoppable(
     *,
     has_started: Callable[[], bool] = lambda: True,
 ) -> _Result:
-    """Run `work` in a separate thread, so that this one can handle signals; the first signal requests a stop.
+    """Run `work` in a separate thread, so that this thread can handle signals; the first signal requests a stop.
 
-    PySpark handles SIGINT itself if it starts in the main thread, and waits in Py4J can't be interrupted there; a
-    separate thread avoids both. A second signal ends the wait, and so does the first one while `work` has not started
-    anything that could be left unfinished. After a signal the command's exit code is the signal's, however `work` ends.
+    A separate thread avoids two problems of the main thread: PySpark replaces the SIGINT handler if it starts there,
+    and waits in Py4J can't be interrupted. A second signal ends the wait; so does the first signal if `work` has not
+    started anything that could be left unfinished. After a signal, the command's exit code is the signal's code,
+    regardless of how `work` ends.
 
     Args:
         work: function that runs in a daemon thread, which does not keep the process alive.
         stop: requests the stop of `work`; called repeatedly until it ends, because an early request may have no
             effect.
         say: displays the sentence that confirms the signal.
-        has_started: whether `work` has started something that has to be stopped in order.
+        has_started: returns whether `work` has started something that must be stopped in order.
 
     Raises:
-        KeyboardInterrupt: at the second signal, or at the first one while nothing has started.
+        KeyboardInterrupt: at the second signal, or at the first signal if nothing has started.
         Exception: the exception of `work`.
     """
     outcome: list[_Result] = []
@@ -142,7 +143,7 @@ def run_stoppable(
 def _stop_on_signal(
     stop: Callable[[], None], say: Callable[[str], None], has_started: Callable[[], bool]
 ) -> Iterator[threading.Event]:
-    """Turn the first SIGINT, SIGTERM or SIGHUP into a call of `stop`, and the second into a KeyboardInterrupt."""
+    """Convert the first SIGINT, SIGTERM or SIGHUP to a call of `stop`, and the second to a KeyboardInterrupt."""
     requested = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -153,7 +154,7 @@ def _stop_on_signal(
             raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
         requested.set()
         stop()
-        with suppress(OSError):  # the reader of standard error may have ended
+        with suppress(OSError):  # the reader of standard error may have exited
             say(f"{signal.Signals(number).name}: stopping; committed rows stay. A second signal ends the wait.")
 
     with _handled((signal.SIGINT, *_ENDING), handle):

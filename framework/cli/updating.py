@@ -1,4 +1,4 @@
-"""Update on the command line: progress, signals, summary, exit code."""
+"""An update on the command line: progress, signals, summary, exit code."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def run_and_report(
     """Run an update with progress on standard error and its summary as the result.
 
     Raises:
-        click.exceptions.Exit: 1, if the update did not complete; the code of SIGTERM, if a request stopped it.
+        click.exceptions.Exit: 1 if the update did not complete; the code of SIGTERM if a request stopped it.
         SluiceError: the update could not start.
     """
     if not gc.isenabled():
-        gc.freeze()  # the modules stay
+        gc.freeze()  # modules are never garbage
         gc.enable()
     with open_progress(
         sys.stderr, title=pipeline.name, clock=call.surroundings.clock, each_idle=call.verbose
@@ -68,7 +68,7 @@ def run_and_report(
     if result.state is UpdateState.FAILED:
         say("\nNext: `sluice doctor` explains what failed, and what each way out costs.")
     if result.state is UpdateState.CANCELED and asked.is_set():
-        raise click.exceptions.Exit(exit_code(Terminated()))  # whoever starts failed updates again must not do so
+        raise click.exceptions.Exit(exit_code(Terminated()))  # a supervisor must not restart the update as failed
     if result.state is not UpdateState.COMPLETED:
         raise click.exceptions.Exit(1)
 
@@ -99,7 +99,7 @@ def print_summary(output: Output, summary: UpdateSummary) -> None:
 
 
 def print_backups(output: Output, backups: Iterable[Backup]) -> None:
-    """Print what became of the history of each refreshed table, from its newest backup."""
+    """Print the result of keeping the history of each refreshed table, from its newest backup."""
     lines = [backup_text(backup) for backup in backups]
     if lines:
         output.text("\n".join(["", click.style("History", bold=True), *lines]))
@@ -107,16 +107,16 @@ def print_backups(output: Output, backups: Iterable[Backup]) -> None:
 
 
 def relative_path(path: str) -> str:
-    """Return a path relative to the working directory if it is below it, else unchanged."""
+    """Return a path relative to the working directory if it is below it, otherwise unchanged."""
     try:
         here = Path.cwd()
-    except FileNotFoundError:  # deleted while the update ran, which is no fault of the update
+    except FileNotFoundError:  # deleted during the update, which is not the update's fault
         return path
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def print_errors(result: UpdateResult) -> None:
-    """Print the errors of failed flows on standard error, a paragraph each, and why tables were not read."""
+    """Print the errors of failed flows to standard error, one paragraph each, and why tables were not read."""
     for error in result.refused:
         text = styled(error.render(), colour="yellow")
         say(f"\nA table waits for the next update:\n{text}")

@@ -1,4 +1,4 @@
-"""The option -v of every command and every group of commands: before or after the command's name it means the same."""
+"""The option -v of all commands and groups; it has the same meaning before and after a command's name."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def verbose_option(command: _Given) -> _Given:
 
 
 def is_verbose(context: click.Context) -> bool:
-    """Return whether -v was given to the command of a context, or to a group that it is in."""
+    """Return whether -v was given to the command of a context, or to a group that contains it."""
     return bool(context.meta.get(_VERBOSE, False))
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's
-    """Remember -v for the command: the context of a group shares its `meta` with those of its commands."""
+    """Store -v in the context's `meta`, which a group shares with its commands."""
     del parameter
     context.meta[_VERBOSE] = value or is_verbose(context)

@@ -1,4 +1,4 @@
-"""A column that the writer of a file adds to the rows that it writes; a value, for rooms that don't know each other."""
+"""A column that a file writer adds to each row, as a value shared by packages that do not import each other."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedColumn:
-    """A struct of constants and a hash of the row.
+    """A struct column of constants and a hash of the row.
 
     Args:
         name: its name.
         type_json: its Spark type, as JSON.
-        constants_json: the value of each field that is not NULL, as JSON.
-        hash_field: the field of the hash.
-        hashed: the columns of which the hash is, in its order.
-        key: the column whose values are distinct in a table, if it is a whole number; None for another key.
+        constants_json: the values of the constant fields that are not NULL, as JSON.
+        hash_field: the name of the field with the hash.
+        hashed: the hashed columns, in hash order.
+        key: the column with distinct values in a table, if it is an integer; None for other keys.
     """
 
     name: str

@@ -1,11 +1,11 @@
-"""Errors that only Spark's ANSI mode raises, and the settings with which the same code runs, as on older runtimes."""
+"""Errors that only Spark's ANSI mode raises, and the settings with which such code runs, as on older runtimes."""
 
 from __future__ import annotations
 
 import re
 
 SETTINGS = '`runtime: "16.4"` in the pipeline spec, or `spark.sql.ansi.enabled` = `false` in its `spark_conf`'
-"""What makes code for older runtimes run."""
+"""The settings with which code for older runtimes runs."""
 
 _OF_VALUES = frozenset(
     {
@@ -32,26 +32,26 @@ _COMPARES = re.compile(r'Cannot resolve "\(.* (?:=|<=>|<|>|<=|>=) .*\)"')
 
 
 def hint_of_value(condition: str) -> str:
-    """Return a sentence about the condition of a value that has no result in ANSI mode; empty for another condition.
+    """Return a hint for a value without a result in ANSI mode, as a sentence; empty for other conditions.
 
     Examples:
         >>> hint_of_value("DIVIDE_BY_ZERO")[:56], hint_of_value("TABLE_OR_VIEW_NOT_FOUND")
         (' Runtimes of Databricks before 17 have NULL here: set `r', '')
 
     Args:
-        condition: as Spark names it.
+        condition: Spark's name of the condition.
     """
     is_known = condition.partition(".")[0] in _OF_VALUES
     return f" Runtimes of Databricks before 17 have NULL here: set {SETTINGS}." if is_known else ""
 
 
 def advice_on_types(condition: str, text: str) -> str | None:
-    """Return what to do about an expression that takes no strings in ANSI mode, or compares a number with a BOOLEAN.
+    """Return the remedy for an expression that rejects strings, or compares a number with a BOOLEAN, in ANSI mode.
 
-    None for another error.
+    None for other errors.
 
     Args:
-        condition: as Spark names it.
+        condition: Spark's name of the condition.
         text: the text of the error.
     """
     if condition == _OF_TWO_TYPES and '"BOOLEAN"' in text and _COMPARES.search(text):

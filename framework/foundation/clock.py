@@ -11,11 +11,11 @@ class Clock(Protocol):
     """Wall time, monotonic time and sleep."""
 
     def now(self) -> datetime:
-        """The current time, timezone-aware, in UTC."""
+        """Return the current time, timezone-aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start; never decreases."""
+        """Return seconds since an arbitrary start; never decreases."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -27,11 +27,11 @@ class SystemClock:
     """The machine's own clock."""
 
     def now(self) -> datetime:
-        """The current time, timezone-aware, in UTC."""
+        """Return the current time, timezone-aware, in UTC."""
         return datetime.now(tz=UTC)
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start; never decreases."""
+        """Return seconds since an arbitrary start; never decreases."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -45,5 +45,5 @@ def milliseconds(text: str) -> int:
 
 
 def timestamp_text(instant: datetime) -> str:
-    """ISO 8601 in UTC with milliseconds and a Z: `2026-01-31T09:30:00.123Z`."""
+    """Return a time as ISO 8601 in UTC with milliseconds and a Z: `2026-01-31T09:30:00.123Z`."""
     return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

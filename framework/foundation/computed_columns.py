@@ -17,42 +17,42 @@ IDENTITY = "delta.identity."
 START, STEP = f"{IDENTITY}start", f"{IDENTITY}step"
 EXPLICIT = f"{IDENTITY}allowExplicitInsert"
 HIGH_WATER_MARK = f"{IDENTITY}highWaterMark"
-"""The last number that Delta has given."""
+"""The highest identity value that Delta has assigned."""
 
 DEFAULTS_FEATURE = "delta.feature.allowColumnDefaults"
-"""The property without which Delta refuses defaults."""
+"""The table property without which Delta rejects column defaults."""
 
 _ONLY_STORED = (HIGH_WATER_MARK, "EXISTS_DEFAULT")
 _PREFIXES = (GENERATED, DEFAULT, IDENTITY, "EXISTS_DEFAULT")
 
 
 def is_generated(field: StructField) -> bool:
-    """Return whether a column has the value of an expression over other columns."""
+    """Return whether a column is computed by an expression over other columns."""
     return GENERATED in field.metadata
 
 
 def is_identity(field: StructField) -> bool:
-    """Return whether a column has a number of its own in each row."""
+    """Return whether a column is an identity column, with a distinct number in each row."""
     return START in field.metadata
 
 
 def has_default(field: StructField) -> bool:
-    """Return whether a column that a row does not have gets a value."""
+    """Return whether a column has a default, which is used for rows without the column."""
     return DEFAULT in field.metadata
 
 
 def takes_no_values(field: StructField) -> bool:
-    """Return whether a query must not return a column: `GENERATED ALWAYS AS IDENTITY`."""
+    """Return whether a query must not return a column, because it is `GENERATED ALWAYS AS IDENTITY`."""
     return is_identity(field) and not field.metadata.get(EXPLICIT, False)
 
 
 def is_computed(field: StructField) -> bool:
-    """Return whether Delta computes a column, at least where a row does not have it."""
+    """Return whether Delta computes a column, at least for rows without it."""
     return is_generated(field) or is_identity(field) or has_default(field)
 
 
 def definition(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a column's metadata says of its computation, without what Delta itself adds to it.
+    """Return the definition of a computed column in its metadata, without entries that Delta itself adds.
 
     Examples:
         >>> definition({"comment": "a", "delta.generationExpression": "b + 1"}), definition({})
@@ -63,7 +63,7 @@ def definition(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_read(schema: StructType) -> StructType:
-    """Return the columns as a reader of the table has them: with their values, and not computed again."""
+    """Return the columns as a reader sees them: as plain columns that are not computed."""
     from pyspark.sql.types import StructField, StructType
 
     if not any(key.startswith(_PREFIXES) for field in schema.fields for key in field.metadata):

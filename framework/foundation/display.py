@@ -1,7 +1,7 @@
 """Display of values in notebooks and at prompts, independent of the code that renders them.
 
-Graphs, plans and results are in lower layers than `diagrams`. They inherit `Displayed`, and `diagrams`
-registers a renderer for each type of value with `html_of` and `text_of`.
+Graphs, plans and results belong to lower layers than `diagrams`. They inherit `Displayed`, and `diagrams` registers a
+renderer for each type of value with `html_of` and `text_of`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from framework.foundation.wording import printable_lines
 
 @singledispatch
 def html_of(value: object) -> str | None:
-    """The value as HTML; None if no renderer is registered for its type."""
+    """Return the value as HTML; None if no renderer is registered for its type."""
     del value
     return None
 
 
 @singledispatch
 def text_of(value: object) -> str:
-    """The value as lines of text; its type's name if no renderer is registered for it."""
+    """Return the value as lines of text, or the name of its type if no renderer is registered."""
     return f"<{type(value).__name__}>"
 
 
@@ -34,7 +34,7 @@ class Displayed:
     __slots__ = ()
 
     def _repr_html_(self) -> str | None:
-        """Return the HTML for notebooks; with None they fall back to the value's text."""
+        """Return the HTML for notebooks; if it is None, notebooks use the value's text."""
         return html_of(self)
 
     def __repr__(self) -> str:
@@ -42,5 +42,5 @@ class Displayed:
 
 
 def at_prompt(text: str) -> str:
-    """Return a text as it is displayed at a prompt: known secrets are hidden, control characters are escapes."""
+    """Return a text for display at a prompt: known secrets are hidden, and control characters are escaped."""
     return printable_lines(hide_known(text))

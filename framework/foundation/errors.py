@@ -9,7 +9,7 @@ The hierarchy::
     │       └── RequestErrors  the faults of one request
     ├── OperationError     an update or operation failed while it ran: exit code 1
     │   ├── SourceError    a source failed (connection, permission, position, data): its dataset fails alone
-    │   └── RemoteError    the same in another process, of which only the text arrived
+    │   └── RemoteError    an error from another process, known by its text only
     └── InternalError      a bug in Sluice: exit code 1, with a request to report it
 
 Messages live in `conditions.py`; code raises `UserError("CONDITION", field=value)`.
@@ -27,7 +27,7 @@ from framework.foundation.locations import SourceLocation, innermost_user_line
 from framework.foundation.secrets.known_secrets import hide_known
 from framework.foundation.wording import printable_lines
 
-# The last line of a traceback, and the lines of `SluiceError.render`. Spark appends its own text.
+# The last line of a traceback, followed by the lines of `SluiceError.render`. Spark appends its own text.
 _RENDERED = re.compile(
     r"^framework\.foundation\.errors\.(?P<kind>\w+): \[(?P<condition>[A-Z][A-Z0-9_.]*)\] (?P<what>.*?)"
     r"(?:\n  at [^\n]*)?(?:\n  -> (?P<remedy>[^\n]*))?\s*(?=\Z|\n\n|\n\s+at |\s*SQLSTATE: |\n\S)",
@@ -57,21 +57,21 @@ class SluiceError(Exception):
         super().__init__(self.render())
 
     def at(self, location: SourceLocation | None) -> SluiceError:
-        """The same error at another location."""
+        """Return the same error at another location."""
         return type(self)(self.condition, location=location, **self.fields)
 
     def render(self) -> str:
-        """One short paragraph: condition, problem, location, remedy."""
+        """Return one short paragraph: condition, problem, location, remedy."""
         return self._paragraph(self.location)
 
     def _paragraph(self, location: SourceLocation | None) -> str:
         where = f"\n  at {location}" if location else ""
         remedy = f"\n  -> {self.remedy}" if self.remedy else ""
-        # A secret may have become known after the error was made.
+        # A secret may have become known after the error was created.
         return printable_lines(hide_known(f"[{self.condition}] {self.what}{where}{remedy}"))
 
     def _render_traceback_(self) -> list[str]:
-        """The lines that a notebook cell prints instead of a traceback; called by IPython."""
+        """Return the lines that a notebook cell prints instead of a traceback; called by IPython."""
         return self._paragraph(self.location or innermost_user_line(self.__traceback__)).splitlines()
 
 
@@ -82,7 +82,7 @@ class UserError(SluiceError):
 
 
 class UserErrors(UserError):
-    """Several errors at once, in the order of their source lines, below a heading that counts them."""
+    """Several errors, in the order of their source lines, below a heading with their number."""
 
     heading: ClassVar[str]
 
@@ -91,16 +91,16 @@ class UserErrors(UserError):
         super().__init__(self.heading, count=len(self.errors))
 
     def at(self, location: SourceLocation | None) -> UserErrors:
-        """The same errors; those without a location get this one."""
+        """Return the same errors; this location is set on errors without one."""
         return type(self)([error if error.location else error.at(location) for error in self.errors])
 
     def render(self) -> str:
-        """One paragraph per fault, below the count."""
+        """Return one paragraph per error, below the heading."""
         errors = getattr(self, "errors", ())
         return "\n\n".join([super().render(), *(error.render() for error in errors)])
 
     def _render_traceback_(self) -> list[str]:
-        """All paragraphs; each has the location of its fault."""
+        """Return all paragraphs; each one has the location of its error."""
         return self.render().splitlines()
 
 
@@ -125,14 +125,14 @@ class SourceError(OperationError):
 
 
 class RemoteError(OperationError):
-    """An error of ours from a Python process of Spark, such as one that reads a database: only its text arrived.
+    """An error of Sluice in one of Spark's Python processes, such as one that reads a database; only its text is known.
 
     Args:
-        condition: the condition that the text names.
+        condition: the condition named in the text.
         location: file and line of the user's source.
-        what: the problem, as rendered there.
-        remedy: what to do next, as rendered there.
-        is_users: whether it was a UserError there.
+        what: the problem, as rendered in that process.
+        remedy: what to do next, as rendered in that process.
+        is_users: whether it was a UserError in that process.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class RemoteError(OperationError):
 
 
 def remote_error(text: str) -> RemoteError | None:
-    """Return the error of ours that a traceback in the text of Spark's exception ends with; None if there is none."""
+    """Return the Sluice error at the end of a traceback in the text of Spark's exception; None if there is none."""
     found = [*_RENDERED.finditer(text)]
     if not found:
         return None
@@ -164,12 +164,12 @@ class InternalError(SluiceError):
     """A violated invariant: a bug in Sluice to report."""
 
     def _render_traceback_(self) -> list[str]:
-        """The paragraph with the traceback, which a bug report needs."""
+        """Return the paragraph with the traceback, which a bug report needs."""
         return hide_known("".join(traceback.format_exception(self))).splitlines()
 
 
 def _each(errors: Iterable[SluiceError]) -> Iterator[SluiceError]:
-    """The faults, with each `UserErrors` flattened."""
+    """Yield the errors, with each `UserErrors` flattened."""
     for error in errors:
         if isinstance(error, UserErrors):
             yield from error.errors
@@ -178,6 +178,6 @@ def _each(errors: Iterable[SluiceError]) -> Iterator[SluiceError]:
 
 
 def _sort_key(error: SluiceError) -> tuple[str, int, str]:
-    """The sort key of faults: file, line, condition."""
+    """Return the sort key of errors: file, line, condition."""
     where = error.location
     return (where.file, where.line, error.condition) if where is not None else ("", 0, error.condition)

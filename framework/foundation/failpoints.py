@@ -1,8 +1,8 @@
-"""Failpoints: named positions in the code where a test can kill the process, between each pair of durable effects.
+"""Failpoints: named positions between durable effects at which a test can kill the process.
 
-`SLUICE_FAILPOINT=name` kills the process when it first passes that failpoint, `name:3` at the third pass. A test
-may `arm` another action. Otherwise a failpoint does nothing. The crash tests kill the process at every failpoint
-in this list.
+`SLUICE_FAILPOINT=name` kills the process at the first pass of that failpoint, `name:3` at the third pass. A test may
+`arm` another action. Otherwise a failpoint has no effect. The crash tests kill the process at every failpoint in this
+list.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ FAILPOINTS: frozenset[str] = frozenset(
 Action = Callable[[], None]
 
 
-# The actions, each at the nth pass of a failpoint after arming.
+# The actions by failpoint and pass number; passes are counted from arming.
 _armed: dict[tuple[str, int], Action] = {}
 _passed: Counter[str] = Counter()
 _lock = threading.Lock()
@@ -99,8 +99,8 @@ def failpoint(name: str) -> None:
     """Run the armed action if it is due at this failpoint.
 
     Raises:
-        InternalError: FAILPOINT_UNKNOWN if the name is not in `FAILPOINTS`, so that the crash tests
-            cover every failpoint.
+        InternalError: FAILPOINT_UNKNOWN if the name is not in `FAILPOINTS`, so that the crash tests cover every
+            failpoint.
     """
     if name not in FAILPOINTS:
         raise InternalError("FAILPOINT_UNKNOWN", name=name)
@@ -112,7 +112,7 @@ def failpoint(name: str) -> None:
 
 
 def arm(name: str, *, nth: int = 1, action: Action) -> None:
-    """Run `action` at the nth pass from now; what was armed before is not armed any more.
+    """Run `action` at the nth pass from now, and disarm all earlier actions.
 
     Raises:
         InternalError: FAILPOINT_UNKNOWN.
@@ -121,7 +121,7 @@ def arm(name: str, *, nth: int = 1, action: Action) -> None:
 
 
 def arm_all(actions: Mapping[tuple[str, int], Action]) -> None:
-    """Run each action at the nth pass of its failpoint from now; what was armed before is not armed any more.
+    """Run each action at the nth pass of its failpoint from now, and disarm all earlier actions.
 
     Raises:
         InternalError: FAILPOINT_UNKNOWN.
@@ -145,11 +145,11 @@ def disarm() -> Counter[str]:
 
 
 def die() -> None:
-    """Kill this process as `kill -9` does: nothing is flushed, no handler runs.
+    """Kill this process as `kill -9` does: nothing is flushed, and no handler runs.
 
-    Spark's JVM is a child process and would survive for some milliseconds, in which it may finish a
-    commit. The failure of a machine or container ends all processes. So if this process leads a session
-    (the crash harness starts it this way), all processes of the session are killed at once.
+    Spark's JVM is a child process. It would survive for some milliseconds and might finish a commit, while a failure
+    of a machine or container ends all processes. So if this process leads a session (the crash harness starts it this
+    way), all processes of the session are killed at once.
     """
     if os.getsid(0) == os.getpid():
         kill_session(os.getpid())

@@ -16,19 +16,19 @@ _INSTALLED = ("/site-packages/", "/dist-packages/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
-    """A file and a line, from 1, and a column if it is known; printed as `file:line:column`."""
+    """A file, a line counted from 1, and a column if known; printed as `file:line:column`."""
 
     file: str
     line: int
     column: int | None = None
 
     def __str__(self) -> str:
-        """`file:line`, which editors and terminals turn into a link; `Cell In[3]:2` for a notebook's cell."""
+        """Return `file:line`, which editors and terminals turn into a link; `Cell In[3]:2` for a notebook cell."""
         return f"{_displayed_file(self.file)}:{self.line}" + ("" if self.column is None else f":{self.column}")
 
 
 def is_user_file(file: str) -> bool:
-    """Whether a code file is not part of the framework, of PySpark, Py4J, Delta and Click, or of the interpreter."""
+    """Whether a code file is user code: not part of Sluice, PySpark, Py4J, Delta, Click or the interpreter."""
     return not (
         (file.startswith(_FRAMEWORK) and "/demo/flights/" not in file)
         or file.startswith("<frozen")
@@ -42,7 +42,7 @@ def is_user_file(file: str) -> bool:
 
 
 def caller_location() -> SourceLocation | None:
-    """The location of the innermost frame of a user file, see `is_user_file`; None if there is none."""
+    """Return the location of the innermost frame in a user file, see `is_user_file`; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_user_file(frame.f_code.co_filename):
@@ -52,15 +52,15 @@ def caller_location() -> SourceLocation | None:
 
 
 def innermost_user_line(stack: TracebackType | None) -> SourceLocation | None:
-    """The last line of a traceback in the user's own code, see `innermost_of`; None if there is none."""
+    """Return the location of the innermost user code in a traceback, see `innermost_of`; None if there is none."""
     return innermost_of((frame.filename, frame.lineno) for frame in traceback.extract_tb(stack))
 
 
 def innermost_of(frames: Iterable[tuple[str, int | None]]) -> SourceLocation | None:
-    """The last of some frames, outermost first, that is in the user's own code.
+    """Return the location of the innermost frame in user code; frames are ordered outermost first.
 
-    A frame of an installed package counts only if there is no frame outside installed packages: if a package
-    raises, the line to correct is the one that called it.
+    A frame of an installed package counts only if all frames are in installed packages: if a package raises, the line
+    to correct is the call of the package.
     """
     lines = [SourceLocation(file=file, line=line) for file, line in frames if line is not None and is_user_file(file)]
     own = [line for line in lines if not _is_installed(line.file)]
@@ -73,7 +73,7 @@ def _is_installed(file: str) -> bool:
 
 
 def _displayed_file(file: str) -> str:
-    """`Cell In[3]` for a notebook cell, which IPython compiles with a generated file name; else the path."""
+    """Return `Cell In[3]` for a notebook cell, which IPython compiles with a generated file name; else the path."""
     ipython = sys.modules.get("IPython")
     shell = getattr(ipython, "get_ipython", lambda: None)()
     described = getattr(getattr(shell, "compile", None), "format_code_name", lambda _: None)(file)

@@ -10,8 +10,8 @@ from functools import total_ordering
 from framework.foundation.errors import UserError
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
-# Slashes, control characters, unpaired surrogates; characters without a width (but for the joiners of Persian and of
-# emoji), and those that reverse the text around.
+# Slashes, control characters, unpaired surrogates; zero-width characters (except the joiners of Persian and emoji), and
+# characters that reverse the direction of text.
 _UNSAFE = re.compile(
     r"[/\\\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     r"\u115f\u1160\u3164\uffa0\U000e0000-\U000e007f\ud800-\udfff]"
@@ -21,7 +21,7 @@ _UNSAFE = re.compile(
 @total_ordering
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualifiedName:
-    """A dataset's full name; two names are equal when they differ in case only.
+    """A dataset's full name; names are equal regardless of case.
 
     Examples:
         >>> str(QualifiedName.parse("Sales.Orders", catalog="main", schema="default"))
@@ -34,11 +34,11 @@ class QualifiedName:
 
     @classmethod
     def parse(cls, text: str, *, catalog: str, schema: str) -> QualifiedName:
-        """Read `table`, `schema.table` or `catalog.schema.table`; a leading `LIVE.` is dropped.
+        """Parse `table`, `schema.table` or `catalog.schema.table`; a leading `LIVE.` is dropped.
 
         Raises:
-            UserError: INVALID_NAME if the text is empty, has more than three parts, or a part
-                that is not safe as a folder name.
+            UserError: INVALID_NAME if the text is empty, has more than three parts, or has a part that is not safe as a
+                folder name.
         """
         parts = split_parts(text)
         if len(parts) > 1 and parts[0].lower() == "live":
@@ -49,21 +49,21 @@ class QualifiedName:
         return cls(catalog=padded[0].lower(), schema=padded[1].lower(), table=padded[2])
 
     def __str__(self) -> str:
-        """The three parts joined by dots, lower-cased."""
+        """Return the three parts joined by dots, in lower case."""
         return f"{self.catalog}.{self.schema}.{self.table}"
 
     def __lt__(self, other: QualifiedName) -> bool:
-        """Order by the printed form."""
+        """Order names by their printed form."""
         return str(self) < str(other)
 
     @property
     def quoted(self) -> str:
-        """The name as SQL, each part in backticks."""
+        """The name in SQL, with each part in backticks."""
         return ".".join(f"`{part.replace('`', '``')}`" for part in (self.catalog, self.schema, self.table))
 
 
 def is_one_name(text: str) -> bool:
-    """Whether a text is a name of one part, such as a catalog's.
+    """Return whether a text is a name of one part, such as the name of a catalog.
 
     Examples:
         >>> is_one_name("main"), is_one_name("a.b"), is_one_name("../a"), is_one_name("")
@@ -90,8 +90,8 @@ def split_parts(text: str) -> list[str]:
     """Split an identifier at its dots, except for dots in backticks.
 
     Raises:
-        UserError: INVALID_NAME for an empty part, an unpaired backtick, or a part with a slash, a control or invisible
-            character or an unpaired surrogate, or of dots only: these are not safe as folder names or on a terminal.
+        UserError: INVALID_NAME for an empty part, an unpaired backtick, or a part that is not safe as a folder name or
+            on a terminal: only dots, or with a slash, a control or invisible character, or an unpaired surrogate.
     """
     parts: list[str] = []
     position = 0
@@ -113,7 +113,7 @@ def split_parts(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortNames:
-    """Short forms of the names of one pipeline, without their common catalog, or catalog and schema.
+    """Short forms of a pipeline's names, without their common catalog, or their common catalog and schema.
 
     Examples:
         >>> names = [QualifiedName(catalog="main", schema="sales", table=table) for table in ("a", "b")]
@@ -127,7 +127,7 @@ class ShortNames:
 
     @classmethod
     def of(cls, names: Iterable[QualifiedName]) -> ShortNames:
-        """The shortest forms of `names` that are unambiguous."""
+        """Return the shortest unambiguous forms of `names`."""
         every = tuple(names)
         catalogs = {name.catalog for name in every}
         schemas = {(name.catalog, name.schema) for name in every}
@@ -142,7 +142,7 @@ class ShortNames:
         return ".".join(part for part in (self.catalog, self.schema) if part is not None)
 
     def __call__(self, name: QualifiedName) -> str:
-        """The short form of `name`; a name of another catalog or schema keeps the differing parts."""
+        """Return the short form of `name`; a name of another catalog or schema keeps the differing parts."""
         if name.catalog != self.catalog:
             return str(name)
         if name.schema != self.schema:

@@ -1,4 +1,4 @@
-"""The known names that a user's text means, and the most similar one for error texts."""
+"""Matches names in user texts against known names, and suggests the most similar name in error texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def plain_name(text: str) -> str:
-    """Return a name as full names are printed: in lower case, without backticks.
+    """Return a name in the form of printed full names: lower case, without backticks.
 
     Examples:
         >>> plain_name("Shop.`Order Lines`")
@@ -17,7 +17,7 @@ def plain_name(text: str) -> str:
 
 
 def is_named(name: str, wanted: str) -> bool:
-    """Whether a full name is the wanted one, or ends with its parts; both as `plain_name` returns them.
+    """Whether a full name equals the wanted name or ends with its parts; both in the form of `plain_name`.
 
     Examples:
         >>> is_named("main.shop.orders", "shop.orders"), is_named("main.shop.orders", "ders")
@@ -27,7 +27,7 @@ def is_named(name: str, wanted: str) -> bool:
 
 
 def meant_names(text: str, known: Iterable[str]) -> list[str]:
-    """Return the known full names that a user's text may mean: the equal one, else all that end with its parts.
+    """Return the known full names that a user's text can refer to: the equal one, or else all that end with its parts.
 
     Examples:
         >>> meant_names("Orders", ["main.shop.orders", "main.old.orders", "main.shop.customers"])
@@ -51,7 +51,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def nearest_qualified(name: str, known: Iterable[str]) -> str | None:
-    """Return the most similar known name with dots, compared as a whole and by its last part.
+    """Return the most similar known name with dots, comparing whole names and last parts.
 
     Examples:
         >>> nearest_qualified("ordres", ["main.shop.orders", "main.shop.customers"])
@@ -74,7 +74,7 @@ def nearest_hint(name: str, known: Iterable[str]) -> str:
 
 
 def qualified_hint(text: str, known: Iterable[str]) -> str:
-    """Return a suggestion like `nearest_hint` for a name with dots, compared as a whole and by its last part.
+    """Return a suggestion like `nearest_hint` for a name with dots, comparing whole names and last parts.
 
     Examples:
         >>> qualified_hint("Ordres", ["main.shop.orders", "main.shop.customers"])

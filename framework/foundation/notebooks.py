@@ -1,6 +1,7 @@
-"""Jupyter notebooks (`.ipynb`): their cells with code, each with its line in the file.
+"""Jupyter notebooks (`.ipynb`): their code cells, each with its line in the file.
 
-Jupyter, Databricks and editors write one line of code on each line of the file, so tracebacks and errors lead there.
+Jupyter, Databricks and editors write each line of code on its own line of the file, so tracebacks and errors refer to
+the line of the file.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class NotebookCell:
     """A cell with code.
 
     Args:
-        line: the line of the file with its first line of code, from 1.
+        line: the line of the file with the first line of code, from 1.
         lines: its code, without line ends.
         language: the language of its notebook: `python` or `sql`.
     """
@@ -42,25 +43,25 @@ class NotebookCell:
 
     @property
     def magic(self) -> str | None:
-        """The first word of the cell if it is a command of the notebook, such as `%sql`; else None."""
+        """The notebook command at the start of the cell, such as `%sql`; None if there is none."""
         words = self.lines[self.first].split()
         return words[0] if words and words[0].startswith(_COMMANDS) else None
 
     @property
     def first(self) -> int:
-        """The place of the first line that is not empty; 0 if all are."""
+        """The index of the first line that is not empty; 0 if all are empty."""
         return next((place for place, line in enumerate(self.lines) if line.strip()), 0)
 
     @property
     def code(self) -> NotebookCell | None:
-        """The cell without a line that only names the notebook's language; None if it is of another kind."""
+        """The cell without a line that only names the notebook's language; None if the cell is another command."""
         if self.magic != _MAGIC + self.language:
             return self if self.magic is None else None
         lines = ("", *self.lines[self.first + 1 :])
         return NotebookCell(line=self.line + self.first, lines=lines, language=self.language)
 
     def commands(self) -> Iterator[int]:
-        """Yield the places of lines that are commands of the notebook, such as `!ls`, in a cell of Python code."""
+        """Yield the indexes of lines in a Python cell that are notebook commands, such as `!ls`."""
         if self.language != "python":
             return
         try:
@@ -70,9 +71,9 @@ class NotebookCell:
 
 
 def notebook_cells(path: Path, text: str) -> tuple[NotebookCell, ...]:
-    """Return the cells with code, in their order.
+    """Return the code cells in order.
 
-    If the file is not laid out a line of code a line, lines are counted over the code of all cells.
+    If the file does not have one line of code per line, lines are counted over the code of all cells.
 
     Args:
         path: the file.
@@ -93,7 +94,7 @@ def notebook_cells(path: Path, text: str) -> tuple[NotebookCell, ...]:
 
 
 def python_of(path: Path, text: str) -> str:
-    """Return the Python code of a notebook; nothing if its language is another one.
+    """Return the Python code of a notebook; empty if its language is not Python.
 
     Raises:
         UserError: NOTEBOOK_UNREADABLE.
@@ -103,7 +104,7 @@ def python_of(path: Path, text: str) -> str:
 
 
 def code_of(cells: Iterable[NotebookCell]) -> str:
-    """Return the code of cells as one text, in which each line has its number."""
+    """Return the code of cells as one text that preserves line numbers."""
     found: list[str] = []
     for cell in cells:
         found += [""] * (cell.line - 1 - len(found))
@@ -112,7 +113,7 @@ def code_of(cells: Iterable[NotebookCell]) -> str:
 
 
 def _read(path: Path, text: str) -> dict[str, Any]:
-    """Return a notebook of the format, in one of the languages."""
+    """Parse a notebook, and check its format and language."""
     refusal = partial(UserError, "NOTEBOOK_UNREADABLE", location=SourceLocation(file=str(path), line=1), path=path)
     try:
         notebook: Any = json.loads(text)
@@ -128,7 +129,7 @@ def _read(path: Path, text: str) -> dict[str, Any]:
 
 
 def _language(notebook: dict[str, Any]) -> str:
-    """Return the language of a notebook, in lower case; Python if it does not say."""
+    """Return the language of a notebook, in lower case; Python if it is not specified."""
     metadata = notebook.get("metadata") or {}
     said = (("language_info", "name"), ("kernelspec", "language"), (_DATABRICKS, "language"))
     named = [str((metadata.get(part) or {}).get(name) or "python").lower() for part, name in said]
@@ -142,7 +143,7 @@ def _lines(source: str | Sequence[str]) -> list[str]:
 
 
 def _places(file: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int] | None:
-    """Return the line of the file on which each cell begins; None if the file has another layout."""
+    """Return the line of the file at which each cell begins; None if the file has another layout."""
     found, begin = [], 0
     for lines in cells:
         place = next(_blocks(file, begin, lines), None) if lines else begin
@@ -154,7 +155,7 @@ def _places(file: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int] | 
 
 
 def _blocks(file: Sequence[str], begin: int, lines: Sequence[str]) -> Iterator[int]:
-    """Yield the places of the file after `"source": [` from which on it has these lines as texts of JSON."""
+    """Yield the indexes of the file after `"source": [` at which these lines follow as JSON texts."""
     for place in range(begin, len(file)):
         if file[place].strip() == _SOURCE:
             block = [_text(each) for each in file[place + 1 : place + 1 + len(lines)]]
@@ -163,7 +164,7 @@ def _blocks(file: Sequence[str], begin: int, lines: Sequence[str]) -> Iterator[i
 
 
 def _text(line: str) -> str | None:
-    """Return the text that a line of JSON has, without its line end; None if it has none."""
+    """Return the text on a line of JSON, without its line end; None if there is none."""
     try:
         value = json.loads(line.strip().removesuffix(","))
     except ValueError:
@@ -172,7 +173,7 @@ def _text(line: str) -> str | None:
 
 
 def _counted(cells: Sequence[tuple[bool, Sequence[str]]]) -> list[int]:
-    """Return the line on which each cell begins if the code of all cells is one text."""
+    """Return the line at which each cell begins if the code of all cells is joined to one text."""
     found, line = [], 1
     for is_code, lines in cells:
         found.append(line)

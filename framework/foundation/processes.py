@@ -1,4 +1,4 @@
-"""Processes of the operating system: their user, their identity, and the end of all processes of a session."""
+"""Operating system processes: their user, their identity, and the termination of a process session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROCESSES = pathlib.Path("/proc")
 
 
 def user_name() -> str | None:
-    """Return the user of this process; None if the system has no name for it, as in some containers."""
+    """Return the user of this process; None if the system has no name for the user, as in some containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -21,9 +21,9 @@ def user_name() -> str | None:
 
 
 def start_of_process(pid: int) -> str:
-    """Return when a process was started, in ticks since the boot; "" if it has ended, or without `/proc`.
+    """Return the start time of a process, in ticks since boot; "" if it has ended, or without `/proc`.
 
-    The numbers of processes are used again, so a number and its start identify a process. A zombie has ended.
+    Process ids are reused, so only a process id together with its start time identifies a process. A zombie has ended.
     """
     try:
         fields = (_PROCESSES / str(pid) / "stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()

@@ -1,7 +1,7 @@
-"""Conditions of a machine that has run out of something: disk, quota, open files, or a disk that may be written.
+"""Conditions of an exhausted machine: full disk, quota, too many open files, or a read-only file system.
 
-The operating system reports them by a number, and Java by the text of an exception, in whatever wraps it. None heals by
-itself within minutes, so no retry follows.
+The operating system reports them as numbers, and Java in the text of an exception, which may be wrapped. None of them
+resolves itself within minutes, so they are not retried.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from framework.foundation.errors import OperationError
 
 DISK_FULL = "DISK_FULL"
 RESOURCE_CONDITIONS = frozenset({DISK_FULL, "DISK_QUOTA_EXCEEDED", "FILE_SYSTEM_READ_ONLY", "TOO_MANY_OPEN_FILES"})
-"""The conditions of a machine that has run out of something."""
+"""The conditions of an exhausted machine."""
 
 ACCESS_DENIED = "FILE_ACCESS_DENIED"
-"""The condition of a file that Java may not open. Java does not say whether it wanted to read or to write."""
+"""The condition of a file to which Java has no access. Java does not report whether it was a read or a write."""
 
 FILE_CONDITIONS = RESOURCE_CONDITIONS | {ACCESS_DENIED}
-"""The conditions by which no retry opens a file, until somebody mends the cause."""
+"""The conditions of files for which a retry is useless until someone fixes the cause."""
 
 _NUMBERS = {
     errno.ENOSPC: DISK_FULL,
@@ -39,9 +39,9 @@ _TEXTS = {
     "TOO_MANY_OPEN_FILES": r"Too many open files",
 }
 _RAISED = r"(?:(?:IO|FileSystem|FileNotFound|Socket|QuotaExceeded)Exception|OSError|IOError|FSError)\b[^\n]*?"
-"""A row of the user's may have the same words, so those of an exception of files must be before them."""
+"""The exception names that must precede these words, because a user's row may contain the same words."""
 
-# Not a program that can't be started, nor a connector, whose files have a scheme: `session_fault` names these.
+# Excludes programs that can't be started, and connectors, whose paths have a scheme: `session_fault` handles these.
 _DENIED = re.compile(
     r"(?:(?:IO|FileSystem|FileNotFound|AccessControl)Exception\b(?!: Cannot run program)[^\n]*?Permission denied"
     r"|AccessDeniedException: (?:file:)?/)"
@@ -50,7 +50,7 @@ _PATTERNS = {condition: re.compile(rf"{_RAISED}(?:{text})") for condition, text 
 
 
 def resource_condition(text: str) -> str | None:
-    """Return the condition that the text of an exception reports; None if it reports something else.
+    """Return the resource condition in the text of an exception; None if it reports something else.
 
     Examples:
         >>> resource_condition("java.io.IOException: No space left on device")
@@ -62,7 +62,7 @@ def resource_condition(text: str) -> str | None:
 
 
 def file_condition(text: str) -> str | None:
-    """Return the condition of a file that the text of a Java exception reports, `ACCESS_DENIED` included; else None.
+    """Return the file condition in the text of a Java exception, `ACCESS_DENIED` included; None for other texts.
 
     Examples:
         >>> file_condition("java.io.FileNotFoundException: /t/part-0.parquet (Permission denied)")
@@ -74,12 +74,12 @@ def file_condition(text: str) -> str | None:
 
 
 def file_fault(error: OSError, path: object, condition: str) -> OperationError:
-    """Return the error of a file that can't be read or written.
+    """Return the error for a file that can't be read or written.
 
     Args:
-        error: what the operating system reports.
+        error: the error of the operating system.
         path: the file.
-        condition: the condition of any other cause, with the fields `path` and `problem`.
+        condition: the condition for all other causes, with the fields `path` and `problem`.
     """
     found = _NUMBERS.get(error.errno or 0)
     if found is None:
@@ -89,9 +89,9 @@ def file_fault(error: OSError, path: object, condition: str) -> OperationError:
 
 
 def free_space(places: Iterable[str]) -> str:
-    """Return which of some local places has the fewest bytes left on its disk, as a clause; empty if none is local.
+    """Return the least free space among the disks of local paths, as a clause; empty if no path is local.
 
-    Spark deletes what it could not write to its end, so a disk that was full may have space again.
+    Spark deletes files that it could not finish, so a disk that was full may have free space again.
     """
     found = []
     for place in places:

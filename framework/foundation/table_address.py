@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from framework.foundation.names import string_literal
 
 STORAGE_PROPERTY = "sluice.storage"
-"""The property of a table with the root of its storage, `#`, and the id; the root alone if a user sets it."""
+"""The table property with the storage root, `#`, and the table id; only the root if a user sets it."""
 
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+:)(?P<authority>//[^/]+)?(?:/(?P<path>.*))?", re.DOTALL)
 
@@ -22,7 +22,7 @@ class TableAddress:
     Args:
         path: the path.
         name: the name.
-        table_id: Delta's id of the table that a writer began with; None for whatever table is at the address.
+        table_id: the Delta id of the table at which a writer began; None for any table at the address.
     """
 
     path: str | None = None
@@ -36,7 +36,7 @@ class TableAddress:
             raise ValueError(msg)
 
     def given_to(self, root: str) -> str:
-        """Return the statement that lets the table belong to the storage at a root."""
+        """Return the statement that assigns the table to the storage at `root`."""
         return f"ALTER TABLE {self.sql} SET TBLPROPERTIES ('{STORAGE_PROPERTY}' = {string_literal(root)})"
 
     @property
@@ -68,9 +68,9 @@ def normal_path(path: str) -> str:
 
 
 def plain_path(path: str) -> str:
-    """Return the one spelling of a path or URI in which two spellings are compared; links are not followed.
+    """Return the canonical spelling of a path or URI, for comparisons; links are not followed.
 
-    That is the normal path without the scheme of local files and without a slash at the end.
+    It is the normal path without the scheme of local files and without a trailing slash.
 
     Examples:
         >>> plain_path("file:///data/raw/../t/"), plain_path("/data//t"), plain_path("s3a://bucket/")
@@ -80,7 +80,7 @@ def plain_path(path: str) -> str:
 
 
 def on_one_file_system(first: str, second: str) -> bool:
-    """Return whether two paths or URIs are of one file system: a storage of another one finds nothing at a path.
+    """Return whether two paths or URIs are on one file system: a storage finds only paths of its own file system.
 
     Examples:
         >>> on_one_file_system("/data", "file:/t"), on_one_file_system("s3a://b/data", "s3a://b")
@@ -97,6 +97,6 @@ def _file_system(path: str) -> tuple[str, str]:
 
 
 def real_path(path: str) -> str:
-    """Return the plain path of what a local path leads to behind its links; of another file system the plain path."""
+    """Return the plain path of a local path's target, with links resolved; on other file systems the plain path."""
     plain = plain_path(path)
     return os.path.realpath(plain) if plain.startswith("/") else plain

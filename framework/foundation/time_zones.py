@@ -1,4 +1,4 @@
-"""Time zones by the names that Spark's session has for them, which are Java's."""
+"""Time zones by the names that Spark's session accepts, which are Java's names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d)(?::?(\d\d))?)?")
 _HOURS = {"EST": -5, "HST": -10, "MST": -7}
-# Those of `java.time.ZoneId.SHORT_IDS`.
+# The ids of `java.time.ZoneId.SHORT_IDS`.
 _SHORT = {
     "ACT": "Australia/Darwin",
     "AET": "Australia/Sydney",
@@ -39,7 +39,7 @@ _SHORT = {
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return the zone of a name such as `Europe/Berlin`, `+01:00`, `GMT+1`, `PST` or `Z`.
+    """Return the time zone for a name such as `Europe/Berlin`, `+01:00`, `GMT+1`, `PST` or `Z`.
 
     Examples:
         >>> [str(zone_of(name)) for name in ("Z", "+1", "GMT-01:30", "PST", "Europe/Berlin")]

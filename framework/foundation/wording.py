@@ -12,7 +12,7 @@ _RECORD_COLUMN = re.compile(r"`?__sluice_record`?")
 
 
 def rows_text(written: int | None, upserted: int, deleted: int) -> str:
-    """The number of rows that a flow wrote, or upserted and deleted; empty if they were not counted.
+    """Return the number of rows that a flow wrote, or upserted and deleted; empty if they were not counted.
 
     Examples:
         >>> rows_text(1204, 0, 0), rows_text(None, 27004, 3), rows_text(None, 0, 0)
@@ -25,7 +25,7 @@ def rows_text(written: int | None, upserted: int, deleted: int) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """A duration in readable units; empty for None.
+    """Return a duration in readable units; empty for None.
 
     Examples:
         >>> seconds_text(4.13), seconds_text(83.0), seconds_text(7265.0)
@@ -42,7 +42,7 @@ def seconds_text(seconds: float | None) -> str:
 
 
 def quality_text(failed: int, dropped: int) -> str:
-    """The numbers of rows that violated expectations and were dropped; empty if there are none.
+    """Return the numbers of rows that violated expectations and that were dropped; empty if both are 0.
 
     Examples:
         >>> quality_text(31, 20), quality_text(31, 0), quality_text(0, 0)
@@ -54,7 +54,7 @@ def quality_text(failed: int, dropped: int) -> str:
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun in singular or plural.
+    """Return a number with its noun in singular or plural.
 
     Examples:
         >>> counted(1, "flow"), counted(3, "flow")
@@ -77,9 +77,9 @@ def bytes_text(number: int) -> str:
 
 
 def without_internal_names(text: str) -> str:
-    """A text of Spark about one of our queries, with the record of a file in place of the column that has it.
+    """Return Spark's text about a Sluice query, with the record of a file in place of its internal column.
 
-    So it has the functions of SQL that read files in place of the names that are parsed for them.
+    In the same way, internal names are replaced by the SQL function that reads the files.
 
     Examples:
         >>> without_internal_names("In `from_json(`__sluice_record`)`"), without_internal_names("`__sluice_files_3`.id")
@@ -89,7 +89,7 @@ def without_internal_names(text: str) -> str:
 
 
 def exception_text(error: BaseException) -> str:
-    r"""Type and message of an exception in one line; only the type if the message is empty or raises itself.
+    r"""Return type and message of an exception in one line; only the type if the message is empty or can't be computed.
 
     Examples:
         >>> exception_text(KeyError("k")), exception_text(ValueError()), exception_text(OSError("a\n  b"))
@@ -104,7 +104,7 @@ def exception_text(error: BaseException) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return a text with its control characters as escapes, which then can't break a line or control a terminal.
+    r"""Return a text with escaped control characters, so that it can't break a line or control a terminal.
 
     Examples:
         >>> printable("a\nb"), printable("\x1b[2J")
@@ -118,7 +118,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    r"""Return a text of several lines with all other control characters as escapes; tabs stay.
+    r"""Return a multi-line text with all other control characters escaped; tabs are kept.
 
     Examples:
         >>> printable_lines("a\r\n\tb\x1b[2J")
@@ -131,12 +131,12 @@ def printable_lines(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""A text in one line without control characters and known secrets, truncated to 500 characters.
+    r"""Return a text in one line without control characters and known secrets, truncated to 500 characters.
 
     Examples:
         >>> one_line("first\n   second \x1b[2J")
         'first second \\x1b[2J'
     """
-    # Secrets first: a part of one, or one with its lines joined, would not be found.
+    # Secrets first: a partial secret, or one with joined lines, would not be found.
     joined = printable(" ".join(hide_known(text).split()))
     return joined if len(joined) <= _LONGEST_MESSAGE else f"{joined[:_LONGEST_MESSAGE]} …"

@@ -1,7 +1,7 @@
-"""Spark's function `xxhash64` over Arrow arrays, for whoever writes rows outside of Spark.
+"""Spark's function `xxhash64` over Arrow arrays, for writers of rows outside Spark.
 
-A row's hash is that of its values one after the other: each is hashed with the hash of those before as its seed, and a
-NULL leaves the hash as it is. Numbers are hashed as their 4 or 8 bytes, texts as their UTF-8.
+The hash of a row chains its values: each value is hashed with the previous hash as its seed, and a NULL leaves the hash
+unchanged. Numbers are hashed as 4 or 8 bytes, texts as UTF-8.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 SEED = 42
 LONGEST = 1 << 18
-"""The most bytes of a text: its words are hashed one after the other, so a long one takes as many steps."""
+"""The largest size of a text in bytes: its words are hashed one after the other, so each word costs a step."""
 
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(prime)
@@ -29,13 +29,13 @@ _P1, _P2, _P3, _P4, _P5 = (
 )
 _WORD, _HALF, _STRIPE = 8, 4, 32
 _LONGEST_INTEGER = 18
-"""The most digits of a decimal that is hashed as a whole number."""
+"""The largest number of digits of a decimal that is hashed as an integer."""
 
 Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 class UnhashableError(Exception):
-    """A value whose hash this module doesn't compute."""
+    """A value that this module can't hash."""
 
 
 def can_hash(kind: pa.DataType) -> bool:
@@ -54,7 +54,7 @@ def can_hash(kind: pa.DataType) -> bool:
 
 
 def hash_constant(hashes: Hashes, value: int | str) -> Hashes:
-    """Continue the hashes of rows with a constant."""
+    """Continue the hashes of rows with a constant value."""
     if isinstance(value, int):
         return _hash_half(hashes, _constant(value))
     text = value.encode()
@@ -74,12 +74,12 @@ def hash_constant(hashes: Hashes, value: int | str) -> Hashes:
 
 
 def hash_column(hashes: Hashes, values: pa.Array, name: str) -> Hashes:
-    """Continue the hashes of rows with a name and a value, except where the value is NULL.
+    """Continue the hashes of rows with a name and a value; NULL values leave a hash unchanged.
 
     Args:
         hashes: one for each row.
         values: of a type that `can_hash` accepts.
-        name: hashed before each value.
+        name: the name to hash before each value.
 
     Raises:
         UnhashableError: a text is longer than `LONGEST`.
@@ -97,12 +97,12 @@ def _hash_values(hashes: Hashes, values: pa.Array) -> Hashes:
     if kind in (pa.string(), pa.binary()):
         return _hash_texts(hashes, values)
     if pa.types.is_decimal128(kind):
-        # Two words, the low one first: that is the number, because it has no more than 18 digits.
+        # Two words, low word first. The low word is the whole number, because it has at most 18 digits.
         low = np.frombuffer(values.buffers()[1], np.uint64)[2 * values.offset :: 2][: len(values)]
         return _hash_word(hashes, low)
     if pa.types.is_floating(kind):
         numbers = values.to_numpy()
-        # One representation of zero and of NaN each.
+        # Normalizes zeros and NaNs to one representation each.
         numbers = np.where(numbers == 0, numbers.dtype.type(0), np.where(np.isnan(numbers), np.nan, numbers))
         bits = numbers.astype(values.type.to_pandas_dtype()).view(np.uint32 if kind == pa.float32() else np.uint64)
         return _hash_half(hashes, bits.astype(np.uint64)) if kind == pa.float32() else _hash_word(hashes, bits)
@@ -122,7 +122,7 @@ def _hash_word(hashes: Hashes, values: Any) -> Hashes:
 
 
 def _hash_texts(hashes: Hashes, values: pa.Array) -> Hashes:
-    """Hash bytes: stripes of 32, words of 8, 4 and single bytes, each step for all texts that are long enough."""
+    """Hash bytes in stripes of 32, then words of 8, 4 and 1 byte; each step handles all texts that are long enough."""
     _, offsets_buffer, data_buffer = values.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
     lengths = np.diff(offsets)
@@ -131,7 +131,7 @@ def _hash_texts(hashes: Hashes, values: pa.Array) -> Hashes:
     if lengths.max() > LONGEST:
         raise UnhashableError
     first, last = int(offsets[0]), int(offsets[-1])
-    # Space for the last word, of which fewer bytes are used.
+    # Padding, because the last word may be shorter than 8 bytes.
     data = np.zeros(last - first + _WORD, np.uint8)
     if last > first:
         data[: last - first] = np.frombuffer(data_buffer, np.uint8)[first:last]
@@ -148,8 +148,8 @@ def _hash_texts(hashes: Hashes, values: pa.Array) -> Hashes:
 
 
 def _each_step(found: Hashes, at: Any, end: Any, size: int, step: Callable[[Any, Any], Any]) -> None:
-    """Continue the hashes of texts that have `size` bytes left, again and again."""
-    while (end - at).min() >= size:  # all of them
+    """Continue the hashes with words of `size` bytes, as long as a text has that many bytes left."""
+    while (end - at).min() >= size:  # fast path: every text has one more word
         found[:] = step(found, at)
         at += size
     rows = np.nonzero(end - at >= size)[0]
@@ -160,7 +160,7 @@ def _each_step(found: Hashes, at: Any, end: Any, size: int, step: Callable[[Any,
 
 
 def _hash_stripes(seeds: Hashes, words: Hashes, at: Any, lengths: Any) -> Hashes:
-    """Return the hashes up to the last whole stripe of each text, and move the positions behind it."""
+    """Return the hashes up to the last whole stripe of each text, and advance the positions beyond it."""
     found = seeds + _P5
     rows = np.nonzero(lengths >= _STRIPE)[0]
     if not len(rows):
@@ -186,7 +186,7 @@ def _hash_stripes(seeds: Hashes, words: Hashes, at: Any, lengths: Any) -> Hashes
 
 
 def _constant(value: int) -> Hashes:
-    """A value for all rows; numpy reports the overflow of a single number, but not that of an array."""
+    """Return a constant for all rows as an array: numpy reports the overflow of a scalar, but not of an array."""
     return np.array([value], np.uint64)
 
 

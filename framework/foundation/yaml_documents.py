@@ -1,7 +1,7 @@
-"""Safe reading of YAML files, with the source location of each value; used for pipeline specs and for bundles.
+"""Safe YAML reader with the source location of each value, for pipeline specs and bundles.
 
-A duplicate key and a foreign tag are errors, and depth and number of values are limited, so that aliases can't expand a
-small file without bound. The kind of file decides the names of the errors and the meaning of scalars.
+Duplicate keys and unknown tags are errors. Depth and number of values are limited, so that aliases can't expand a small
+file without bound. The kind of file determines the names of the errors and the meaning of scalars.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class YamlNode:
     """A value of a YAML file and its source location.
 
     Args:
-        value: a scalar, a dict of text to nodes, or a tuple of nodes.
+        value: a scalar, a dict from texts to nodes, or a tuple of nodes.
         location: its source location.
     """
 
@@ -60,7 +60,7 @@ class YamlNode:
         return None if node is None or node.value is None else node
 
     def location_of(self, *keys: str | int) -> SourceLocation:
-        """Return the location at nested keys and indexes; of the nearest enclosing node if one is missing."""
+        """Return the location at nested keys and indexes; if one is missing, of the nearest enclosing node."""
         node = self
         for key in keys:
             below = node.value
@@ -84,18 +84,18 @@ _N = TypeVar("_N", bound=YamlNode)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlFormat(Generic[_N]):
-    """How files of one kind are read.
+    """The reading rules for one kind of file.
 
     Args:
         node: the class of the nodes.
-        unreadable: condition of a file that can't be read; its fields are `path` and `cause`.
-        invalid: condition of a text that is not a valid file of the kind; its fields are `path` and `cause`.
+        unreadable: condition for a file that can't be read; its fields are `path` and `cause`.
+        invalid: condition for an invalid text of this kind; its fields are `path` and `cause`.
         is_yaml_1_2: whether to read the file as the Databricks CLI does: `yes`, `on`, dates, `12:30` and `.inf` are
-            texts, numbers are decimal, and of `<<: [*a, *b]` the last source takes precedence. Otherwise it is read as
-            by PyYAML, and so as Spark's own pipeline specs: these are booleans, dates and numbers, `010` is octal, and
+            texts, numbers are decimal, and the last source in `<<: [*a, *b]` takes precedence. Otherwise it is read as
+            PyYAML reads it, like Spark's own pipeline specs: these are booleans, dates and numbers, `010` is octal, and
             the first source takes precedence.
         may_be_empty: whether a file without a document is an empty mapping.
-        at_keys: whether the location of an entry of a mapping is that of its key, not that of its value.
+        at_keys: whether the location of a mapping entry is the location of its key, not of its value.
     """
 
     node: type[_N]
@@ -131,7 +131,7 @@ def read_yaml(path: Path, kind: YamlFormat[_N], *, name: str | None = None) -> _
 
 
 def parse_yaml(text: str, kind: YamlFormat[_N], *, name: str) -> _N:
-    """Parse the mapping in a text; `name` is the name of its file, for locations.
+    """Parse the mapping in a text; `name` is its file name in locations.
 
     Raises:
         UserError: the kind's `invalid` with line and column.
@@ -140,7 +140,7 @@ def parse_yaml(text: str, kind: YamlFormat[_N], *, name: str) -> _N:
 
 
 def find_anchors(path: Path) -> frozenset[tuple[int, int]]:
-    """Return line and column of each anchored value of a readable file."""
+    """Return the line and column of each anchored value of a readable file."""
     events = yaml.parse(path.read_text(encoding="utf-8"), Loader=_Reader.loader)
     marks = (
         each.start_mark
@@ -181,7 +181,7 @@ class _Reader(Generic[_N]):
         return self._convert(root, 0)
 
     def _scan(self, text: str) -> None:
-        """Check depth and number of the values before libyaml composes them: it recurses, and ends the process."""
+        """Check depth and number of values before libyaml composes them: its recursion can crash the process."""
         depth = count = 0
         for event in yaml.parse(text, Loader=self.loader):
             if isinstance(event, yaml.CollectionEndEvent):
@@ -201,7 +201,7 @@ class _Reader(Generic[_N]):
         return SourceLocation(file=self._name, line=mark.line + 1, column=mark.column + 1)
 
     def _convert(self, node: yaml.Node, depth: int, key: yaml.Node | None = None) -> _N:
-        """Convert a node; a `key` gives the entry its location."""
+        """Convert a node; the location of an entry is taken from its `key`."""
         location = self._location(node.start_mark if key is None else key.start_mark)
         self._count += 1
         if self._count > _MAX_NODES:
@@ -218,7 +218,7 @@ class _Reader(Generic[_N]):
         return self._kind.node(value=self._scalar(node, location), location=location)
 
     def _mapping(self, node: yaml.MappingNode, depth: int) -> dict[str, _N]:
-        """Return the entries of a mapping, those of `<<` first; an own entry replaces an inherited one."""
+        """Return the entries of a mapping, merged entries (`<<`) first; an own entry replaces a merged one."""
         inherited: dict[str, _N] = {}
         own: dict[str, _N] = {}
         is_merged = False
@@ -251,7 +251,7 @@ class _Reader(Generic[_N]):
             raise self._invalid(location, f"the tag {node.tag} is not supported")
         if self._kind.is_yaml_1_2 and _is_text_in_yaml_1_2(node.tag, text):
             return text
-        if node.tag in _NUMBERS and len(text) > _MAX_DIGITS:  # one of base 60 would take hours
+        if node.tag in _NUMBERS and len(text) > _MAX_DIGITS:  # a number of base 60 would take hours
             raise self._invalid(location, f"a number has more than {_MAX_DIGITS:,} digits")
         is_decimal = self._kind.is_yaml_1_2 and node.tag in _NUMBERS
         try:
@@ -266,14 +266,14 @@ class _Reader(Generic[_N]):
 
 
 def _is_text_in_yaml_1_2(tag: str, text: str) -> bool:
-    """Return whether a scalar of YAML 1.1 is a text in YAML 1.2: a date, a number with colons, `yes` or `on`."""
+    """Return whether a YAML 1.1 scalar is a text in YAML 1.2: a date, a number with colons, `yes` or `on`."""
     if tag == f"{_PREFIX}bool":
         return text.lower() not in ("true", "false")
     return tag == f"{_PREFIX}timestamp" or (tag in _NUMBERS and ":" in text)
 
 
 def _decimal_number(text: str, *, is_integer: bool) -> float | str:
-    """Return a decimal number; one that is not finite is a text.
+    """Return a decimal number; a number that is not finite is returned as text.
 
     Raises:
         ValueError: the number has underscores or another base.

@@ -1,1 +1,1 @@
-"""What a command, a server and a notebook do with a pipeline: use cases that take values and return values."""
+"""Use cases of a pipeline for commands, servers and notebooks; they take values and return values."""

@@ -1,4 +1,4 @@
-"""What operations on bundles need from their surroundings: the loader, the workspace's configuration, the clock."""
+"""The interface that bundle operations need: the loader, the workspace's configuration, the clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BundleLoader(Protocol):
     def __call__(
         self, *, target: str | None, variables: Mapping[str, str], user: str, look_up: LookUp | None
     ) -> Bundle:
-        """Load a target, or the default one if it is None; without `look_up`, lookup variables are not available."""
+        """Load a target, None for the default target; without `look_up`, lookup variables are not available."""
         ...
 
 

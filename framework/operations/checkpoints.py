@@ -1,4 +1,4 @@
-"""Resets and roll-backs of a pipeline's flows, and its backups of tables."""
+"""Resets of a pipeline's flows, and deletion of table backups."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from framework.run.update.checkpoint_actions import reset_checkpoint
 def reset_flow(
     pipeline: PipelinePort, flow: str, starts: Sequence[str] = (), *, target: str | None = None
 ) -> tuple[Manifest, Generation | None]:
-    """Let a flow begin a new generation at the next update, from `starts` or else as its code says.
+    """Request a new generation of a flow at the next update, from `starts` or else where its code says.
 
     Returns:
-        The flow and its generation; None in place of it if a continuous update begins it as soon as the flow does
-        not run.
+        The manifest of the flow and its new generation. The generation is None if a continuous update is running; it
+        then begins the generation as soon as the flow does not run.
 
     Raises:
-        SluiceError: as of `reset_checkpoint`; a start that is invalid, or that its source does not have.
+        SluiceError: as of `reset_checkpoint`; a start is invalid, or its source does not have it.
     """
     return reset_checkpoint(
         pipeline.storage, pipeline.name, flow, lambda name: pipeline.starts_of(name, starts), target=target
@@ -31,7 +31,7 @@ def reset_flow(
 
 
 def drop_table_backups(pipeline: PipelinePort, table: str, number: int | None = None) -> tuple[Backup, ...]:
-    """Delete the copies of a table, or the one with a number; return them.
+    """Delete the backups of a table, or the one with a number; return the deleted backups.
 
     Raises:
         SluiceError: as of `drop_backups`; INVALID_NAME.

@@ -1,4 +1,4 @@
-"""An update of a pipeline that is deployed to a workspace."""
+"""Runs updates of a pipeline that is deployed to a workspace."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class DeployedPipeline:
         observer: Callable[[Event], None],
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> RemoteUpdate:
-        """Start an update, pass its events to the observer and return how it ended.
+        """Start an update, pass its events to the observer, and return its result.
 
         Args:
             request: the selection of its datasets.
             observer: called with each event.
-            is_stopping: whether the update is to be stopped.
+            is_stopping: returns whether to stop the update.
 
         Raises:
             OperationError: as of `run_remotely`.

@@ -1,6 +1,6 @@
-"""The target of a bundle: loaded and checked for a user of its workspace, and ready to be deployed.
+"""A target of a bundle: loads and checks it for a user of its workspace, and prepares its deploy.
 
-Everything that takes long to import is imported where it is used: the commands that render files need no workspace.
+Slow imports happen where they are used, because the commands that render files need no workspace.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from framework.deploy.plan.policy import Policy
 
 PLACEHOLDER_USER = "somebody@example.com"
-"""The user as whom a bundle is checked without a workspace."""
+"""The user name for checking a bundle without a workspace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleValidation:
-    """The targets that could be loaded, and the findings in all targets.
+    """The targets that could be loaded, and the findings of all targets.
 
     Args:
-        user: as whom they were loaded; `PLACEHOLDER_USER` without a workspace.
+        user: the user for whom they were loaded; `PLACEHOLDER_USER` without a workspace.
     """
 
     bundles: tuple[Bundle, ...]
@@ -48,7 +48,7 @@ class BundleValidation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedTarget:
-    """A target that was loaded for a user of its workspace."""
+    """A target loaded for a user of its workspace."""
 
     workspace: Workspace
     user: str
@@ -56,7 +56,7 @@ class LoadedTarget:
     surroundings: BundlePort
 
     def check(self) -> None:
-        """Refuse a bundle with errors among its findings.
+        """Check that the findings of the bundle contain no error.
 
         Raises:
             UserError: BUNDLE_LINT.
@@ -93,9 +93,9 @@ class BundleTarget:
 
     Args:
         target: its name; None for the default target.
-        profile: the profile of its workspace; None for that of the environment.
+        profile: the profile of its workspace; None to use the environment.
         variables: values of the bundle's variables.
-        surroundings: what loads bundles and configures workspaces.
+        surroundings: loads bundles and configures workspaces.
     """
 
     target: str | None
@@ -117,7 +117,7 @@ class BundleTarget:
         """Load the target for the user of its workspace.
 
         Raises:
-            UserError: the bundle is invalid, or its target is of another workspace.
+            UserError: the bundle is invalid, or its target belongs to another workspace.
         """
         workspace = self.workspace()
         user = user_of(workspace)
@@ -126,15 +126,15 @@ class BundleTarget:
         return LoadedTarget(workspace=workspace, user=user, bundle=bundle, surroundings=self.surroundings)
 
     def bundle(self) -> tuple[Bundle, str]:
-        """Load the target without changing a workspace; return it and the user, without a workspace a placeholder."""
+        """Load the target without changing a workspace; return it with the user, a placeholder without a workspace."""
         user, workspace = self._user_or_placeholder()
         return self._load(self.target, user, workspace), user
 
     def validate(self, *, only_one: bool = False) -> BundleValidation:
-        """Load and check the target; without a workspace, as a placeholder user.
+        """Load and check the target; without a workspace, use a placeholder user.
 
         Args:
-            only_one: without a target, check the default target in place of all targets.
+            only_one: whether to check only the default target, not all targets, if no target is given.
         """
         user, workspace = self._user_or_placeholder()
         bundles, findings = [], []
@@ -170,7 +170,7 @@ def user_of(workspace: Workspace) -> str:
 
 
 def findings_of(bundle: Bundle) -> tuple[BundleFinding, ...]:
-    """Return the findings of a loaded target, and the faults of modules that can't run natively on Databricks."""
+    """Return the findings of a loaded target, and the errors of modules that can't run natively on Databricks."""
     from framework.deploy.bundle.pipeline_modules import native_faults
 
     native = (of_error(fault) for fault in native_faults(bundle))
@@ -179,10 +179,10 @@ def findings_of(bundle: Bundle) -> tuple[BundleFinding, ...]:
 
 @contextmanager
 def failures_as_unknown() -> Iterator[None]:
-    """Convert a failed call in the block to an unknown state, exit code 23: without a verdict no deploy may run.
+    """Convert a failed call in the block to an unknown state, exit code 23: without a verdict, no deploy may run.
 
     Raises:
-        StateUnknown: a call failed: the workspace does not respond, or refuses the credentials.
+        StateUnknown: a call failed, because the workspace does not respond or rejects the credentials.
     """
     from databricks.sdk.errors.base import DatabricksError
 

@@ -1,4 +1,4 @@
-"""Operations on the tables that a pipeline copies from databases: checks, and what operators ask for."""
+"""Operations on the tables that a pipeline copies from databases: checks, and requests of operators."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from framework.operations.pipeline_port import PipelinePort
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operated:
-    """What an operation concerns: a gateway with all its tables, or one table of it.
+    """The object of an operation: a gateway with all its tables, or one of its tables.
 
     Args:
-        has_filter: whether only some rows of the table are read again.
+        has_filter: whether only some rows of the table are reread.
     """
 
     gateway: IngestedGateway
@@ -33,7 +33,7 @@ class Operated:
 
 
 def check_databases(pipeline: PipelinePort) -> tuple[Preflight, ...]:
-    """Check the databases of a pipeline before anything is read or written there.
+    """Check the databases of a pipeline before any data is read or written there.
 
     Raises:
         UserError: INGESTION_NONE.
@@ -44,9 +44,9 @@ def check_databases(pipeline: PipelinePort) -> tuple[Preflight, ...]:
 
 
 class GatewayOperator:
-    """Operates the gateways of a pipeline: those that its last update had, else those that its code declares.
+    """Operates the gateways of a pipeline: those of its last update, or else those that its code declares.
 
-    A table is named as its source or its target is; without the name of a gateway, the only one is meant.
+    A table is given by its source or target name. The gateway name may be omitted if there is only one gateway.
     """
 
     def __init__(self, pipeline: PipelinePort) -> None:
@@ -56,37 +56,37 @@ class GatewayOperator:
         self._operations = Operations(storage=pipeline.storage)
 
     def pause(self, table: str | None, gateway: str | None) -> Operated:
-        """Stop the flows of a table, or of a whole gateway."""
+        """Pause the flows of a table, or of a whole gateway."""
         named = self._named(table, gateway)
         self._operations.pause(named.gateway, named.table)
         return named
 
     def resume(self, table: str | None, gateway: str | None) -> Operated:
-        """Continue a table, or a whole gateway."""
+        """Resume a table, or a whole gateway."""
         named = self._named(table, gateway)
         self._operations.resume(named.gateway, named.table)
         return named
 
     def cancel(self, table: str, gateway: str | None) -> Operated:
-        """End the snapshot of a table where it is."""
+        """End the snapshot of a table at its current position."""
         found, only = self._tables.table(table, gateway)
         self._operations.cancel(found, only)
         return Operated(gateway=found, table=only)
 
     def skip_snapshot(self, table: str, gateway: str | None) -> Operated:
-        """Take no snapshot of a table."""
+        """Skip the snapshot of a table."""
         found, only = self._tables.table(table, gateway)
         self._operations.skip_snapshot(found, only)
         return Operated(gateway=found, table=only)
 
     def resync(self, table: str, where: str | None, gateway: str | None) -> Operated:
-        """Read a table again; with `where`, only the rows that meet it at the source, if its copy allows that."""
+        """Read a table again; `where` restricts the rows by a condition at the source, if the copy allows that."""
         found, only = self._tables.table(table, gateway)
         request = self._operations.resync(found, only, where)
         return Operated(gateway=found, table=only, has_filter=request.where is not None)
 
     def resync_all(self, gateway: str | None, *, new_slot: bool) -> Operated:
-        """Read all tables of a gateway again, with `new_slot` from a new position of the database's log."""
+        """Read all tables of a gateway again; `new_slot` starts at a new position of the database's log."""
         found = self._tables.gateway(gateway)
         if new_slot:
             self._operations.replace_position(found)

@@ -1,4 +1,4 @@
-"""Interface of a pipeline for operations, so that they and the commands can be tested without a real one."""
+"""The interface of a pipeline for operations and commands, so that tests can replace the pipeline."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class FirstRows(Rows, Protocol):
 
     @property
     def declared_keys(self) -> tuple[str, ...]:
-        """PRIMARY KEY and FOREIGN KEY as declared."""
+        """The declared PRIMARY KEY and FOREIGN KEY constraints."""
         ...
 
 
@@ -81,11 +81,11 @@ class DoctorPort(Protocol):
     """The part of `framework.recovery.doctor.doctor.Doctor` that operations and commands call."""
 
     def examine(self, flows: Sequence[str] = ()) -> Examination:
-        """Return what is wrong with flows, and the ways out."""
+        """Return the faults of flows, and their ways out."""
         ...
 
     def treat(self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()) -> Repair:
-        """Do a way out of a finding."""
+        """Apply a way out of a finding."""
         ...
 
 
@@ -93,19 +93,19 @@ class RewindPort(Protocol):
     """The part of `framework.recovery.rewind.rewinder.Rewinder` that operations and commands call."""
 
     def plan(self, to: str, datasets: Sequence[str] = ()) -> RewindPlan:
-        """Return what a rewind would do."""
+        """Return the plan of a rewind."""
         ...
 
     def rewind(self, plan: RewindPlan, reason: str = "") -> StoredRewind:
-        """Do a rewind."""
+        """Execute a rewind."""
         ...
 
     def finish(self) -> StoredRewind | None:
-        """Finish a rewind that was interrupted."""
+        """Finish an interrupted rewind."""
         ...
 
     def plan_abandonment(self) -> Abandonment | None:
-        """Return what becomes of an interrupted rewind that is given up."""
+        """Return the effect of giving up an interrupted rewind."""
         ...
 
     def abandon(self, abandonment: Abandonment) -> None:
@@ -155,11 +155,11 @@ class PipelinePort(Protocol):
         ...
 
     def starts_of(self, flow: QualifiedName, starts: Sequence[str]) -> str | None:
-        """Return where a flow's sources start, as the manifest of its checkpoint stores it."""
+        """Return the starts of a flow's sources, as the manifest of its checkpoint stores them."""
         ...
 
     def plan(self, **request: Unpack[RequestOptions]) -> Plan:
-        """Plan the update that `run` would do."""
+        """Return the plan of the update that `run` would run."""
         ...
 
     def run(
@@ -173,7 +173,7 @@ class PipelinePort(Protocol):
         ...
 
     def stop(self) -> None:
-        """Request the stop of a running update."""
+        """Request a running update to stop."""
         ...
 
     def left_tables(self) -> tuple[LeftTable, ...]:
@@ -202,7 +202,7 @@ class PipelinePort(Protocol):
         ...
 
     def lag(self, flow: str | None = None) -> tuple[FlowLag, ...]:
-        """Return how far each flow is behind."""
+        """Return the lag of each flow."""
         ...
 
     @property
@@ -212,7 +212,7 @@ class PipelinePort(Protocol):
 
     @property
     def rewinds(self) -> RewindPort:
-        """Takes tables and flows back to an earlier time."""
+        """Rewinds tables and flows to an earlier time."""
         ...
 
     def close(self) -> None:
@@ -234,7 +234,7 @@ class PipelineOpener(Protocol):
         verbose: bool,
         cold: bool,
     ) -> PipelinePort:
-        """Open the pipeline of a spec file; `short` is True for a short-running command, `cold` to start Spark."""
+        """Open the pipeline of a spec file; `short` marks a short-running command, `cold` always starts Spark."""
         ...
 
 
@@ -249,7 +249,7 @@ def open_pipeline(
     cold: bool,
 ) -> PipelinePort:
     """Open the real pipeline of a spec file."""
-    # PySpark is imported here, because an invalid command line and `--help` don't need it.
+    # PySpark is imported here, because an invalid command line and `--help` do not need it.
     from framework.pipeline import Pipeline
 
     if not verbose:

@@ -1,4 +1,4 @@
-"""What is known before an update: whether the pipeline is valid, what an update would do, and what it would refuse."""
+"""Checks before an update: whether the pipeline is valid, what an update would do, and which errors it would report."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class PlanReport:
 
     Args:
         plan: its steps.
-        warnings: what may go wrong although the pipeline is valid.
-        refusals: why tables would be refused, and flows would fail because their checkpoints do not fit.
+        warnings: possible problems of a valid pipeline.
+        refusals: the errors of tables that would be refused, and of flows with checkpoints that do not fit.
     """
 
     plan: Plan
@@ -34,8 +34,8 @@ class ValidationReport:
     """A pipeline without errors in its code.
 
     Args:
-        graph: its resolved graph, which has the warnings.
-        refusals: the sources that can't be read, and the flows that would fail because their checkpoints do not fit.
+        graph: its resolved graph, with warnings.
+        refusals: the errors of unreadable sources, and of flows with checkpoints that do not fit.
     """
 
     graph: DataflowGraph
@@ -47,7 +47,7 @@ def plan_update(pipeline: PipelinePort, **request: Unpack[RequestOptions]) -> Pl
 
     Raises:
         GraphErrors: all errors of the definitions.
-        UserError: names of the request that the pipeline does not have.
+        UserError: the request names unknown datasets or flows.
     """
     plan = pipeline.plan(**request)
     graph = pipeline.graph
@@ -70,12 +70,12 @@ def validate(pipeline: PipelinePort) -> ValidationReport:
 
 
 def check_runs_natively(spec_file: Path) -> None:
-    """Check the files of a spec's libraries, without running them, for what Databricks does not support.
+    """Check the library files of a spec, without running them, for features that Databricks does not support.
 
     Raises:
         GraphErrors: declarations that Databricks does not support.
     """
-    # These import PyYAML, which a plan does not need.
+    # These modules import PyYAML, which a plan does not need.
     from framework.declare.modules.loader import library_files
     from framework.declare.pipeline_spec import load_spec
     from framework.native.module_check import files_faults

@@ -1,4 +1,4 @@
-"""Dropping the tables that the code no longer declares, and what their databases keep for them."""
+"""Drops tables that the code no longer declares, and reports what databases still keep for them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from framework.run.tables.left_tables import LeftTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftPosition:
-    """A position whose changes nothing reads any more: its database keeps the log for it.
+    """A log position at a database that no ingestion uses any more, but for which the database retains its log.
 
     Args:
         connection: the name of the connection to the database.
-        noun: what the database calls such a position.
-        name: its name.
-        statement: drops it there.
+        noun: the database's term for such a position, such as a slot.
+        name: the name of the position.
+        statement: the statement that drops it at the database.
     """
 
     connection: str
@@ -32,13 +32,13 @@ class LeftPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneReport:
-    """The tables that were to be dropped.
+    """The result of dropping tables.
 
     Args:
-        dropped: those that are dropped.
-        kept: those that are declared again, or were written to.
-        warnings: names of dropped tables that their catalogs may still have.
-        positions: what databases keep for ingestions that nothing reads any more.
+        dropped: the dropped tables.
+        kept: the kept tables, which are declared again or were written to.
+        warnings: names of dropped tables that may still be in their catalogs.
+        positions: positions at databases that no ingestion uses any more.
     """
 
     dropped: tuple[LeftTable, ...]

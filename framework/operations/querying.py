@@ -31,7 +31,7 @@ def rows_of_query(pipeline: PipelinePort, query: str) -> RowsView:
 def quarantined_rows(
     pipeline: PipelinePort, flow: str, *, reason: str | None = None, limit: int = 20
 ) -> list[dict[str, Any]]:
-    """Return rows of a flow that are quarantined, each with its reasons and with the row itself as JSON.
+    """Return quarantined rows of a flow, each with its reasons and with the row itself as JSON.
 
     Raises:
         UserError: the flow is not found.
@@ -42,12 +42,12 @@ def quarantined_rows(
 
 @contextmanager
 def query_errors() -> Iterator[None]:
-    """Convert exceptions of the block to errors about the query.
+    """Convert exceptions in the block to errors of the query.
 
     Raises:
-        UserError: QUERY_INVALID if Spark rejects the query; or the error that the block raised, without its
-            location, which would be a line of the program that passed the query.
-        OperationError: QUERY_FAILED if the query fails while it runs.
+        UserError: QUERY_INVALID if Spark rejects the query; an error raised by the block, without its location, which
+            would be a line of the program that passed the query.
+        OperationError: QUERY_FAILED if the query fails at run time.
     """
     try:
         yield

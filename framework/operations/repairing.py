@@ -1,4 +1,4 @@
-"""What a way out of a broken flow would change, before it is done."""
+"""A preview of a way out of a broken flow, before it is applied."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from framework.recovery.doctor.way_out import WayOut
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairPreview:
-    """A way out of a finding, and the position of the flow after it as far as a plan knows it."""
+    """A way out of a finding, and the flow's position after it as far as a plan can predict it."""
 
     finding: Finding
     way: WayOut
@@ -20,18 +20,18 @@ class RepairPreview:
 
 
 def preview_repair(pipeline: PipelinePort, finding: Finding, number: int) -> RepairPreview:
-    """Return what a way out would change; nothing is written.
+    """Return the effects of a way out; nothing is written.
 
     Args:
         pipeline: the pipeline.
         finding: a finding of its doctor.
-        number: the number of the way out.
+        number: the number of the way out, from 1.
 
     Raises:
         UserError: the finding has no such way out, or it is done by hand.
     """
     way = chosen_way(finding, number)
-    assert way.action is not None  # `chosen_way` refuses the others
+    assert way.action is not None  # `chosen_way` rejects ways out without an action
     request = request_of_action(way.action)
     plan = None if request is None else pipeline.plan(**request)
     return RepairPreview(finding=finding, way=way, after=expected_position(finding, way, plan))

@@ -1,4 +1,4 @@
-"""The start of a rewind: one that was interrupted is finished first."""
+"""The start of a rewind, which first finishes an interrupted one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from framework.recovery.rewind.plan import RewindPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRewind:
-    """What a rewind would do.
+    """The plan of a rewind, after an interrupted one was finished.
 
     Args:
         finished: the interrupted rewind that was finished; None if there was none.
-        plan: what is left to do; None if the finished rewind was the one that is asked for.
+        plan: the remaining plan; None if the finished rewind was the requested one.
     """
 
     finished: StoredRewind | None
@@ -24,13 +24,13 @@ class PreparedRewind:
 
 
 def prepare_rewind(rewinds: RewindPort, to: str, datasets: Sequence[str], *, dry_run: bool = False) -> PreparedRewind:
-    """Finish a rewind that was interrupted, and plan the one that is asked for.
+    """Finish an interrupted rewind, and plan the requested one.
 
     Args:
         rewinds: the rewinds of a pipeline.
-        to: a time with its zone, or an update, whose end is meant.
-        datasets: the tables that go back; all streaming tables without any.
-        dry_run: leave an interrupted rewind as it is, of which the plan is an error then.
+        to: a time with its zone, or the id of an update, to rewind to its end.
+        datasets: the tables to rewind; () for all streaming tables.
+        dry_run: leave an interrupted rewind as it is; planning then raises its error.
     """
     finished = None if dry_run else rewinds.finish()
     if finished is not None and finished.to == to.strip():

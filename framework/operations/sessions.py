@@ -1,4 +1,4 @@
-"""A session that keeps Spark ready for a folder, with the settings of the folder's pipeline."""
+"""Starts a session that keeps Spark ready for a folder, with the settings of the folder's pipeline."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def keep_spark(
     """Start a session for the working folder, unless one is ready; return its status.
 
     Args:
-        spec: the spec file with the settings; None: the nearest one of `folder`, if there is one.
-        folder: where to look for a spec.
+        spec: the spec file with the settings; None for the nearest one of `folder`, if there is one.
+        folder: the folder from which to search for a spec.
         master: URL of the Spark master; None for the default.
-        idle_seconds: the session ends after so long without a command.
-        login: the session ends with it.
-        clock: the wait for its start.
+        idle_seconds: how long the session runs without a command.
+        login: the login that the session ends with.
+        clock: the clock for the wait until it starts.
 
     Raises:
         UserError: the spec is missing or invalid.

@@ -1,4 +1,4 @@
-"""Stopping an update that runs anywhere, by a request in its storage; without Spark if the storage is local."""
+"""Stops an update on any machine by a request in its storage; without Spark if the storage is local."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def stop_update(
     reason: str | None = None,
     wait_seconds: float = 0.0,
 ) -> StopReport:
-    """Ask an update to stop, and wait for its end.
+    """Request an update to stop, and wait until it has ended.
 
     Args:
         storage: the pipeline's storage.
-        clock: the time of the request, and the wait.
-        update_id: the update; one that has not started yet stops at its start. None: the one that runs.
+        clock: the clock for the time of the request, and for the wait.
+        update_id: the update, which stops at its start if it has not started yet; None for the running one.
         reason: why, for its event log.
-        wait_seconds: how long to wait for its end.
+        wait_seconds: the longest wait for its end.
 
     Raises:
         UserError: UPDATE_IDENTITY_INVALID.
@@ -46,7 +46,7 @@ def stop_update(
     state = _state(storage, named)
     if not runs and state in ENDED:
         return StopReport(update_id=named, state=state, has_ended=True)
-    # Also without a holder: a machine that was suspended may have lost its lease and go on.
+    # Even without a holder: a suspended machine may have lost its lease and continue later.
     now = timestamp_text(clock.now())
     StopRequests(storage).ask(
         StopRequest(update_id=named, user=user_name(), host=socket.gethostname(), reason=reason or None, since=now)
@@ -58,7 +58,7 @@ def stop_update(
 
 
 def _ends(storage: Storage, update_id: str, clock: Clock, wait_seconds: float) -> bool:
-    """Wait until another process or nobody has the lock; return whether that came in time."""
+    """Wait until nobody or another process has the lock; return False if that takes too long."""
     deadline = clock.monotonic() + wait_seconds
     while True:
         holder = lock_holder(storage)

@@ -1,4 +1,4 @@
-"""The end of an update: its page, its summary, and what became of the history of the tables that it refreshed."""
+"""The end of an update: its graph page, its summary, and the kept history of the tables that it refreshed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FinishedUpdate:
 
     Args:
         summary: its result, and the paths of its output.
-        histories: the newest backup of each table that it refreshed and whose history it kept.
+        histories: the newest backup of each refreshed table with kept history.
     """
 
     summary: UpdateSummary
@@ -28,12 +28,12 @@ class FinishedUpdate:
 
 
 def finish_update(pipeline: PipelinePort, result: UpdateResult, *, keeps_history: bool = False) -> FinishedUpdate:
-    """Write the page of the update's graph and return what it did.
+    """Write the page of the update's graph, and return the finished update.
 
     Args:
         pipeline: the pipeline.
-        result: the result of the update, whose end its log has.
-        keeps_history: whether its full refreshes were to keep the history of their tables.
+        result: the result of an update whose end is in the event log.
+        keeps_history: whether its full refreshes were run with `keep_history`.
     """
     storage = pipeline.storage
     paths = OutputPaths(graph=write_graph_page(pipeline), tables=storage.path("tables"), events=storage.path("events"))
@@ -51,7 +51,7 @@ def kept_histories(pipeline: PipelinePort, result: UpdateResult) -> tuple[Backup
 
 
 def write_graph_page(pipeline: PipelinePort) -> str:
-    """Write the page of the dataflow graph to the storage if it changed, and return its path."""
+    """Write the page of the dataflow graph to the storage if it has changed, and return its path."""
     storage = pipeline.storage
     path, page = storage.path(GRAPH_FILE), graph_page(pipeline.graph)
     if storage.read_text(path) != page:

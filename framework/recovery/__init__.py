@@ -1,1 +1,1 @@
-"""Tools for whoever operates a pipeline: compares two tables row by row, and measures how far flows are behind."""
+"""Tools for operators of a pipeline: table comparison, lag, backups, quarantine, rewinds and the doctor."""

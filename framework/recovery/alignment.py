@@ -1,4 +1,4 @@
-"""Pairs of the columns of two tables, with the type in which the values of both are compared."""
+"""Pairs the columns of two tables, and finds for each pair the type in which its values are compared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ColumnPair:
 
     Args:
         name: as the first table spells it.
-        first: its place in the first table; `second` in the second.
+        first: its index in the first table; `second` in the second.
         data_type: the type in which the values are compared.
     """
 
@@ -35,7 +35,7 @@ class ColumnPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alignment:
-    """The columns of two tables: those of the key, the other common ones, and those that can't be compared."""
+    """The columns of two tables: key columns, other common columns, and columns that can't be compared."""
 
     keys: tuple[ColumnPair, ...]
     values: tuple[ColumnPair, ...]

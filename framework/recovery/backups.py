@@ -1,4 +1,4 @@
-"""Backups of tables from before a full refresh: compared with the refreshed tables, and dropped when a user says so."""
+"""Backups of tables before a full refresh: compared with the refreshed tables, and dropped at a user's request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BackupSelection:
 
 
 def list_backups(storage: Storage) -> tuple[StoredBackup, ...]:
-    """Return all complete backups, by dataset and number; no Spark."""
+    """Return all complete backups, by dataset and number; needs no Spark."""
     store = BackupStore(storage)
     return tuple(StoredBackup(backup=each, path=store.table(each.dataset, each.number)) for each in store.list_all())
 
@@ -53,13 +53,13 @@ def compare_backups(
     """Compare the backups of finished full refreshes with the refreshed tables, and record the results.
 
     A backup is compared once. A crash before the record is safe: the comparison changes nothing, and the next call
-    compares the backup with the table as it is then. A comparison holds no lock, because it takes long; so its result
-    is recorded under the lock, and only for a backup that is still the compared one. Else a backup that was dropped
-    meanwhile would be there again, without its table, or one with the same number would count as published.
+    compares the backup with the current table. A comparison takes long, so it holds no lock; its result is recorded
+    under the lock, and only if the compared backup still exists. Otherwise the record would bring back a backup that
+    was dropped meanwhile, without its table, or mark a new backup with the same number as published.
 
     Args:
         storage: the pipeline's storage.
-        graph: the pipeline's graph; backups of tables that it does not have are not compared.
+        graph: the pipeline's graph; only backups of its tables are compared.
         compare: compares two tables.
 
     Returns:
@@ -77,7 +77,7 @@ def compare_backups(
             except (SluiceError, PySparkException, Py4JError):
                 if store.read(backup.dataset, backup.number) == backup:
                     raise
-                continue  # its table was dropped while it was read
+                continue  # its table was dropped during the read
             compared = replace(backup, comparison=_comparison(result))
             if _recorded(storage, backup, compared):
                 found.append(compared)
@@ -85,7 +85,7 @@ def compare_backups(
 
 
 def _recorded(storage: Storage, backup: Backup, compared: Backup) -> bool:
-    """Record the comparison of a backup, unless that has changed; if an update runs now, it is compared after it."""
+    """Record the comparison unless the backup has changed, or an update runs; a later call then compares it again."""
     store = BackupStore(storage)
     try:
         with update_lock(storage, str(uuid.uuid4())):
@@ -100,7 +100,7 @@ def _recorded(storage: Storage, backup: Backup, compared: Backup) -> bool:
 
 
 def drop_backups(storage: Storage, pipeline: str, selection: BackupSelection) -> tuple[Backup, ...]:
-    """Delete backups, with an event for each.
+    """Delete backups, and write an event for each.
 
     Args:
         storage: the pipeline's storage.

@@ -34,7 +34,7 @@ class ComparedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnFinding:
-    """A column that can't be compared; None for the type of a table that does not have it."""
+    """A column that can't be compared; a type is None if its table does not have the column."""
 
     name: str
     first_type: str | None
@@ -66,8 +66,8 @@ class Totals:
     Args:
         only_first: keys without a row in the second table.
         only_second: keys without a row in the first table.
-        different: keys with other rows in each table.
-        duplicate: those of all three that have several rows in a table.
+        different: keys with different rows in the two tables.
+        duplicate: keys among these that have several rows in a table.
         columns: each column with a difference, and the number of DIFFERENT keys in which it differs.
     """
 
@@ -85,7 +85,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What two tables have in common, and what not.
+    """The result of a comparison.
 
     Args:
         keys: the key columns; () if whole rows were compared.
@@ -93,8 +93,8 @@ class Comparison:
         findings: the columns that could not be compared.
         totals: exact numbers.
         differences: the first differing keys in the order of the key, at most as many as the limit.
-        uncertain: why a difference may only be a change that the copy does not have yet, as one sentence; None if
-            every difference is certain.
+        uncertain: why a difference may be a change that the copy does not have yet, as one sentence; None if every
+            difference is certain.
     """
 
     first: ComparedTable

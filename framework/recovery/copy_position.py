@@ -1,4 +1,4 @@
-"""How far the copy of a source table has come: the position in the source's log that its flows have applied."""
+"""The position of a table's copy: how much of the source's log its flows have applied."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class CopyPosition:
     """The position of a copy.
 
     Args:
-        stored: the offset up to which all changes are in the copy; None if it is unknown.
-        problem: why it is unknown, as one sentence; empty otherwise.
+        stored: the offset up to which all changes are applied to the copy; None if it is unknown.
+        problem: the reason why it is unknown, as one sentence; empty if it is known.
     """
 
     stored: str | None = None
@@ -50,7 +50,7 @@ class CopyPositions:
         readers = [flow for flow in flows if self._reads_log(flow)]
         if len(readers) != 1:
             return CopyPosition(problem=f"{dataset.name} does not get its changes from one flow of this pipeline.")
-        # First the position, then whether the flows behind it have read everything: what they read meanwhile is more.
+        # The position is read before the state of later flows: whatever they read in between only adds to the copy.
         stored = self._position(readers[0])
         if stored is None:
             return CopyPosition(problem=f"Flow {readers[0].spec.name} has an unfinished batch, or has not run.")
@@ -60,10 +60,10 @@ class CopyPositions:
         return CopyPosition(stored=stored)
 
     def _upstream(self, dataset: GraphDataset) -> list[GraphFlow]:
-        """Return the flows into a dataset and into all datasets that it is computed from."""
+        """Return the flows into a dataset and into all its upstream datasets."""
         names = [dataset.name]
         found: list[GraphFlow] = []
-        for name in names:  # grows while it is read; each name is there once
+        for name in names:  # grows during the loop; each name occurs once
             found += self.graph.flows_into(name)
             names += [each for each in self.graph.inputs(name) if each not in names]
         return found

@@ -1,9 +1,9 @@
 """The exact differences of two tables, found by checksums first.
 
-The first pass reads both tables once: it divides the keys into buckets by their hash, and sums two independent hashes
-of the rows of each bucket. Sums, not exclusive-ors: a row that is there twice must count twice. The second pass reads
-the rows of the buckets that differ and compares them value by value. So tables of ten million rows with ten differences
-are read twice, and some thousands of rows are compared. If no bucket differs, there is no second pass.
+The first pass reads both tables once: it divides the keys into buckets by hash, and sums two independent hashes of the
+rows of each bucket. It uses sums, not XOR, because a duplicate row must count twice. The second pass reads the rows of
+the buckets that differ and compares them value by value. So tables of ten million rows with ten differences are read
+twice, and a few thousand rows are compared. If no bucket differs, there is no second pass.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BUCKET, _SIDE, _FIRST, _SECOND, _DIFFERS, _KIND = "bucket", "side", "first_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """Exact numbers of rows and differing keys, and the first of these keys."""
+    """Exact row and key counts, and the first differing keys."""
 
     first_rows: int
     second_rows: int
@@ -48,12 +48,12 @@ class Differences:
 
 
 def find_differences(first: DataFrame, second: DataFrame, alignment: Alignment, *, limit: int) -> Differences:
-    """Compare two tables as sets of rows with their numbers; each is read at most twice.
+    """Compare two tables as multisets of rows; each table is read at most twice.
 
     A difference is missed only if two independent 64-bit hashes collide in the sum of a bucket.
 
     Args:
-        first: the first table; its rows must not change while they are read.
+        first: the first table; its rows must not change during the read.
         second: the second table, likewise.
         alignment: the pairs of columns.
         limit: the largest number of keys to return.
@@ -77,7 +77,7 @@ def find_differences(first: DataFrame, second: DataFrame, alignment: Alignment, 
 
 
 def _selected(frame: DataFrame, pairs: Sequence[ColumnPair], names: Sequence[str], places: Sequence[int]) -> DataFrame:
-    """Return the columns of the pairs under neutral names, in the form in which Spark can compare them."""
+    """Return the columns of the pairs under neutral names, cast to types that Spark can compare."""
     fields = frame.schema.fields
     # By place: a name may occur twice, in different cases.
     renamed = frame.toDF(*(f"p{place}" for place in range(len(fields))))
@@ -99,7 +99,7 @@ class _Tables:
     values: tuple[str, ...]
 
     def checksums(self) -> Row:
-        """Return the numbers of rows, and the buckets whose numbers or checksums differ."""
+        """Return the row counts, and the buckets with different counts or checksums."""
         rows = self._both(None)
         hashes = [row_hash(rows.drop(_SIDE).schema.fields, seed).alias(f"h{seed}") for seed in _ROW_SEEDS]
         hashed = rows.select(self._bucket(rows).alias(_BUCKET), _SIDE, *hashes)
@@ -121,10 +121,10 @@ class _Tables:
         return found
 
     def differing_keys(self, buckets: Sequence[int]) -> DataFrame:
-        """Return a row for each key of the buckets whose rows differ, with a flag `d<n>` for each value column.
+        """Return one row for each key with different rows in the buckets, with a flag `d<n>` for each value column.
 
-        Rows are equal if Spark groups them together, which compares values. Only which columns differ is decided by
-        hashes, because a key may have several rows.
+        Rows are equal if Spark groups them together, which compares values. Hashes decide only which columns differ,
+        because a key may have several rows.
         """
         rows = self._both(buckets)
         counted = (
@@ -152,7 +152,7 @@ class _Tables:
         return found.where(_DIFFERS).drop(_DIFFERS).withColumn(_KIND, _kind())
 
     def _both(self, buckets: Sequence[int] | None) -> DataFrame:
-        """Return the rows of both tables with their side, 1 or -1; with `buckets`, only those of these buckets."""
+        """Return the rows of both tables with their side, 1 or -1; `buckets` restricts them to some buckets."""
         sides = [
             frame.withColumn(_SIDE, F.lit(side).cast("bigint")) for frame, side in ((self.first, 1), (self.second, -1))
         ]
@@ -166,7 +166,7 @@ class _Tables:
 
 
 def _is_in(bucket: Column, buckets: Sequence[int]) -> Column:
-    """Return whether a bucket is in a list; one look-up in an array of bytes, however long the list is."""
+    """Return whether a bucket is in a list: one look-up in a byte array, regardless of the length of the list."""
     flags = bytearray(BUCKETS)
     for number in buckets:
         flags[number] = 1
@@ -188,7 +188,7 @@ def _kind() -> Column:
 def _compared(
     tables: _Tables, buckets: Sequence[int], columns: Sequence[str], limit: int
 ) -> tuple[Totals, tuple[KeyDifference, ...]]:
-    # Kept, so that totals and keys are computed from one read of the tables.
+    # Cached, so that totals and keys are computed from one read of the tables.
     found = tables.differing_keys(buckets).persist()
     try:
         totals = _totals(found, columns)
@@ -228,7 +228,7 @@ def _difference(row: Row, width: int, columns: Sequence[str]) -> KeyDifference:
 
 
 def row_hash(fields: Sequence[StructField], seed: int) -> Column:
-    """Return a 64-bit hash of the values of columns; hashes of two seeds are independent.
+    """Return a 64-bit hash of the values of columns; hashes with two seeds are independent.
 
     Args:
         fields: the columns, none of which contains a map or a variant.
@@ -240,7 +240,7 @@ def row_hash(fields: Sequence[StructField], seed: int) -> Column:
 
 
 def halves(value: Column) -> tuple[Column, Column]:
-    """Return the lower and the upper 32 bits of a 64-bit hash as non-negative numbers, whose sums don't overflow."""
+    """Return the lower and upper 32 bits of a 64-bit hash as non-negative numbers, whose sums can't overflow."""
     return value.bitwiseAND(F.lit(_LOW_BITS)), F.shiftrightunsigned(value, 32)
 
 
@@ -248,7 +248,7 @@ def _parts(field: StructField) -> tuple[Column, ...]:
     value = column(field.name)
     if not isinstance(field.dataType, StructType | ArrayType):
         return (value,)
-    # Spark's own hash skips NULL elements; the fingerprint does not, but has one seed only.
+    # Spark's own hash skips NULL elements; the fingerprint does not, but has only one seed.
     return fingerprint([field]), value
 
 

@@ -11,14 +11,14 @@ from framework.sources.port import Lag
 
 
 class FlowHealth(StrEnum):
-    """Whether a flow does what it should."""
+    """The health of a flow."""
 
     IDLE = "idle"
-    """It has read everything that its sources hold."""
+    """It has read all data of its sources."""
     RUNNING = "running"
-    """An update runs it, and it has unread data or may have some."""
+    """It is running, and has or may have unread data."""
     STUCK = "stuck"
-    """A continuous update runs it, but it is silent."""
+    """It is part of a running continuous update, but is silent."""
     BEHIND = "behind"
     """It has unread data, and no update runs."""
     FAILED = "failed"
@@ -27,7 +27,7 @@ class FlowHealth(StrEnum):
     """It is a once flow that has read its source."""
     NOT_STARTED = "not started"
     UNKNOWN = "unknown"
-    """No update runs, and only the source knows whether it has more; or its state can't be read."""
+    """No update is running, and only the source knows whether there is more data; or its state can't be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +37,12 @@ class FlowLag:
     Args:
         flow: its full name.
         dataset: its target.
-        health: whether it does what it should.
-        lag: what is unread; None where the number is unknown.
+        health: its health.
+        lag: the unread data; None where a number is unknown.
         last_event: the time of its last event, ISO 8601 in UTC; None without one.
-        silent_seconds: the time since then.
+        silent_seconds: seconds since the last event.
         reason: why it is stuck or failed; empty otherwise.
-        quarantined: its rows that wait in the quarantine; None without one.
+        quarantined: its open rows in the quarantine; None if there are none.
     """
 
     flow: QualifiedName

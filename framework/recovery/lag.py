@@ -1,7 +1,7 @@
-"""How far each flow is behind its sources, and whether it is idle, running or stuck; without Spark jobs.
+"""The lag of each flow behind its sources, and whether it is idle, running or stuck; without Spark jobs.
 
-What is unread is read from checkpoints, source folders and Delta logs. Whether a flow is alive is read from the event
-log: a continuous update writes an event for each of its flows every minute, also if there are no rows.
+Unread data is computed from checkpoints, source folders and Delta logs. Whether a flow is alive is read from the event
+log: a continuous update writes an event for each of its flows every minute, even without rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from framework.sources.kinds import flow_lag
 from framework.sources.port import UNKNOWN_LAG, Lag
 
 SILENT_INTERVALS = 3
-"""A flow of a continuous update that is silent for more than this many intervals of its events is stuck."""
+"""A flow of a continuous update is stuck if it is silent for more than this many event intervals."""
 
 _LAST_EVENTS = 20_000
 _ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED"})
@@ -39,7 +39,7 @@ _ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """What the event log says about one flow."""
+    """The state of one flow in the event log."""
 
     last: Event | None = None
     backlog: Lag = UNKNOWN_LAG
@@ -52,10 +52,10 @@ class _Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastUpdate:
-    """The last update: whether it runs now, and whether it is a continuous one, which reports each flow regularly.
+    """The last update: whether it is running, and whether it is continuous, so that each flow reports regularly.
 
     Args:
-        flows: the flows that it has, if it runs.
+        flows: the flows of the update, if it is running.
     """
 
     update_id: str | None = None
@@ -64,7 +64,7 @@ class _LastUpdate:
     flows: frozenset[str] = frozenset()
 
     def has(self, flow: QualifiedName, last: Event | None) -> bool:
-        """Whether it runs now and has the flow; one that the code declares since is in the next update only."""
+        """Whether the update is running and has the flow; a newly declared flow is only in the next update."""
         return self.runs and (str(flow) in self.flows if last is None else last.origin.update_id == self.update_id)
 
 
@@ -83,7 +83,7 @@ def read_lag(
         store: its tables.
         clock: the present time.
         flow: one flow, by its full name or its last parts; None for all.
-        waiting: the rows that wait in the quarantine.
+        waiting: the open rows in the quarantine.
 
     Raises:
         UserError: LAG_FLOW_NOT_FOUND.
@@ -131,7 +131,7 @@ def _last_update(storage: Storage) -> _LastUpdate:
 
 
 def _is_locked(storage: Storage) -> bool:
-    """Whether an update holds the lock; True also on storage that is not local, where a lease tells only its holder."""
+    """Whether an update holds the lock; always True on remote storage, where only a lease's holder knows its state."""
     try:
         check_unlocked(storage)
     except OperationError:
@@ -145,7 +145,7 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 
 def _records(events: Sequence[Event]) -> dict[str, _Record]:
-    """Return what the events, oldest first, say about each flow."""
+    """Return the state of each flow in the events, which are ordered oldest first."""
     found: dict[str, _Record] = {}
     for event in events:
         name = event.origin.flow_name
@@ -167,7 +167,7 @@ def _backlog(metrics: Mapping[str, Any]) -> Lag | None:
 
 
 def _read_flow(flow: GraphFlow, states: StateReader, record: _Record, update: _LastUpdate, clock: Clock) -> FlowLag:
-    """Return the lag of a flow; one whose checkpoint or source can't be read is not the fault of the others."""
+    """Return the lag of a flow; an unreadable checkpoint or source affects only its own flow."""
     try:
         return _flow_lag(flow, states, record, update, clock)
     except OperationError as error:
@@ -188,7 +188,7 @@ def _flow_lag(flow: GraphFlow, states: StateReader, record: _Record, update: _La
     checkpoint = None if current is None else generations.path(target, name, current.number)
     lag = _unread(flow, states, checkpoint, clock)
     runs = update.has(name, record.last)
-    if lag == UNKNOWN_LAG and runs:  # in the middle of a batch; its last event says how much was unread
+    if lag == UNKNOWN_LAG and runs:  # within a batch; the flow's last event has the unread amount
         lag = record.backlog
     silent = None if record.last is None else _seconds_since(record.last.timestamp, clock)
     health = _health(current, checkpoint is not None and _has_batch(states.storage, checkpoint), lag, record, runs=runs)

@@ -39,10 +39,10 @@ def reconcile(request: ComparisonRequest, sides: Sides, *, connections: Path, sh
     """Compare two tables exactly.
 
     Args:
-        request: what to compare.
+        request: the tables and columns to compare.
         sides: opens the tables of the pipeline.
         connections: the folder of `connections.yml`.
-        shared_folder: a folder that all machines of the cluster share; None for a temporary one of this machine.
+        shared_folder: a folder shared by all machines of the cluster; None to use a temporary folder of this machine.
 
     Raises:
         UserError: a table or a column does not exist, or the condition is invalid.
@@ -72,9 +72,9 @@ def _compare_with_source(
 ) -> Comparison:
     """Compare a table of a source database with its copy.
 
-    The order makes a certain result possible: first the position of the copy is read, then the copy's version is fixed,
-    then the source is read. So the source shows every change that the copy has, and the only changes that the copy may
-    lack lie between both positions, where the log shows them.
+    The order of reads makes a certain result possible: first the copy's position, then its version, then the source. So
+    the source has every change that the copy has. The copy can lack only changes between its position and the
+    source's position, and the log shows those.
     """
     texts = (request.first, request.second)
     place = 0 if isinstance(references[0], DatabaseReference) else 1
@@ -144,7 +144,7 @@ def _filtered(side: Side, condition: str | None) -> DataFrame:
 
 @contextmanager
 def scratch_folder(parent: Path | None) -> Iterator[Path]:
-    """A new folder, deleted after the block; those of killed processes of this machine are deleted before it."""
+    """Yield a new folder, deleted after the block; first delete the folders of killed processes of this machine."""
     place = Path(tempfile.gettempdir()) if parent is None else parent
     place.mkdir(parents=True, exist_ok=True)
     host = f"{_PREFIX}{socket.gethostname()}-"

@@ -45,7 +45,7 @@ class DatabaseReference:
 
     Args:
         connection: name of the connection.
-        table: `schema.table`; names with other characters in double quotes.
+        table: `schema.table`; double quotes around names with other characters.
     """
 
     connection: str
@@ -56,9 +56,9 @@ Reference = TableReference | FolderReference | DatabaseReference
 
 
 def parse_reference(text: str) -> Reference:
-    """Read a side of a comparison; a suffix such as `@v12` selects a version of a Delta table.
+    """Parse a side of a comparison; a suffix such as `@v12` selects a version of a Delta table.
 
-    A table of a database begins with `database:`, or with a scheme of connections, such as `postgres:`.
+    A table of a database starts with `database:`, or with the scheme of a connection, such as `postgres:`.
 
     Examples:
         >>> parse_reference("main.bank.accounts@v12")

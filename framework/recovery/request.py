@@ -1,4 +1,4 @@
-"""What to compare, as a value."""
+"""The request of a comparison, as a value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self, TypedDict, Unpack
 
 MOST_KEYS = 20
-"""How many differing keys a comparison returns by default."""
+"""The default limit of differing keys in a comparison."""
 
 
 class ComparisonOptions(TypedDict, total=False):
@@ -21,12 +21,12 @@ class ComparisonOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRequest:
-    """What to compare.
+    """The tables and columns to compare.
 
     Args:
         first: a dataset, a table, a folder or a table of a source database; see `parse_reference`.
         second: likewise.
-        keys: names of the columns that identify a row; () for those of the dataset or of the source table.
+        keys: names of the columns that identify a row; () to use the key of the dataset or of the source table.
         columns: names of the other columns to compare; () for all.
         where: a SQL condition of Spark that selects the rows of both tables; None for all.
         limit: the largest number of differing keys to return; the totals are exact.
@@ -41,7 +41,7 @@ class ComparisonRequest:
 
     @classmethod
     def of(cls, first: str, second: str, **options: Unpack[ComparisonOptions]) -> Self:
-        """Return the request of two tables and options."""
+        """Create the request for two tables and options."""
         return cls(
             first=first,
             second=second,

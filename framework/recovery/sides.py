@@ -1,4 +1,4 @@
-"""Opens one side of a comparison as rows that do not change while they are read."""
+"""Opens one side of a comparison, as rows that do not change during the read."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Side:
     Args:
         name: as the user wrote it.
         frame: its rows.
-        keys: the columns that identify its rows, as far as they are known; () otherwise.
-        version: the version of the Delta table; None if it is none.
-        position: the position of a source database at which the rows were read.
-        dataset: the dataset of the pipeline; None if it is none.
+        keys: the columns that identify a row; () if unknown.
+        version: the version of the Delta table; None for other tables.
+        position: the position of a source database at which the rows were read; None for other tables.
+        dataset: the dataset of the pipeline; None if the side is not a dataset.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sides:
-    """Opens tables at one version each: a table that an update changes meanwhile is read as it was.
+    """Opens tables, each at one version, so that a running update does not change the rows.
 
     Args:
         graph: the pipeline's graph.
@@ -90,7 +90,7 @@ class Sides:
         return Side(name=text, frame=frame, keys=_keys(dataset), version=chosen, dataset=dataset)
 
     def _table(self, text: str, reference: TableReference) -> Side:
-        """Return a table of Spark's catalog; only a Delta table has a version that stays."""
+        """Return a table of Spark's catalog; only a Delta table has a fixed version."""
         location = self._delta_location(reference.name)
         if location is not None:
             return self._folder(text, location, reference.version)
@@ -104,7 +104,7 @@ class Sides:
     def _delta_location(self, name: str) -> str | None:
         try:
             detail = statement_frame(self.store.spark, f"DESCRIBE DETAIL {name}").first()
-        except AnalysisException:  # no such table, or none of Delta
+        except AnalysisException:  # no such table, or not a Delta table
             return None
         return str(detail["location"]) if detail is not None and detail["format"] == "delta" else None
 
@@ -116,7 +116,7 @@ class Sides:
 
 
 def living_rows(side: Side) -> Side:
-    """Return a side without the deleted rows that stay in it, and without their flag: its source has neither."""
+    """Return a side without its soft-deleted rows and their flag, because its source has neither."""
     target = None if side.dataset is None else side.dataset.cdc
     if target is None or target.flag is None:
         return side

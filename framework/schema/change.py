@@ -1,7 +1,7 @@
-"""The change from one schema to another: which columns are added, widened, renamed, dropped, or get another type.
+"""The change from one schema to another: columns that are added, widened, renamed, dropped or retyped.
 
-The one definition of these words, for schemas as JSON: the planner, the executor, AUTO CDC and the readers of files use
-it. Nullability, comments and the length of texts are no difference.
+These terms are defined only here, for schemas as JSON, and used by the planner, the executor, AUTO CDC and the file
+readers. Differences in nullability, comments and text length are ignored.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from framework.schema.lattice import TABLE
 
 _SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-"""Types whose names in JSON are not those of Spark's SQL."""
+"""Types whose JSON names differ from Spark SQL's names."""
 _COLLATIONS = "__COLLATIONS"
-"""The metadata with the collations of a field's texts."""
+"""The metadata key for the collations of a field's texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +24,10 @@ class ColumnChange:
     """One column or field, before and after.
 
     Args:
-        path: its names from the outermost one; the parts of arrays and maps are `element`, `key` and `value`.
-        before: its type before, as Spark writes it; None if it is new.
-        after: its type after; None if it is dropped.
-        was: the path before, if it is renamed.
+        path: its names, outermost first; the parts of arrays and maps are named `element`, `key` and `value`.
+        before: its type before, as Spark writes it; None if the column is new.
+        after: its type after; None if the column is dropped.
+        was: the path before, if the column is renamed.
     """
 
     path: tuple[str, ...]
@@ -37,11 +37,11 @@ class ColumnChange:
 
     @property
     def name(self) -> str:
-        """The path, with dots."""
+        """The path, joined with dots."""
         return ".".join(self.path)
 
     def __str__(self) -> str:
-        """Return the column as people read it: with its type, or with both of them."""
+        """Return the column for texts: with its type, or with the types before and after."""
         if self.was:
             return f"{'.'.join(self.was)} to {self.name}"
         if self.before is None or self.after is None:
@@ -51,14 +51,14 @@ class ColumnChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaChange:
-    """The difference of two schemas. Of a column that is added or dropped, its fields are not listed.
+    """The difference of two schemas. Fields of an added or dropped column are not listed separately.
 
     Args:
-        added: columns that only the later schema has.
-        widened: columns to whose later type Delta widens them.
-        renamed: columns with another name.
-        dropped: columns that only the earlier schema has.
-        retyped: columns whose later type is no wider one.
+        added: columns of the later schema only.
+        widened: columns that Delta widens to their later type.
+        renamed: columns with a changed name.
+        dropped: columns of the earlier schema only.
+        retyped: columns whose later type is not a widening.
     """
 
     added: tuple[ColumnChange, ...] = ()
@@ -73,29 +73,29 @@ class SchemaChange:
 
     @property
     def is_additive(self) -> bool:
-        """Whether each earlier column stays as it is."""
+        """Whether all earlier columns are unchanged."""
         return not (self.widened or self.renamed or self.dropped or self.retyped)
 
     @property
     def is_widening(self) -> bool:
-        """Whether each earlier column stays, with its type or a wider one."""
+        """Whether all earlier columns remain, with the same type or a wider one."""
         return not (self.renamed or self.dropped or self.retyped)
 
     def gained(self, *, widens: bool) -> SchemaChange:
-        """Return what a table gets whose other columns stay: columns, and wider types if its types may widen."""
+        """Return the additive part of the change: new columns and, if the table widens types, wider types."""
         return SchemaChange(added=self.added, widened=self.widened if widens else ())
 
     def without(self, *columns: str) -> SchemaChange:
-        """Return the change of the other columns."""
+        """Return the change without some columns."""
         parts = {name: tuple(e for e in getattr(self, name) if e.path[0] not in columns) for name in self.__slots__}
         return SchemaChange(**parts)
 
     def is_part_of(self, other: SchemaChange) -> bool:
-        """Whether another change has each part of this one."""
+        """Whether another change contains every part of this one."""
         return all(set(getattr(self, name)) <= set(getattr(other, name)) for name in self.__slots__)
 
     def words(self) -> str:
-        """Return the change as a clause; empty without one."""
+        """Return the change as a clause; empty if there is no change."""
         parts = (
             ("adds", self.added),
             ("widens", self.widened),
@@ -112,7 +112,7 @@ def schema_change(before: Mapping[str, Any], after: Mapping[str, Any], number: s
     Args:
         before: the earlier schema, as the JSON of a struct.
         after: the later one.
-        number: the metadata that identifies a column, whose name may have changed; None: its name does, in any case.
+        number: the metadata key that identifies a renamed column; None to match columns by name, case-insensitively.
     """
     found: dict[str, list[ColumnChange]] = {name: [] for name in SchemaChange.__slots__}
     for kind, change in _fields(before["fields"], after["fields"], (), number):
@@ -121,7 +121,7 @@ def schema_change(before: Mapping[str, Any], after: Mapping[str, Any], number: s
 
 
 def type_change(before: Any, after: Any) -> SchemaChange:
-    """Return the change from one type to another, as the JSON of both; a path begins with `value`."""
+    """Return the change between two types, given as JSON; paths begin with `value`."""
     first, second = ({"fields": [{"name": "value", "type": each}]} for each in (before, after))
     return schema_change(first, second)
 
@@ -132,7 +132,7 @@ _Changes = Iterator[tuple[str, ColumnChange]]
 def _fields(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], path: tuple[str, ...], number: str | None
 ) -> _Changes:
-    """Yield the changes of the fields of a struct, in the order of the earlier ones; then the new ones."""
+    """Yield the changes of a struct's fields, in the order of the earlier fields, followed by new fields."""
 
     def identity(field: Mapping[str, Any]) -> Any:
         name, metadata = field["name"].lower(), field.get("metadata") or {}
@@ -155,7 +155,7 @@ def _fields(
 
 
 def _types(before: Any, after: Any, path: tuple[str, ...], number: str | None) -> _Changes:
-    """Yield the changes of the type of one column, in the same parts of both types."""
+    """Yield the changes of one column's type, by comparing the same parts of both types."""
     match before, after:
         case {"type": "struct", "fields": earlier}, {"type": "struct", "fields": later}:
             yield from _fields(earlier, later, path, number)
@@ -172,13 +172,13 @@ def _types(before: Any, after: Any, path: tuple[str, ...], number: str | None) -
 
 
 def _type_of(field: Mapping[str, Any]) -> Any:
-    """Return the type of a field with the collations of its texts, which its metadata has."""
+    """Return the type of a field with the collations of its texts, which are stored in its metadata."""
     collations = (field.get("metadata") or {}).get(_COLLATIONS)
     return _collated(field["type"], collations, field["name"]) if collations else field["type"]
 
 
 def _collated(kind: Any, collations: Mapping[str, str], path: str) -> Any:
-    """Return a type with collations by their path; the fields of a struct have their own metadata."""
+    """Return a type with collations by path; the fields of a nested struct have their own metadata."""
     match kind:
         case {"type": "array" | "map"}:
             parts = {"elementType": "element", "keyType": "key", "valueType": "value"}
@@ -191,12 +191,12 @@ def _collated(kind: Any, collations: Mapping[str, str], path: str) -> Any:
 
 
 def _stored(kind: str) -> str:
-    """Return a type as Delta stores it: texts have no length there."""
+    """Return a type as Delta stores it: texts have no length."""
     return "string" if kind.startswith(("char(", "varchar(")) else kind
 
 
 def type_text(kind: Any) -> str:
-    """Return a type, as the JSON of a schema has it, as Spark's SQL writes it."""
+    """Return a type of a schema's JSON in the notation of Spark SQL."""
     match kind:
         case {"type": "struct", "fields": fields}:
             named = (f"{field['name']}:{type_text(_type_of(field))}" for field in fields)

@@ -1,4 +1,4 @@
-"""The lattice of types for Spark's types, at any depth, and the types that a table stores."""
+"""The lattice for Spark's types, including nested types, and the types that a table stores."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from framework.schema.lattice import Fields, Widening
 
 _Path = tuple[str, ...]
 _MADE: dict[str, DataType] = {"double": DoubleType(), "string": StringType()}
-"""The types that two other ones may have in common, besides decimals."""
+"""The types, besides decimals, that can result as the common type of two different types."""
 
 
 def common_type(first: DataType, second: DataType, allowed: Widening) -> DataType | None:
-    """Return the narrowest type that has all values of two types; None if there is none.
+    """Return the narrowest type that can hold all values of two types; None if there is none.
 
     Args:
-        first: a type, whose names of fields and their metadata the common one has.
-        second: another one.
+        first: the first type; the common type has its field names and metadata.
+        second: the second type.
         allowed: the part of the lattice.
     """
     return _common(first, second, allowed, (), ())
 
 
 def merge_schemas(first: StructType, second: StructType, allowed: Widening) -> StructType | None:
-    """Return the `common_type` of two schemas; None if a column has none."""
+    """Return the `common_type` of two schemas; None if a column has no common type."""
     merged = common_type(first, second, allowed)
     assert merged is None or isinstance(merged, StructType)
     return merged
 
 
 def widen_known(known: StructType, found: StructType, allowed: Widening, given: Collection[_Path]) -> StructType:
-    """Return known columns with wider types where values of others need them; `given` are paths of types that stay."""
+    """Return the known columns, widened where values of `found` need it; `given` are paths of types that stay."""
     wider = _common(known, found, allowed, (), given)
     assert isinstance(wider, StructType)
     return wider
@@ -104,7 +104,7 @@ def _common_struct(
 
 
 def first_conflict(first: StructType, second: StructType, allowed: Widening) -> tuple[str, DataType, DataType] | None:
-    """Return the path and both types of a part of two schemas that has no common type; None if each has one."""
+    """Return the path and both types of the first part without a common type; None if the schemas fit."""
     for path, one, other in _pairs(first, second, ()):
         if common_type(one, other, allowed) is None:
             return ".".join(path), one, other
@@ -112,7 +112,7 @@ def first_conflict(first: StructType, second: StructType, allowed: Widening) -> 
 
 
 def _pairs(first: DataType, second: DataType, path: _Path) -> Iterator[tuple[_Path, DataType, DataType]]:
-    """Yield what two types have in the same place, other than structs, arrays and maps, with its path in the second."""
+    """Yield the pairs of leaf types (no structs, arrays, maps) in the same place, with the path in the second type."""
     if isinstance(first, StructType) and isinstance(second, StructType):
         known = {field.name.lower(): field.dataType for field in first.fields}
         for field in second.fields:
@@ -128,7 +128,7 @@ def _pairs(first: DataType, second: DataType, path: _Path) -> Iterator[tuple[_Pa
 
 
 def plain_type(data_type: DataType) -> DataType:
-    """Return the type as a Delta table stores it: everything nullable."""
+    """Return the type as a Delta table stores it: with every part nullable."""
     if isinstance(data_type, StructType):
         return StructType([_plain_field(field) for field in data_type.fields])
     if isinstance(data_type, ArrayType):
@@ -146,6 +146,6 @@ def plain_schema(schema: StructType) -> StructType:
 
 
 def _plain_field(field: StructField) -> StructField:
-    """Return the field without Spark's internal metadata for a query, with which Spark hides a file's `_metadata`."""
+    """Return the field without Spark's internal query metadata, which would hide a file's `_metadata` column."""
     kept = {key: value for key, value in (field.metadata or {}).items() if not key.startswith("__")}
     return StructField(field.name, plain_type(field.dataType), nullable=True, metadata=kept)

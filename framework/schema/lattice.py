@@ -1,7 +1,7 @@
-"""The lattice of types: which type has all values of which other one. One table, for each place that compares types.
+"""The lattice of types: which type can hold all values of which other types, in one table for all comparisons.
 
-Types are written as Spark's SQL writes them: `bigint`, `decimal(10,2)`. A `Widening` says which lines of the table a
-place allows. `framework.schema.data_types` has the same for Spark's types, at any depth.
+Types are written as in Spark SQL: `bigint`, `decimal(10,2)`. A `Widening` defines which lines of the table a place
+allows. `framework.schema.data_types` applies it to Spark's types, including nested types.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from enum import Enum, Flag, auto
 from functools import cache
 
 WIDENING_PROPERTY = "delta.enableTypeWidening"
-"""The table property that allows wider types of columns."""
+"""The table property that allows type widening."""
 
 
 class Place(Flag):
-    """Where types are compared."""
+    """The places where types are compared."""
 
     TABLE = auto()
-    """Delta widens a column without a rewrite of its files."""
+    """A column of a Delta table, which Delta widens without rewriting files."""
     TEXT_FILES = auto()
-    """As in a table, for columns of files of texts: a text that is a date in one file may be none in another."""
+    """A column of text files, widened as in a table: a text that is a date in one file may not be one in another."""
     FILES = auto()
-    """The columns of files are inferred, and each value is kept."""
+    """An inferred column of files, where every value is kept."""
     AUTO_CDC = auto()
-    """Flows write one target, whose order of events may not change."""
+    """A column written by the flows of one target, where the order of events must not change."""
     COMPARISON = auto()
-    """The values of two tables are compared, exactly."""
+    """A column of two tables whose values are compared exactly."""
 
 
 _ALL = Place.TABLE | Place.TEXT_FILES | Place.FILES | Place.AUTO_CDC | Place.COMPARISON
@@ -45,10 +45,10 @@ _TABLE = (
     ("date", "timestamp_ntz", Place.TABLE | Place.AUTO_CDC),
     ("string collate", "string", Place.AUTO_CDC),
 )
-"""Each type, the next wider one, and where it counts as wider. Decimals follow from their digits."""
+"""Each type, its next wider type, and the places where that widening is allowed; decimals follow from their digits."""
 
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
-"""The precision of Spark's decimals for whole numbers."""
+"""The number of decimal digits of integer types."""
 _MOST_DIGITS = 38
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 _NOTHING = "void"
@@ -57,7 +57,7 @@ _TEXTS = re.compile(r"string( collate .+)?|(var)?char\(\d+\)")
 
 
 class Fields(Enum):
-    """Which fields the common type of two structs has."""
+    """The fields of the common type of two structs."""
 
     BOTH = "those of both, whatever the case of their names"
     CASED = "those of both; names that differ in case are of different fields"
@@ -67,17 +67,17 @@ class Fields(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widening:
-    """The part of the lattice that one place allows.
+    """The part of the lattice that a place allows.
 
     Args:
-        lines: the lines of the table; none of them allows equal types only.
-        least_digits: the least precision of a decimal that has all values of a whole number.
-        most_digits: the greatest one.
-        kept: types that have no wider one if a column has them already.
-        takes_void: whether each type has the only value of VOID, which is NULL.
-        one_text: whether all texts have one type.
-        otherwise: the type that has all values, of any type; None if there is no such type.
-        fields: the fields of structs.
+        lines: the lines of the table that apply; without any, only equal types have a common type.
+        least_digits: the minimum precision of a decimal that holds the values of an integer type.
+        most_digits: the maximum precision of such a decimal.
+        kept: types that are not widened if a column already has them.
+        takes_void: whether VOID, whose only value is NULL, is compatible with every type.
+        one_text: whether all text types count as the same type.
+        otherwise: the type that can hold values of any type; None if there is none.
+        fields: the fields of the common type of two structs.
     """
 
     lines: Place
@@ -90,7 +90,7 @@ class Widening:
     fields: Fields = Fields.BOTH
 
     def common(self, first: str, second: str) -> str | None:
-        """Return the narrowest type that has all values of two types; None if there is none.
+        """Return the narrowest type that can hold all values of two types; None if there is none.
 
         Examples:
             >>> AUTO_CDC.common("int", "decimal(5,2)"), AUTO_CDC.common("bigint", "double")
@@ -109,7 +109,7 @@ class Widening:
         return (_decimal_of(parts) if is_decimal else self._least(first, second)) or self.otherwise
 
     def wider(self, known: str, found: str) -> str | None:
-        """Return the type to which a column of type `known` is widened for values of another type; None if to none.
+        """Return the type to which a column of type `known` is widened to hold `found`; None if there is none.
 
         Examples:
             >>> TABLE.wider("int", "bigint"), TABLE.wider("bigint", "int")
@@ -121,12 +121,12 @@ class Widening:
         return None if known in self.kept and common != known else common
 
     def _least(self, first: str, second: str) -> str | None:
-        """Return the type of the table that is above two types, and below each other one that is."""
+        """Return the least upper bound of two types in the table; None if there is none."""
         above = _above(_line(first), self.lines) & _above(_line(second), self.lines) - _WITH_PARAMETERS
         return next((each for each in sorted(above) if above <= _above(each, self.lines)), None)
 
     def _digits(self, name: str) -> tuple[int, int] | None:
-        """Return the digits of a number before and after the point; None if they are not fixed."""
+        """Return a number's digits before and after the decimal point; None if they are not fixed."""
         found = _DECIMAL.fullmatch(name)
         if found:
             return int(found[1]) - int(found[2]), int(found[2])
@@ -135,13 +135,13 @@ class Widening:
 
 
 def _decimal_of(parts: Sequence[tuple[int, int]]) -> str | None:
-    """Return the decimal that has the digits of all numbers; None if it would have too many."""
+    """Return the decimal that has enough digits for all numbers; None if it would have too many."""
     whole, scale = (max(each[place] for each in parts) for place in (0, 1))
     return f"decimal({whole + scale},{scale})" if whole + scale <= _MOST_DIGITS else None
 
 
 def _line(name: str) -> str:
-    """Return a type as the table names it, without its parameters."""
+    """Return a type by its name in the table, without parameters."""
     if _DECIMAL.fullmatch(name):
         return "decimal"
     return "string collate" if name.startswith("string collate ") else name
@@ -149,35 +149,35 @@ def _line(name: str) -> str:
 
 @cache
 def _above(name: str, lines: Place) -> frozenset[str]:
-    """Return a type with all wider ones of the table."""
+    """Return a type together with all wider types of the table."""
     wider = (after for before, after, places in _TABLE if before == name and places & lines)
     return frozenset({name}).union(*(_above(each, lines) for each in wider))
 
 
 TABLE = Widening(lines=Place.TABLE, least_digits=10, kept=frozenset({"float"}))
-"""Types to which Delta widens a column without a rewrite of its files, and without loss.
+"""Delta's type widening, which neither rewrites files nor loses values.
 
-A known FLOAT stays one. Delta would keep the statistics of its files, where 0.1 stands for the float 0.100000001…:
-queries would skip files whose values, as doubles, are above the greatest or below the least one of the statistics.
+A known FLOAT is not widened. Delta would keep the file statistics, where 0.1 stands for the float 0.100000001…, so
+queries would skip files with values that, as doubles, are outside the range of the statistics.
 """
 
 GROWN_TABLE = replace(TABLE, takes_void=True)
-"""Columns of a table and of the queries that append to it, if its types may widen."""
+"""Columns of a table with type widening, and of the queries that append to it."""
 
 SAME_TYPES = Widening(lines=Place(0), takes_void=True)
-"""The same, if its types may not."""
+"""Columns of a table without type widening, and of the queries that append to it."""
 
 KNOWN_FILES = replace(TABLE, fields=Fields.KNOWN)
-"""Known columns of files that have types of their own."""
+"""Known columns of files with their own types."""
 
 KNOWN_TEXT_FILES = replace(KNOWN_FILES, lines=Place.TEXT_FILES)
-"""Known columns of files of texts."""
+"""Known columns of text files."""
 
 FILES = Widening(lines=Place.FILES, takes_void=True, otherwise="string", fields=Fields.CASED)
-"""Columns of files; a text has each value."""
+"""Inferred columns of files; a text can hold any value."""
 
 AUTO_CDC = Widening(lines=Place.AUTO_CDC, takes_void=True)
-"""Columns of the flows of one target, and their sequences."""
+"""Columns and sequences of the flows of one target."""
 
 COMPARISON = Widening(lines=Place.COMPARISON, most_digits=19, one_text=True, fields=Fields.SAME)
-"""Columns of two tables whose values are compared; texts by their bytes, whatever their collation is."""
+"""Columns of two compared tables; texts are compared by their bytes, regardless of collation."""

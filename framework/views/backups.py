@@ -41,7 +41,7 @@ def backups_table(backups: Sequence[StoredBackup]) -> Table:
 
 
 def backup_text(backup: Backup) -> str:
-    """Return what became of a table's history, in one line: rows before and after, put back, and the difference."""
+    """Return the result of keeping a table's history, in one line: rows before, after, put back; the difference."""
     rows = f"{counted(backup.rows, 'row')} before"
     if backup.comparison is not None:
         rows += f", {backup.comparison.table_rows:,} now"

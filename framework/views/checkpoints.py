@@ -22,7 +22,7 @@ _COLUMNS = (
 
 
 def checkpoints_table(checkpoints: Sequence[CheckpointOverview]) -> Table:
-    """Return one row for each generation; `batches` is the number of committed batches."""
+    """Return one row for each generation; the column `batches` has the number of committed batches."""
     short = ShortNames.of(name for each in checkpoints for name in (each.dataset, each.flow))
     return Table.of(
         _COLUMNS,

@@ -31,7 +31,7 @@ def differences_table(comparison: Comparison) -> Table:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """Return the result in sentences: what was compared, how many keys differ, and whether that is certain."""
+    """Return the result in sentences: the compared tables, the number of differing keys, and whether it is certain."""
     lines = [_verdict(comparison)]
     if comparison.totals.columns:
         changed = ", ".join(f"{printable(name)} ({count:,})" for name, count in comparison.totals.columns)

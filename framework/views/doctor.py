@@ -1,4 +1,4 @@
-"""Findings of `sluice doctor` and treatments, as tables, sentences and JSON."""
+"""Findings of `sluice doctor` and repairs, as tables, sentences and JSON."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _BY_HAND = "by hand"
 
 
 def healthy_text(pipeline: str, examination: Examination) -> str:
-    """Return the line about a pipeline, or some of its flows, without findings."""
+    """Return the line for a pipeline, or for some of its flows, without findings."""
     return f"{pipeline}: {counted(examination.flows, 'flow')} examined, nothing found."
 
 
 def finding_title(finding: Finding) -> str:
-    """Return the line above a finding: the flow, and the name of its diagnosis."""
+    """Return the heading of a finding: the flow, and the name of its diagnosis."""
     return f"{finding.flow or 'the update'}  {finding.diagnosis.name}"
 
 
 def finding_table(finding: Finding) -> Table:
-    """Return a finding as labels and texts: what is seen, what it means, the evidence, and the ways out by number."""
+    """Return a finding as labels and texts: the fault, its meaning, the evidence, and the numbered ways out."""
     rows: list[tuple[Cell, Cell]] = []
 
     def add(label: str, lines: Iterator[str], tone: Tone | None = None) -> None:
@@ -83,7 +83,7 @@ def time_text(timestamp: str) -> str:
 
 
 def position_text(position: Position) -> str:
-    """Return where a flow is.
+    """Return the position of a flow as text.
 
     Examples:
         >>> position_text(Position(generation=2, starts=("startingVersion=4",))), position_text(Position())
@@ -96,12 +96,12 @@ def position_text(position: Position) -> str:
 
 
 def change_text(before: Position, after: Position) -> str:
-    """Return the line about where a flow was and where it is."""
+    """Return the line with the position of a flow before and after a repair."""
     return f"{position_text(before)} -> {position_text(after)}"
 
 
 def examination_json(pipeline: str, examination: Examination) -> dict[str, Any]:
-    """Return an examination as JSON values, with full names; null for a number that is unknown."""
+    """Return an examination as JSON values, with full names; null marks an unknown number."""
     return {
         "pipeline": pipeline,
         "flows": examination.flows,
@@ -133,7 +133,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 
 
 def treatment_json(treatment: Repair) -> dict[str, Any]:
-    """Return a treatment as JSON values."""
+    """Return a repair as JSON values."""
     result = treatment.result
     return {
         "flow": str(treatment.finding.flow),

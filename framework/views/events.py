@@ -1,4 +1,4 @@
-"""Events of the log: a query, and its result as a table, as lines and as JSON."""
+"""Queries of the event log, and their results as a table, as lines and as JSON."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class EventQuery:
     Args:
         level: the lowest level, in any case.
         dataset: the full name of a dataset, or its last parts.
-        last: the number of events, of which the newest are returned.
-        before: the id of an event; only events before it are returned.
+        last: the maximum number of events; the newest ones are returned.
+        before: the id of an event; only older events are returned.
     """
 
     type: str | None = None
@@ -49,10 +49,10 @@ class EventQuery:
 
         Args:
             storage: the storage with the log.
-            cache: the user's cache, which has the index for events before another one.
+            cache: the user's cache folder, with the index that `before` uses.
 
         Raises:
-            UserError: EVENT_DATASET_NOT_FOUND if no event of the log is about the dataset; EVENT_NOT_FOUND.
+            UserError: EVENT_DATASET_NOT_FOUND if the log has no event about the dataset; EVENT_NOT_FOUND.
         """
         events = self._matching(storage) if self.before is None else self._earlier(storage, cache, self.before)
         if not events and self.dataset is not None:
@@ -60,7 +60,7 @@ class EventQuery:
         return events
 
     def follow(self, storage: Storage, clock: Clock) -> Iterator[Event]:
-        """Yield the newest `last` events of the log, then each new one, without end."""
+        """Yield the newest `last` events of the log, then each new event, without end."""
         matches = event_filter(type=self.type, level=self._level, dataset=self._dataset)
         yield from follow_events(storage, matches=matches, clock=clock, existing=self.last or 0)
 

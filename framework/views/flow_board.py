@@ -1,7 +1,7 @@
-"""The flow board: the state and the counts of each flow while an update runs.
+"""The flow board: the state and the counts of each flow during an update.
 
-A `FlowBoardTracker` computes the board from the events of the update. The live table of a terminal, a notebook and a
-page display the same board.
+A `FlowBoardTracker` computes the board from the events of the update. Terminals, notebooks and pages display the same
+board.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FLOW_COLUMNS = (
 
 
 def is_warning(event: Event) -> bool:
-    """Return whether an event that is not one of a flow's states is for a person who watches the update."""
+    """Return whether an event, other than a flow's state, is a warning for the person who watches the update."""
     return event.level is EventLevel.WARN and event.event_type in _WARNINGS
 
 
@@ -56,7 +56,7 @@ class FlowProgress:
 
     Args:
         state: Lakeflow's state; DEGRADED while a failed flow of a continuous update waits for its next start.
-        started_at: the start of the latest run; None before. `ended_at` is its end.
+        started_at: the start of the latest run; None before the first. `ended_at` is its end.
         written: rows written to the target; None if unknown.
         failed: number of failed records, summed over all expectations.
         reason: the reason of its state; empty without one.
@@ -76,11 +76,11 @@ class FlowProgress:
 
     @property
     def ended(self) -> bool:
-        """Whether its run has ended."""
+        """Whether the latest run has ended."""
         return self.state in GOOD or self.state in BAD
 
     def seconds(self, now: datetime) -> float | None:
-        """Return the duration of the latest run, up to `now` while it runs; None if the flow has not started."""
+        """Return the duration of the latest run, up to `now` if it is running; None if the flow has not started."""
         if self.started_at is None:
             return None
         return max(0.0, ((self.ended_at or now) - self.started_at).total_seconds())
@@ -98,14 +98,14 @@ class FlowProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowBoard:
-    """The progress of the flows of one update, in the order of their first events."""
+    """The progress of the flows of one update, in the order in which their first events arrived."""
 
     update_id: str = ""
     state: str = "INITIALIZING"
     flows: tuple[FlowProgress, ...] = ()
 
     def title(self, flow: FlowProgress) -> str:
-        """Return a flow's short name, and its target if that has another name."""
+        """Return a flow's short name, followed by its target if the names differ."""
         return _title(flow, self._short())
 
     def titles(self) -> dict[str, str]:
@@ -114,7 +114,7 @@ class FlowBoard:
         return {flow.flow: _title(flow, short) for flow in self.flows}
 
     def table(self, now: datetime) -> Table:
-        """Return one row for each flow, without the columns that are empty."""
+        """Return one row for each flow, without empty columns."""
         short = self._short()
         return Table.of(FLOW_COLUMNS, [_row(flow, short, now) for flow in self.flows]).without_empty_columns()
 
@@ -127,7 +127,7 @@ class FlowBoard:
         }
 
     def excerpt(self, most: int) -> FlowBoard:
-        """Return the board with at most this many flows: failed ones first, then running ones, queued ones last."""
+        """Return the board with at most this many flows: failed flows first, then running, and queued flows last."""
         if len(self.flows) <= most:
             return self
         chosen = set(sorted(range(len(self.flows)), key=lambda index: _priority(self.flows[index]))[:most])
@@ -149,7 +149,7 @@ class FlowBoard:
         return ShortNames.of(name for flow in self.flows if (name := _qualified(flow.flow)) is not None)
 
     def with_states(self, states: Sequence[FlowProgress]) -> FlowBoard:
-        """Return the board with the current states, reasons and counts of flows, which may be newer than the events."""
+        """Return the board updated with states, reasons and counts that may be newer than the events."""
         known = {flow.flow: flow for flow in self.flows}
         for each in states:
             flow = known.get(each.flow, each)
@@ -158,10 +158,10 @@ class FlowBoard:
                 flow,
                 state=each.state,
                 reason=each.reason,
-                # A run may have ended before an event recorded its end.
+                # A run may end before an event records its end.
                 started_at=flow.started_at if running else None,
                 ended_at=flow.ended_at if running else None,
-                # Batches without counts in their events are counted at the end of the run.
+                # The end of the run has the counts of batches whose events have none.
                 written=max((rows for rows in (flow.written, each.written) if rows is not None), default=None),
                 upserted=max(flow.upserted, each.upserted),
                 deleted=max(flow.deleted, each.deleted),
@@ -172,7 +172,7 @@ class FlowBoard:
 
 
 class FlowBoardTracker:
-    """Computes the board of one update from its events; may be called from several threads.
+    """Computes the board of one update from its events; thread-safe.
 
     Args:
         state: the state of the update before its first event.
@@ -185,7 +185,7 @@ class FlowBoardTracker:
         self._flows: dict[str, FlowProgress] = {}
 
     def __call__(self, event: Event) -> FlowProgress | None:
-        """Apply an event; return the flow whose progress it changes, or None."""
+        """Apply an event; return the flow whose progress changes, or None."""
         with self._lock:
             return self._apply(event)
 
@@ -205,14 +205,14 @@ class FlowBoardTracker:
         if event.event_type is not EventType.FLOW_PROGRESS or event.origin.flow_name is None:
             return None
         if "interval_seconds" in (details.get("metrics") or {}):
-            return None  # a summary of events that were applied one by one
+            return None  # a summary of events that were already applied
         name = event.origin.flow_name
         before = self._flows.get(name) or FlowProgress(flow=name, dataset=event.origin.dataset_name or name)
         self._flows[name] = _after(before, event, details)
         return self._flows[name]
 
     def _waits(self, event: Event, reason: str) -> FlowProgress | None:
-        """Apply an event of what a flow waits for; an empty reason says that it waits no longer."""
+        """Apply an event about a flow's wait; an empty reason ends the wait."""
         name = event.origin.flow_name
         if name is None:
             return None
@@ -233,20 +233,20 @@ def _after(before: FlowProgress, event: Event, details: Mapping[str, Any]) -> Fl
         if before.started_at is None or before.ended_at is not None:
             after = replace(after, started_at=time, ended_at=None)
     elif state == "IDLE":
-        # An idle flow reports its state once a minute, and not the end of its run.
+        # An idle flow reports its state every minute, but not the end of its run.
         after = replace(after, started_at=None, ended_at=None)
     elif after.ended or state == "DEGRADED":
         after = replace(after, ended_at=before.ended_at or time)
         if state != "DEGRADED":
-            # The last event has the counts of the whole run. Without counts, the sums of the batches are kept.
+            # The last event has the counts of the whole run. If it has none, the sums of the batches are kept.
             return replace(after, **counts)
-    # A report without rows does not change the sums, nor make an unknown count known.
+    # A report without rows neither changes the sums nor turns an unknown count into a known one.
     summed: dict[str, Any] = {name: (getattr(before, name) or 0) + count for name, count in counts.items() if count}
     return replace(after, **summed)
 
 
 def _counts(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the counts in an event by the fields of `FlowProgress`; missing counts are omitted."""
+    """Return the counts of an event by the field names of `FlowProgress`; missing counts are omitted."""
     metrics, quality = details.get("metrics") or {}, details.get("data_quality")
     fields = {"num_output_rows": "written", "num_upserted_rows": "upserted", "num_deleted_rows": "deleted"}
     counts: dict[str, Any] = {field: metrics[name] for name, field in fields.items() if metrics.get(name) is not None}
@@ -257,7 +257,7 @@ def _counts(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reason(message: str) -> str:
-    """Return the reason in an event's message `Flow x is STATE: reason.`; empty without one."""
+    """Return the reason from an event's message `Flow x is STATE: reason.`; empty if there is none."""
     return message.partition(": ")[2].removesuffix(".")
 
 
@@ -268,7 +268,7 @@ def _qualified(name: str) -> QualifiedName | None:
 
 
 def title_of(flow: str, dataset: str) -> str:
-    """Return a flow's name, and its target if that has another name."""
+    """Return a flow's name, followed by its target if the names differ."""
     return flow if flow == dataset else f"{flow} into {dataset}"
 
 
@@ -306,6 +306,6 @@ def _flow_json(flow: FlowProgress, now: datetime) -> dict[str, Any]:
 
 
 def _priority(flow: FlowProgress) -> tuple[int, float]:
-    """Return the sort key of an excerpt; of several flows that have ended, the latest is first."""
+    """Return the sort key of an excerpt; among ended flows, the one that ended last comes first."""
     ended = flow.ended_at.timestamp() if flow.ended_at else 0.0
     return _PRIORITY.index(flow.state) if flow.state in _PRIORITY else len(_PRIORITY), -ended

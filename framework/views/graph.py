@@ -26,12 +26,12 @@ _COLUMNS = (
     Column(name="comment"),
 )
 MAIN_COLUMNS = ("dataset", "kind", "flows", "reads", "columns")
-"""The columns of a table of datasets that fit on a terminal."""
+"""The columns of a table of datasets that fits on a terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """The label of a flow: its name if that is not the target's, and its properties, such as `once`."""
+    """The label of a flow: its name if it differs from the target's, and its properties, such as `once`."""
 
     name: str = ""
     marks: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ NO_LABEL = Label()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One source of a flow; `dataset` is set for a dataset of the pipeline, `note` for a source that is not a table."""
+    """One source of a flow; `dataset` is set for a dataset of the pipeline, `note` for a source other than a table."""
 
     key: str
     streaming: bool
@@ -65,7 +65,7 @@ class Source:
 
 
 def graph_summary(graph: DataflowGraph) -> str:
-    """Return the numbers of datasets, flows and external tables, and the common prefix of all names."""
+    """Return the numbers of datasets, flows and external tables, and the common prefix of the names."""
     prefix = ShortNames.of(dataset.name for dataset in graph.datasets).prefix
     words = [counted(len(graph.datasets), "dataset"), counted(len(graph.flows), "flow")]
     if graph.external:
@@ -74,7 +74,7 @@ def graph_summary(graph: DataflowGraph) -> str:
 
 
 def unresolved_text(graph: DataflowGraph) -> str:
-    """Return which datasets an update can't run now, and how many it runs."""
+    """Return the datasets that an update can't run now, and the number of those that it runs."""
     short = ShortNames.of(dataset.name for dataset in graph.datasets)
     failed = [short(each.name) for each in graph.datasets if each.fault is not None]
     waiting = [short(each.name) for each in graph.datasets if each.waits_for]
@@ -104,7 +104,7 @@ def graph_json(graph: DataflowGraph) -> dict[str, Any]:
 
 
 def flow_label(flow: GraphFlow, short: ShortNames) -> Label:
-    """Return the label of a flow; the flow of a dataset's own query has no name in it."""
+    """Return the label of a flow; the flow of a dataset's own query has a label without a name."""
     marks = []
     if flow.spec.cdc is not None:
         marks.append("AUTO CDC" if flow.spec.cdc.scd_type == 1 else f"AUTO CDC, SCD {flow.spec.cdc.scd_type}")
@@ -124,7 +124,7 @@ def column_count(dataset: GraphDataset) -> int | None:
 
 
 def sources_of(graph: DataflowGraph, flow: GraphFlow) -> tuple[Source, ...]:
-    """Return the sources of a flow, each once, without the sources of the views that it reads."""
+    """Return the distinct sources of a flow, without the sources of the views that it reads."""
     found = _merged(_all_sources(flow))
     views = [source.dataset for source in found if source.dataset is not None and _is_view(graph, source.dataset)]
     below = (source for view in views for inner in graph.flows_into(view) for source in _all_sources(inner))

@@ -1,4 +1,4 @@
-"""The status of gateways, and the findings of a preflight, as tables and as JSON."""
+"""The status of gateways and the findings of a preflight, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def status_table(gateway: GatewayStatus) -> Table:
 
 
 def status_head(gateway: GatewayStatus) -> str:
-    """Return one line about a gateway: the log that the database keeps for it, and its position.
+    """Return one line about a gateway: its position, and the log that the database retains for it.
 
-    What it waits for has a line each.
+    Each thing that the gateway waits for has its own line.
     """
     found, noun = gateway.log_status, gateway.position_noun
     parts = [f"{gateway.name}: {noun} {gateway.position_name}" if noun else gateway.name]
@@ -62,7 +62,7 @@ def status_head(gateway: GatewayStatus) -> str:
 
 
 def status_lines(gateway: GatewayStatus) -> list[str]:
-    """Return a line for each wait and each table, for an output that can't be redrawn."""
+    """Return one line for each wait and each table, for output that can't be redrawn."""
     tables = [
         " ".join(filter(None, (table.source, table.state.value, _percent(table), table.error or "", _lacking(table))))
         for table in gateway.tables

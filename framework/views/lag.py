@@ -32,7 +32,7 @@ _TONES = {
 
 
 def lag_table(flows: Sequence[FlowLag]) -> Table:
-    """Return one row for each flow; `?` for a number that is unknown."""
+    """Return one row for each flow; `?` marks an unknown number."""
     short = ShortNames.of(each.flow for each in flows)
     rows = [
         (
@@ -50,7 +50,7 @@ def lag_table(flows: Sequence[FlowLag]) -> Table:
 
 
 def lag_json(flows: Sequence[FlowLag]) -> list[dict[str, Any]]:
-    """Return the flows as JSON values, with full names; null for a number that is unknown."""
+    """Return the flows as JSON values, with full names; null marks an unknown number."""
     return [
         {
             "flow": str(each.flow),

@@ -1,4 +1,4 @@
-"""The steps of a plan as a table; `framework.plan.explainer` has their texts and their JSON."""
+"""The steps of a plan as a table; their texts and JSON are in `framework.plan.explainer`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from framework.views.table import Cell, Table, Tone
 
 
 def plan_table(plan: Plan) -> Table:
-    """Return one row for each step: the step, its object and the reason; skipped steps are quiet."""
+    """Return one row for each step: the step, its object and the reason; skipped steps have a quiet tone."""
     rows = [
         [Cell(text=text, tone=Tone.QUIET if step.skipped else None) for text in (step.action, step.what, step.reason)]
         for step in explain(plan)

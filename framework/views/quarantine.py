@@ -27,7 +27,7 @@ _OF_ROW = ("id", "state", "reasons", "quarantined_at", "generation", "batch", "f
 
 
 def groups_table(groups: Sequence[QuarantinedRows]) -> Table:
-    """Return one row for each flow, its reasons and states."""
+    """Return one row for each combination of flow, reasons and state."""
     return Table.of(
         _GROUPS,
         [
@@ -50,7 +50,7 @@ def groups_json(groups: Sequence[QuarantinedRows]) -> list[dict[str, Any]]:
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return quarantined rows, without the columns that say the same for all of them."""
+    """Return quarantined rows, without columns that have the same value in all rows."""
     cells = [[value_cell(_shown(name, row[name])) for name in _OF_ROW] for row in rows]
     return Table.of([Column(name=name, wraps=False) for name in _OF_ROW], cells)
 

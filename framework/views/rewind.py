@@ -20,12 +20,12 @@ _FLOWS = (Column(name="flow", wraps=False), Column(name="continues", wraps=False
 
 
 def rewind_title(pipeline: str, plan: RewindPlan) -> str:
-    """Return what a rewind is, in one line."""
+    """Return the heading of a rewind, in one line."""
     return f"Rewind of {pipeline} to {plan.moment.text}"
 
 
 def tables_table(plan: RewindPlan) -> Table:
-    """Return one row for each table whose rows change."""
+    """Return one row for each table with changed rows."""
     short = _short(plan)
     return Table.of(_TABLES, [_table_row(each, short) for each in plan.tables])
 
@@ -38,7 +38,7 @@ def flows_table(plan: RewindPlan) -> Table:
 
 
 def notes(plan: RewindPlan) -> list[str]:
-    """Return what else happens, in sentences."""
+    """Return the other effects of a rewind, in sentences."""
     short = _short(plan)
     found = []
     if plan.computed:
@@ -66,7 +66,7 @@ def rewind_json(pipeline: str, plan: RewindPlan, *, done: bool) -> dict[str, Any
 
 
 def abandonment_text(pipeline: str, found: Abandonment) -> str:
-    """Return what becomes of an interrupted rewind that is given up, as text."""
+    """Return the effect of giving up an interrupted rewind, as text."""
     rest, problems = found.rest, [(each.dataset, each.problem) for each in found.obstacles]
     names = [*found.rewound, *(rest.refreshed if rest is not None else ()), *(name for name, _ in problems)]
     short = ShortNames.of(names)
@@ -88,7 +88,7 @@ def abandonment_text(pipeline: str, found: Abandonment) -> str:
 
 
 def abandonment_json(pipeline: str, found: Abandonment | None, *, done: bool) -> dict[str, Any]:
-    """Return what becomes of an interrupted rewind that is given up, as a JSON value."""
+    """Return the effect of giving up an interrupted rewind, as a JSON value."""
     rest = None if found is None else found.rest
     return {
         "pipeline": pipeline,

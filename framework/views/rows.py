@@ -42,7 +42,7 @@ class RowsView:
         return Table.of(columns, [[value_cell(value) for value in row] for row in self.rows])
 
     def to_json(self) -> list[dict[str, object]]:
-        """Return one object for each row; of several columns with one name, the last one."""
+        """Return one object for each row; if columns share a name, the last one is returned."""
         return [dict(zip(self.columns, map(json_value, row), strict=True)) for row in self.rows]
 
 
@@ -65,14 +65,14 @@ def json_value(value: object) -> object:
 
 
 def value_cell(value: object) -> Cell:
-    """Return a value as a cell; its tone separates a null from the text `null`."""
+    """Return a value as a cell; its tone distinguishes a null from the text `null`."""
     return Cell(text="null", tone=Tone.QUIET) if value is None else Cell(text=value_text(value))
 
 
 def value_text(value: object) -> str:
     r"""Return a value as text: nested and binary values as JSON, control characters as escapes.
 
-    Data can neither break a line nor control a terminal.
+    So data can neither break a line nor control a terminal.
 
     Examples:
         >>> value_text(2 / 3), value_text(1234567.8), value_text({"a": None}), value_text("a\nb")
@@ -93,7 +93,7 @@ def value_text(value: object) -> str:
 
 
 def _float_text(value: float) -> str:
-    """Return six digits of a float, or all of them instead of an exponent."""
+    """Return six digits of a float, or all digits if six would need an exponent."""
     text = f"{value:.6g}"
     return f"{value:.{_EXACT_DIGITS}g}" if "e" in text and abs(value) < _MOST_PLAIN else text
 

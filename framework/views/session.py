@@ -9,7 +9,7 @@ from framework.foundation.wording import counted, seconds_text
 
 
 def session_sentence(status: Mapping[str, Any] | None) -> str:
-    """Return whether Spark is ready for a folder's commands, which command uses it, and when it ends."""
+    """Return a sentence on whether Spark is ready for a folder, which command uses it, and when the session ends."""
     if status is None:
         return "No session runs for this folder: each command starts Spark itself."
     text = f"Spark is ready for the commands in {status['folder']} (process {status['pid']}, since {status['since']})."

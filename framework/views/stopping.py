@@ -1,4 +1,4 @@
-"""What became of a request to stop an update."""
+"""The outcome of a request to stop an update."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from framework.run.update.control.lock_holder import LockHolder
 
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED"})
-"""The states in which an update has ended in order."""
+"""The states of an update that ended in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopReport:
-    """What became of a request to stop an update.
+    """The outcome of a request to stop an update.
 
     Args:
-        update_id: the update; None if none runs.
-        holder: where it ran; None if it does not run.
+        update_id: the update; None if no update is running.
+        holder: the process that ran it; None if it is not running.
         state: its last state in the event log; None if it has not started.
         has_ended: whether it has ended.
     """
@@ -29,7 +29,7 @@ class StopReport:
 
 
 def stop_sentence(pipeline: str, report: StopReport) -> str:
-    """Return what became of the request, in one sentence."""
+    """Return the outcome in one sentence."""
     if report.update_id is None:
         return f"No update of {pipeline} is running."
     update = f"Update {report.update_id} of {pipeline}"
@@ -44,7 +44,7 @@ def stop_sentence(pipeline: str, report: StopReport) -> str:
 
 
 def stop_json(pipeline: str, report: StopReport) -> dict[str, Any]:
-    """Return the same as JSON values."""
+    """Return the outcome as JSON values."""
     holder = report.holder
     return {
         "pipeline": pipeline,

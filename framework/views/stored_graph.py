@@ -1,4 +1,4 @@
-"""The graph of the last `validate` or update, as the views and diagrams of a graph take it; without Spark."""
+"""The graph stored by the last `validate` or update, for views and diagrams; without Spark."""
 
 from __future__ import annotations
 

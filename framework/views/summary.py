@@ -18,7 +18,7 @@ UPDATE_TONES = {UpdateState.COMPLETED: Tone.GOOD, UpdateState.FAILED: Tone.BAD, 
 """The tone of each final state of an update."""
 
 _MOST_TITLES = 5
-"""The most flows that the title of one error names."""
+"""The largest number of flows in the title of one error."""
 
 _QUALITY_COLUMNS = (
     Column(name="dataset", wraps=False),
@@ -47,7 +47,7 @@ class UpdateSummary:
     paths: OutputPaths
 
     def flows_table(self) -> Table:
-        """Return one row for each flow that had work; the counts of expectations have a table of their own."""
+        """Return one row for each flow that had work; expectation counts have their own table."""
         flows = [flow for flow in self.result.flows if _has_news(flow)]
         table = flows_table(flows, _short_names(self.result))
         columns = {"flow", "state", "rows", "time"}
@@ -72,7 +72,7 @@ class UpdateSummary:
         return Table.of(_QUALITY_COLUMNS, rows)
 
     def idle_notes(self) -> tuple[str, ...]:
-        """Return one sentence about all idle flows, and one about all flows outside of the selection."""
+        """Return one sentence about all idle flows, and one about all flows outside the selection."""
         states = [flow.state for flow in self.result.flows]
         idle = states.count(FlowState.IDLE)
         excluded = sum(flow.state is FlowState.EXCLUDED and not _has_news(flow) for flow in self.result.flows)
@@ -101,17 +101,17 @@ class UpdateSummary:
 
 
 def _has_news(flow: FlowResult) -> bool:
-    """Whether a flow had work, or had to be left out although it is selected."""
+    """Whether a flow had work, or was left out although it is selected."""
     return flow.state is not FlowState.IDLE and (flow.state is not FlowState.EXCLUDED or flow.reason != NOT_SELECTED)
 
 
 def result_table(result: UpdateResult) -> Table:
-    """Return one row for each flow of an update, without the columns that are empty."""
+    """Return one row for each flow of an update, without empty columns."""
     return flows_table(result.flows, _short_names(result)).without_empty_columns()
 
 
 def result_errors(result: UpdateResult) -> tuple[tuple[str, SluiceError], ...]:
-    """Return each error with the titles of the flows that failed with it: all flows of a table may have one."""
+    """Return each error with the titles of the flows that it failed; all flows of a table may share one error."""
     short = _short_names(result)
     found: dict[str, tuple[list[str], SluiceError]] = {}
     for flow in result.flows:
@@ -126,7 +126,7 @@ def _listed(titles: Sequence[str]) -> str:
 
 
 def flows_table(flows: Sequence[FlowResult], short: ShortNames) -> Table:
-    """Return one row for each flow: state, rows, time, violated expectations, and the reason unless it completed."""
+    """Return one row for each flow: state, rows, time, violated expectations, and the reason if it did not complete."""
     return Table.of(
         FLOW_COLUMNS,
         [
@@ -144,7 +144,7 @@ def flows_table(flows: Sequence[FlowResult], short: ShortNames) -> Table:
 
 
 def flow_title(flow: FlowResult, short: ShortNames) -> str:
-    """Return a flow's short name, and its target if that has another name."""
+    """Return a flow's short name, followed by its target if the names differ."""
     return title_of(short(flow.flow), short(flow.dataset))
 
 

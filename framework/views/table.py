@@ -1,4 +1,4 @@
-"""A table as a value: columns and cells, without the format in which it is printed."""
+"""A table as a value: columns and cells, independent of the output format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Tone(StrEnum):
-    """The emphasis of a cell; a terminal has a colour for it, a page a CSS class."""
+    """The emphasis of a cell, shown as a colour on a terminal and as a CSS class in a page."""
 
     GOOD = "good"
     BAD = "bad"
@@ -26,7 +26,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: its name, whether it is aligned to the right, and whether its texts may have several lines."""
+    """A column: its name, whether it is right-aligned, and whether its cells may have several lines."""
 
     name: str
     right: bool = False
@@ -42,18 +42,18 @@ class Table:
 
     @classmethod
     def of(cls, columns: Iterable[Column | str], rows: Iterable[Sequence[Cell | str]]) -> Table:
-        """Create a table; a text is a column or a cell without further properties."""
+        """Create a table; a plain text becomes a column or a cell with default properties."""
         return cls(
             columns=tuple(Column(name=column) if isinstance(column, str) else column for column in columns),
             rows=tuple(tuple(Cell(text=cell) if isinstance(cell, str) else cell for cell in row) for row in rows),
         )
 
     def without_empty_columns(self) -> Table:
-        """Return the table without the columns in which every cell is empty."""
+        """Return the table without empty columns."""
         return self._select([index for index in range(len(self.columns)) if any(row[index].text for row in self.rows)])
 
     def select(self, names: Collection[str]) -> Table:
-        """Return the table with these columns only, in the order of the table."""
+        """Return the table with only these columns, in the order of the table."""
         return self._select([index for index, column in enumerate(self.columns) if column.name in names])
 
     def _select(self, indexes: Sequence[int]) -> Table:

@@ -1,1 +1,1 @@
-"""One module for each command, with the attribute `command`; it imports its dependencies when it is called."""
+"""One module per command, with the attribute `command`; dependencies are imported when the command is called."""

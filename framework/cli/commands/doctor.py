@@ -75,7 +75,7 @@ def _print_finding(output: Output, finding: Finding, after: str) -> None:
 def _apply(
     call: Call, pipeline: PipelinePort, finding: Finding, number: int, *, reason: str, dry_run: bool, yes: bool
 ) -> None:
-    """Print the dry run, ask, and do the way out."""
+    """Print the effects of a way out, ask for confirmation, and apply it."""
     from framework.operations.repairing import preview_repair
     from framework.views.doctor import change_text, cost_text
 

@@ -177,7 +177,7 @@ def _print_status(call: Call, found: tuple[GatewayStatus, ...]) -> None:
 
 
 def _print_again(call: Call, before: tuple[GatewayStatus, ...], found: tuple[GatewayStatus, ...]) -> None:
-    """Redraw the tables on a terminal; elsewhere print a line for each table that has changed."""
+    """Redraw the tables on a terminal; elsewhere, print one line for each changed table."""
     from framework.views.ingestion import status_json
 
     if call.output.as_json:

@@ -67,7 +67,7 @@ def _ask(tables: list[str]) -> None:
 
     Raises:
         UserError: PRUNE_NOT_CONFIRMED if standard input is not a terminal.
-        click.exceptions.Exit: 1, if the answer is no.
+        click.exceptions.Exit: 1 if the answer is no.
     """
     say("The code no longer declares these tables:\n")
     say("\n".join(f"  {table}" for table in tables))

@@ -75,10 +75,10 @@ def _print(output: Output, pipeline: str, plan: RewindPlan, *, done: bool) -> No
 
 
 def rewind_text(output: Output, pipeline: str, plan: RewindPlan) -> str:
-    """Return what a rewind does, as text.
+    """Return the effects of a rewind, as text.
 
     Args:
-        output: has the width of the text.
+        output: the output, which determines the width of the text.
         pipeline: the pipeline's name.
         plan: the rewind.
     """
@@ -108,11 +108,11 @@ def _abandon(output: Output, pipeline: str, rewinds: RewindPort, *, dry_run: boo
 
 
 def _confirm(text: str) -> None:
-    """Print what would be done, and ask for confirmation.
+    """Print the planned changes, and ask for confirmation.
 
     Raises:
         UserError: REWIND_NOT_CONFIRMED if standard input is not a terminal.
-        click.exceptions.Exit: 1, if the answer is no.
+        click.exceptions.Exit: 1 if the answer is no.
     """
     say(text)
     if not sys.stdin.isatty():

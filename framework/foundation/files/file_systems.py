@@ -1,4 +1,4 @@
-"""File systems that Spark does not have here: paths of a Databricks workspace, and schemes whose package is missing."""
+"""File systems that Spark lacks on this machine: Databricks workspace paths, and schemes with a missing package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 _UNKNOWN = re.compile(r'No FileSystem for scheme "([\w+.-]+)"')
 _WITHOUT_CLASS = re.compile(r"ClassNotFoundException: Class [\w.]*\b(s3a|azurebfs|azure|gcs)\.\w+ not found")
 _WRITTEN = {"azurebfs": "abfss", "azure": "wasbs", "gcs": "gs"}
-"""The schemes of paths, by the packages of their classes."""
+"""The path schemes by the package that contains their file system class."""
 _PACKAGES = {
     "s3": "org.apache.hadoop:hadoop-aws",
     "s3a": "org.apache.hadoop:hadoop-aws",
@@ -20,11 +20,11 @@ _PACKAGES = {
 
 
 _PARTS = {"Volumes": 4, "mnt": 2}
-"""How many folders of a path belong to its prefix: those of a volume, and the name of a mount; else one."""
+"""The number of folders in a path's prefix, for volumes and mounts; otherwise one."""
 
 
 def entry_to_add(path: str) -> str:
-    """What to do about a path that this machine does not have: the entry of `paths`, as a sentence.
+    """Return the remedy for a path that is missing on this machine: the entry to add to `paths`, as a sentence.
 
     Args:
         path: a path or a URI.
@@ -41,7 +41,7 @@ def entry_to_add(path: str) -> str:
 
 def _prefix(path: str) -> str:
     scheme, separator, rest = path.partition("://")
-    if separator and not rest.startswith("/"):  # without a bucket, the prefix is that of all
+    if separator and not rest.startswith("/"):  # without a bucket, the prefix covers the whole scheme
         return f"{scheme}://{rest.partition('/')[0]}/" if rest else path
     start, below = ("dbfs:/", path[len("dbfs:") :].lstrip("/")) if path.startswith("dbfs:") else ("/", path.lstrip("/"))
     parts = below.split("/")
@@ -50,7 +50,7 @@ def _prefix(path: str) -> str:
 
 
 def missing_file_system(cause: str) -> str | None:
-    """What to do about an exception of Hadoop if it has no file system for a path; None for any other exception.
+    """Return the remedy for a Hadoop exception about a missing file system; None for other exceptions.
 
     Args:
         cause: the text of the exception.
@@ -70,7 +70,7 @@ def missing_file_system(cause: str) -> str | None:
 
 
 def file_system_advice(path: str) -> str:
-    """What to do about a path whose file system Spark does not have: map it, or add the package of the file system."""
+    """Return the remedy for a path on a file system that Spark lacks: map the path, or add the package."""
     scheme = path.partition(":")[0].lower()
     entry = entry_to_add(path)
     if scheme not in _PACKAGES:

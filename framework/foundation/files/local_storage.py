@@ -27,11 +27,11 @@ class LocalStorage:
         self.root = str(pathlib.Path(_without_scheme(root)).absolute())
 
     def path(self, *parts: str) -> str:
-        """The absolute path of `parts` below the root."""
+        """Return the absolute path of `parts` below the root."""
         return str(pathlib.Path(self.root, *parts))
 
     def check_writable(self) -> None:
-        """Create the root if it is missing and check that a file can be written and deleted."""
+        """Create the root if it is missing, and check that a file can be written and deleted."""
         probe = self.path(f".sluice-probe-{os.getpid()}")
         with _writing(self.root):
             _make_folder(pathlib.Path(self.root))
@@ -39,7 +39,7 @@ class LocalStorage:
             pathlib.Path(probe).unlink()
 
     def read_text(self, path: str) -> str | None:
-        """The whole file as UTF-8; None if it is absent, or a folder."""
+        """Return the whole file as UTF-8; None if it is absent, or a folder."""
         with _reading(path):
             try:
                 return self._locate(path).read_text(encoding="utf-8", errors="replace")
@@ -47,7 +47,7 @@ class LocalStorage:
                 return None
 
     def read_after(self, path: str, position: int) -> bytes:
-        """The bytes of the file behind the first `position` ones."""
+        """Return the bytes of the file after the first `position` bytes."""
         with _reading(path):
             try:
                 with self._locate(path).open("rb") as file:
@@ -57,7 +57,7 @@ class LocalStorage:
                 return b""
 
     def write_text(self, path: str, text: str) -> None:
-        """Replace the file atomically: a synced temporary file is renamed over it."""
+        """Replace the file atomically: rename a synced temporary file to its name."""
         target = self._locate(path)
         with _writing(path), _temporary(target, text) as temporary:
             failpoint("storage.before_replace")
@@ -65,7 +65,7 @@ class LocalStorage:
             _sync_folder(target.parent)
 
     def create_text(self, path: str, text: str) -> bool:
-        """Write the file if it does not exist; a hard link refuses an existing name atomically."""
+        """Write the file if it does not exist: creating a hard link to an existing name fails atomically."""
         target = self._locate(path)
         with _writing(path), _temporary(target, text) as temporary:
             try:
@@ -76,7 +76,7 @@ class LocalStorage:
             return True
 
     def append_text(self, path: str, text: str) -> None:
-        """Add whole lines to the end of the file and sync them."""
+        """Append whole lines to the file, and sync them."""
         if not text.endswith("\n"):
             msg = "append_text takes whole lines"
             raise ValueError(msg)
@@ -93,7 +93,7 @@ class LocalStorage:
                 _sync_folder(target.parent)
 
     def list_names(self, path: str) -> list[str]:
-        """Names in a folder, sorted, without those that begin with a dot; [] if it is absent."""
+        """Return the names in a folder, sorted, without names that begin with a dot; [] if it is absent."""
         with _reading(path):
             try:
                 names = [entry.name for entry in self._locate(path).iterdir()]
@@ -102,7 +102,7 @@ class LocalStorage:
         return sorted(name for name in names if not name.startswith("."))
 
     def list_files(self, path: str) -> list[FileStatus]:
-        """The files in a folder with size and modification time, sorted by name."""
+        """Return the files in a folder with size and modification time, sorted by name."""
         folder = self._locate(path)
         found = []
         for name in self.list_names(path):
@@ -110,14 +110,14 @@ class LocalStorage:
                 try:
                     status = (folder / name).stat()
                 except FileNotFoundError:
-                    continue  # deleted since it was listed
+                    continue  # deleted after the listing
                 if not (folder / name).is_dir():
                     found.append(FileStatus(name=name, size=status.st_size, modified_at=status.st_mtime))
         return found
 
     def folder_token(self, path: str) -> str:
-        """The folder's modification time, which costs one system call."""
-        # Called for each idle flow four times a second, and a Path costs ten times as much as the system call.
+        """Return the folder's modification time, which costs one system call."""
+        # Called four times a second for each idle flow; a Path object costs ten times as much as the system call.
         try:
             return str(os.stat(os.path.join(self.root, _without_scheme(path))).st_mtime_ns)  # noqa: PTH116, PTH118 - see above
         except (FileNotFoundError, NotADirectoryError):
@@ -126,12 +126,12 @@ class LocalStorage:
             raise file_fault(error, path, "STORAGE_NOT_READABLE") from error
 
     def exists(self, path: str) -> bool:
-        """Whether a file or folder exists."""
+        """Return whether a file or folder exists."""
         with _reading(path):
             return self._locate(path).exists()
 
     def delete_tree(self, path: str) -> None:
-        """Delete a file or a folder with its content."""
+        """Delete a file, or a folder with its content."""
         target = self._locate(path)
         with _writing(path):
             try:
@@ -169,7 +169,7 @@ class LocalStorage:
 
 
 def _without_scheme(path: str) -> str:
-    """The plain path of a `file:` URI; percent escapes are not decoded, as in Hadoop."""
+    """Return the plain path of a `file:` URI; percent escapes are not decoded, as in Hadoop."""
     if path.lower().startswith("file:"):
         return "/" + path[len("file:") :].lstrip("/")
     return path
@@ -177,7 +177,7 @@ def _without_scheme(path: str) -> str:
 
 @contextmanager
 def _temporary(target: pathlib.Path, text: str) -> Iterator[pathlib.Path]:
-    """A synced temporary file in the target's folder, with a name unique to this thread; deleted afterwards."""
+    """Yield a synced temporary file in the target's folder, with a name unique to this thread; delete it afterwards."""
     _make_folder(target.parent)
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
@@ -199,7 +199,7 @@ def _make_folder(folder: pathlib.Path) -> None:
 
 
 def _sync_folder(folder: pathlib.Path) -> None:
-    """Make the names in a folder durable: a file's own fsync does not cover its name."""
+    """Make the names in a folder durable, because the fsync of a file does not cover its name."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""Files and folders outside of a storage: only their user can read them, and code in them is run only if it is safe.
+"""Files and folders outside a storage: readable only by their user, and checked before code in them is run.
 
-On systems without POSIX's owners and modes, folders are as the system makes them.
+On systems without POSIX owners and modes, the permissions of folders are the system's defaults.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PRIVATE_UMASK = 0o077
-"""The umask of a process that writes only files of its user."""
+"""The umask of a process that writes private files only."""
 
 _FOLDER, _FILE = 0o700, 0o600
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create a folder, and those above it that are missing, for this user only, whatever the umask is.
+    """Create a folder and its missing parents for this user only, regardless of the umask.
 
     Raises:
         OSError: it can't be created.
@@ -40,13 +40,13 @@ def write_private_file(path: Path, text: str) -> None:
 
 
 def exposure(base: Path, path: Path) -> str | None:
-    """Return why somebody else could have changed what is in a file or folder; None if nobody could.
+    """Return why another user could have changed the contents of a file or folder; None if nobody could.
 
-    Whoever owns this program is trusted, as are root and this user: a cache may be part of an image.
+    Root, this user and the owner of this program are trusted, because a cache may be part of an image.
 
     Args:
-        base: the folder from which on all names are ours; where it is belongs to the user.
-        path: the file or folder, in `base` or the same; what does not exist can't be changed.
+        base: the folder below which Sluice chooses all names; the user chooses its location.
+        path: the file or folder, `base` itself or below it; a missing path is safe.
     """
     if os.name != "posix":
         return None
@@ -55,7 +55,7 @@ def exposure(base: Path, path: Path) -> str | None:
 
 
 def _chain(base: Path, path: Path) -> Iterator[Path]:
-    """Yield the base, and each folder down to the path."""
+    """Yield the base and each folder down to the path."""
     yield base
     for part in path.relative_to(base).parts:
         base = base / part
@@ -79,7 +79,7 @@ def _fault(path: Path, trusted: set[int]) -> str | None:
 
 
 def _is_tightened(path: Path, status: os.stat_result) -> bool:
-    """Take the group's permission to write, which some umasks give to the group of this user alone."""
+    """Remove the group's write permission, which some umasks give to a group with this user as its only member."""
     if status.st_mode & stat.S_IWOTH or status.st_uid != os.geteuid():
         return False
     path.chmod(stat.S_IMODE(status.st_mode) & ~stat.S_IWGRP)
@@ -87,6 +87,6 @@ def _is_tightened(path: Path, status: os.stat_result) -> bool:
 
 
 def _open_parent(base: Path) -> str | None:
-    """Return the fault of a folder in which others can replace the base: all can write to it, without a sticky bit."""
+    """Return the fault of a parent folder that lets others replace the base: world-writable without a sticky bit."""
     mode = base.parent.stat().st_mode if base.parent.exists() else 0
     return f"others can replace {base}" if mode & stat.S_IWOTH and not mode & stat.S_ISVTX else None

@@ -1,4 +1,4 @@
-"""A look at a storage in which each file and folder is read once, however many readers ask for it."""
+"""A cached view of a storage that reads each file and folder once, for any number of readers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _Value = TypeVar("_Value")
 
 
 def fresh(storage: Storage) -> Storage:
-    """Return a storage that reads everything as it is now."""
+    """Return a storage that reads the current state, without the cache."""
     return storage._storage if isinstance(storage, ReadOnceStorage) else storage  # noqa: SLF001 - the same module
 
 
 class ReadOnceStorage:
-    """The storage port over another storage, with everything as it was when it was first read.
+    """The storage port over another storage, with everything as it was at its first read.
 
-    For one planning of many flows, whose state is read in several places. A write passes through, and forgets
-    everything that was read.
+    It is used while many flows are planned, because their state is read in several places. A write passes through and
+    clears the cache.
 
     Args:
-        storage: the storage.
+        storage: the underlying storage.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -32,35 +32,35 @@ class ReadOnceStorage:
         self.can_append = storage.can_append
 
     def path(self, *parts: str) -> str:
-        """The path in the storage."""
+        """Return the path in the storage."""
         return self._storage.path(*parts)
 
     def check_writable(self) -> None:
-        """Check the storage."""
+        """Check that the storage is writable."""
         self._storage.check_writable()
 
     def read_text(self, path: str) -> str | None:
-        """The whole file at the first read; None if it was absent."""
+        """Return the whole file as it was at the first read; None if it was absent."""
         return self._once("text", path, self._storage.read_text)
 
     def read_after(self, path: str, position: int) -> bytes:
-        """The end of the file as it is now: what follows a file does not read it once."""
+        """Return the current end of the file, uncached, because callers that follow a file need new bytes."""
         return self._storage.read_after(path, position)
 
     def list_names(self, path: str) -> list[str]:
-        """The names in a folder at the first listing; a list of the caller's own."""
+        """Return the names in a folder at the first listing, as a new list."""
         return [*self._once("names", path, self._storage.list_names)]
 
     def list_files(self, path: str) -> list[FileStatus]:
-        """The files in a folder at the first listing; a list of the caller's own."""
+        """Return the files in a folder at the first listing, as a new list."""
         return [*self._once("files", path, self._storage.list_files)]
 
     def folder_token(self, path: str) -> str:
-        """The token of a folder at the first look."""
+        """Return the token of a folder at the first read."""
         return self._once("token", path, self._storage.folder_token)
 
     def exists(self, path: str) -> bool:
-        """Whether a file or folder existed at the first look."""
+        """Return whether a file or folder existed at the first read."""
         return self._once("exists", path, self._storage.exists)
 
     def write_text(self, path: str, text: str) -> None:

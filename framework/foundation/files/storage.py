@@ -1,4 +1,4 @@
-"""Storage of this machine, the port of all storage, and which URIs are local; `engine/storage.py` opens any URI."""
+"""The storage port, local storage, and the test for local URIs; `engine/storage.py` opens any URI."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The format version of the JSON files that Sluice stores: how a file states it, and how it is checked.
+"""The format version of Sluice's stored JSON files: how a file states it, and how it is checked.
 
-Each kind of file has one `StoredFormat`. A file of another version is one of another release of Sluice. It is neither
-absent nor damaged: reading it is an error, so whoever reads a file before it replaces it keeps such a file as it is.
+Each kind of file has one `StoredFormat`. A file with another version was written by another release of Sluice. It is
+neither absent nor damaged: reading it is an error, so code that reads a file before replacing it leaves it unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from framework.foundation.wording import exception_text
 _KEY = "format"
 
 UNUSABLE = frozenset({"STORED_FILE_DAMAGED", "STORED_FORMAT_UNKNOWN"})
-"""The conditions of a stored file that is there, and can't be used."""
+"""The conditions of a stored file that exists but can't be used."""
 
 _Value = TypeVar("_Value")
 
@@ -28,14 +28,14 @@ class StoredFormat:
     """The format of one kind of stored JSON file.
 
     Args:
-        version: the version that this release writes, and the only one that it reads. Raise it with each change of the
-            file that an earlier release would not understand, such as a field that must not be ignored.
+        version: the version that this release writes, and the only one that it reads. Increase it with each change
+            that an earlier release would misread, such as a field that must not be ignored.
     """
 
     version: int = 1
 
     def text(self, content: Mapping[str, Any], indent: int | None = None) -> str:
-        """Return the text of a file with this content.
+        """Return the text of a file with the content and the version.
 
         Examples:
             >>> StoredFormat(1).text({"first": 3})
@@ -44,15 +44,15 @@ class StoredFormat:
         return json.dumps({_KEY: self.version, **content}, indent=indent)
 
     def content(self, text: str, path: str) -> dict[str, Any]:
-        """Return the content of a file's text, without the version.
+        """Parse a file's text, and return its content without the version.
 
         Args:
             text: the text of the file.
-            path: the file, for the error.
+            path: the path of the file, for the error.
 
         Raises:
             OperationError: STORED_FORMAT_UNKNOWN if the file has another version.
-            ValueError, TypeError: it is not a JSON object with a version.
+            ValueError, TypeError: the text is not a JSON object with a version.
         """
         found = json.loads(text)
         if not isinstance(found, dict):
@@ -67,13 +67,13 @@ class StoredFormat:
     def read(
         self, storage: Storage, path: str, make: Callable[[dict[str, Any]], _Value], *, remedy: str = ""
     ) -> _Value | None:
-        """Read a file and convert its content with `make`; None if there is no file.
+        """Read a file, and convert its content with `make`; None if there is no file.
 
         Args:
             storage: the storage that has the file.
             path: the file.
             make: converts the content.
-            remedy: what else may be done about a damaged file, as a sentence after a blank.
+            remedy: another remedy for a damaged file, as a sentence with a leading space; may be empty.
 
         Raises:
             OperationError: STORED_FORMAT_UNKNOWN; STORED_FILE_DAMAGED if the file is not a JSON object that `make`
@@ -90,9 +90,9 @@ class StoredFormat:
             ) from error
 
     def cached(self, text: str | None, key: str) -> Any:
-        """Return one value of a cache's file; None if there is no file, or if it is damaged or of another version.
+        """Return one value of a cache file; None if the file is absent, damaged or of another version.
 
-        A cache may be deleted at any time, so a file that can't be used is replaced.
+        A cache may be deleted at any time, so an unusable file is replaced.
         """
         try:
             return self.content(text or "", "").get(key)

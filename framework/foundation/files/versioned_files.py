@@ -1,8 +1,8 @@
-"""Files that several processes change at the same moment: each version is a file of its own, which one of them creates.
+"""Files that several processes change concurrently: each version is a separate file, created by one process.
 
-The version with the highest number counts. A change of version `n` creates `n + 1`, then deletes versions that were
-replaced ten minutes ago: a crash in between leaves files that have no effect. So no lock is held, and none remains when
-a process is killed. This is the only compare-and-swap of the storage: requests and the lease of an update use it.
+The highest version is current. A change of version `n` creates `n + 1`, then deletes versions that were replaced ten
+minutes ago; a crash in between leaves files without effect. So no lock is held, and none remains after a process is
+killed. It is the only compare-and-swap of the storage, used by requests and the lease of an update.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ NONE = -1
 """The version of a file that does not exist."""
 
 _KEPT_SECONDS = 600.0
-"""How long a replaced version stays, by the clock of the file system.
+"""How long a replaced version is kept, by the clock of the file system.
 
-A writer can take the name of a version that was replaced only after that is deleted. Then the version that follows is
-gone or older than the one that it has created; otherwise it is the change of a writer that has read this one.
+A slow writer can reuse the name of a replaced version only after that version is deleted. In that case, the next
+version is missing or older than the file that the writer created. Otherwise, the next version was written by a
+process that had read the writer's file.
 """
 
 _VERSION = re.compile(r"(.+?)(?:~~(\d+))?\.json")
 
 
 def newest_versions(names: Iterable[str]) -> dict[str, int]:
-    """Return the highest version of each file among the names in a folder.
+    """Return the highest version of each file, given the names in a folder.
 
     Examples:
         >>> newest_versions(["a.json", "b.json", "b~~2.json", "b~~1.json"])
@@ -42,7 +43,7 @@ def newest_versions(names: Iterable[str]) -> dict[str, int]:
 
 
 def read_newest(storage: Storage, folder: str, name: str) -> tuple[int, str | None]:
-    """Return the newest version of a file and its text; `NONE` and None if there is no such file.
+    """Return the newest version of a file and its text; `NONE` and None if the file does not exist.
 
     Args:
         storage: the storage of the folder.
@@ -54,21 +55,21 @@ def read_newest(storage: Storage, folder: str, name: str) -> tuple[int, str | No
         text = None if version == NONE else storage.read_text(version_path(folder, name, version))
         if text is not None or version == NONE:
             return version, text
-        # Another process has replaced it since.
+        # Another process has replaced it since the listing.
 
 
 def replace_version(storage: Storage, folder: str, name: str, version: int, text: str) -> bool:
-    """Replace a version of a file; False, without an effect, if another process has done so since it was read.
+    """Replace a version of a file; return False, without effect, if another process has replaced it since the read.
 
     Args:
         storage: the storage of the folder.
         folder: the folder.
         name: the name of the file.
         version: the version that was read.
-        text: the new text, which no other process writes.
+        text: the new text, which no other process may write.
     """
     created = version_path(folder, name, version + 1)
-    # S3 lets several processes create a file: that of the last one stays.
+    # On S3 several processes can create the same file; the last writer wins.
     if not storage.create_text(created, text) or storage.read_text(created) != text:
         return False
     times = _times(storage, folder, name)
@@ -84,7 +85,7 @@ def replace_version(storage: Storage, folder: str, name: str, version: int, text
 
 
 def _times(storage: Storage, folder: str, name: str) -> dict[int, float]:
-    """Return when each version of a file was written."""
+    """Return the modification time of each version of a file."""
     matches = ((file, _VERSION.fullmatch(file.name)) for file in storage.list_files(folder))
     return {
         int(match[2] or 0): file.modified_at

@@ -1,1 +1,1 @@
-"""Keeps the secrets of a process out of what it prints."""
+"""Keeps the secrets of a process out of its output."""

@@ -1,8 +1,8 @@
-"""The secret values that this process knows, and their removal from texts that leave it.
+"""The secret values known to this process, and their removal from texts that leave it.
 
-Whoever reads a secret remembers it here: a connection, a pipeline's settings, the environment. Whatever writes a text
-for people or for a file hides it: errors, events, tables and JSON of commands, pages. Rows of tables are data, and are
-never changed. The register is one for the process, so a text of one pipeline also hides the secrets of another.
+Code that reads a secret registers it here: connections, pipeline settings, the environment. Code that writes a text
+for people or to a file hides secrets: errors, events, tables and JSON of commands, pages. Rows of tables are data and
+are never changed. The process has one register, so a text of one pipeline also hides the secrets of another.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from framework.foundation.secrets.secrecy import is_reference, is_secret_name, s
 
 HIDDEN = "[REDACTED]"
 _SHORTEST = 4
-# A shorter secret is hidden as a whole word only: it may be a part of any other one.
+# A shorter secret is hidden only as a whole word, because it may be a part of any other word.
 _SHORTEST_ANYWHERE = 6
-# A line of a secret with several, such as a private key: an error may show one line of it.
+# The minimum length of a line of a multi-line secret, such as a private key: an error may show one line of it.
 _SHORTEST_LINE = 16
 _NUMBER = re.compile(r"\d{1,5}")
-# Values of no secrecy, and the words in which our own texts speak of secrets.
+# Values that are not secret, and words that Sluice's own texts about secrets use.
 _TRIVIAL = frozenset(
     {
         "auto",
@@ -44,7 +44,7 @@ _TRIVIAL = frozenset(
         "token",
     }
 )
-# `fs.s3a.aws.credentials.provider`, `tokenEndpoint`: the last word says that the value is not the secret itself.
+# `fs.s3a.aws.credentials.provider`, `tokenEndpoint`: the last word marks a value that is not the secret itself.
 _NO_SECRET = re.compile(
     r"(?:class|enabled|endpoint|factory|file|folder|format|interval|length|location|mode|ms|name|path|provider|required"
     r"|scope|seconds|size|type|ur[il]|version)s?",
@@ -55,7 +55,7 @@ _OF_SHELL = frozenset({"PWD", "OLDPWD"})
 
 
 class KnownSecrets:
-    """A register of secret values; any thread may add to it and hide them.
+    """A thread-safe register of secret values.
 
     Examples:
         >>> known = KnownSecrets()
@@ -70,14 +70,14 @@ class KnownSecrets:
         self._pattern: re.Pattern[str] | None = None
 
     def remember(self, *secrets: str) -> None:
-        """Add secrets; a text of less than four characters, a small number or a common word is none."""
+        """Add secrets, except texts of fewer than four characters, small numbers and common words."""
         new = {text for each in secrets if (text := each.strip()) and not _is_trivial(text)} - self._values
         if not new:
             return
         with self._adding:
             self._values |= new
             forms = {form for value in self._values for form in _forms(value)}
-            # The longest first: one secret may be a part of another.
+            # Longest first: one secret may be a part of another.
             texts = sorted(forms, key=lambda form: (-len(form), form))
             self._pattern = re.compile("|".join(map(_expression, texts)))
 
@@ -87,7 +87,7 @@ class KnownSecrets:
         return self._pattern is None
 
     def hide(self, text: str) -> str:
-        """Return a text with a mark in place of each secret, also of one that is escaped or encoded."""
+        """Return a text in which each secret is replaced by a mark, including escaped and encoded forms."""
         pattern = self._pattern
         return text if pattern is None else pattern.sub(HIDDEN, text)
 
@@ -101,23 +101,23 @@ def remember_secrets(*secrets: str) -> None:
 
 
 def remember_settings(settings: Iterable[tuple[str, object]]) -> None:
-    """Add the secrets of settings: values whose name says so, and secrets inside of values, such as those of a URL."""
+    """Add the secrets in settings: values with a secret name, and secrets inside values, such as in a URL."""
     _known.remember(*(secret for key, value in settings for secret in _secrets_of(str(key), str(value))))
 
 
 def remember_environment(variables: Mapping[str, str]) -> None:
-    """Add the values of environment variables whose name says that they are secret; a path is none."""
+    """Add the values of environment variables with a secret name; paths are not secrets."""
     named = ((key, value) for key, value in variables.items() if key not in _OF_SHELL)
     remember_settings((key, value) for key, value in named if is_secret_name(key) and not value.startswith("/"))
 
 
 def hide_known(text: str) -> str:
-    """Return a text without the secrets of the register."""
+    """Return a text without the secrets in the register."""
     return _known.hide(text)
 
 
 def hide_known_values(value: Any) -> Any:
-    """Return a value of JSON without the secrets of the register, in its texts at any depth; keys are kept."""
+    """Return a JSON value without the secrets in the register, in texts at any depth; keys are not changed."""
     if _known.is_empty:
         return value
     if isinstance(value, str):
@@ -141,12 +141,12 @@ def _is_trivial(text: str) -> bool:
 
 
 def _expression(form: str) -> str:
-    """Return the expression that finds a form of a secret."""
+    """Return the regular expression that finds one form of a secret."""
     return re.escape(form) if len(form) >= _SHORTEST_ANYWHERE else rf"(?<!\w){re.escape(form)}(?!\w)"
 
 
 def _forms(secret: str) -> set[str]:
-    """Return a secret as it may be in a text: decoded, escaped once or twice, in one line, and its long lines."""
+    """Return the forms of a secret in texts: decoded, escaped once or twice, joined to one line, and its long lines."""
     forms = {secret, unquote(secret)}
     for _ in range(2):
         forms |= {escaped for form in forms for escaped in _escaped(form)}
@@ -156,7 +156,7 @@ def _forms(secret: str) -> set[str]:
 
 
 def _escaped(text: str) -> Iterator[str]:
-    """Yield a text as URLs, libpq, SQL, JSON, Python and HTML write it."""
+    """Yield a text as escaped in URLs, libpq, SQL, JSON, Python and HTML."""
     for encoded in (quote(text, safe=""), quote(text), quote_plus(text)):
         yield encoded
         yield re.sub(r"%[0-9A-F]{2}", lambda match: match[0].lower(), encoded)

@@ -1,4 +1,4 @@
-"""A stream of text that hides the secrets which this process knows."""
+"""A text stream that hides the secrets known to this process."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from framework.foundation.secrets.known_secrets import hide_known
 
 
 class MaskedStream:
-    """A stream that hides known secrets in each text that is written; all else is the inner stream's.
+    """A stream that hides known secrets in each written text, and otherwise behaves as the inner stream.
 
-    A secret that a program writes in two parts is not found.
+    A secret that a program writes in two parts is not detected.
 
     Args:
-        inner: the stream that gets the texts.
+        inner: the stream that receives the masked texts.
     """
 
     def __init__(self, inner: TextIO) -> None:
         self._inner = inner
 
     def write(self, text: str) -> int:
-        """Write a text; return its length, as given."""
+        """Write a text, and return the length of the original text."""
         self._inner.write(hide_known(text))
         return len(text)
 
@@ -34,5 +34,5 @@ class MaskedStream:
 
 
 def masked(stream: TextIO) -> TextIO:
-    """Return a stream that hides known secrets, unless this one does."""
+    """Return a masked stream; a stream that is already masked is returned unchanged."""
     return stream if isinstance(stream, MaskedStream) else cast("TextIO", MaskedStream(stream))

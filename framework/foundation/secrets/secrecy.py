@@ -1,6 +1,6 @@
-"""Redaction of secret values in settings, options and texts by a short digest, so that a change remains visible.
+"""Redaction of secrets in settings, options and texts: a short digest replaces each one, so changes remain visible.
 
-A secret is recognised by the name of its setting, by its position in a URL, or by the known format of a token or key.
+A secret is recognized by the name of its setting, by its position in a URL, or by a known token or key format.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SECRET_NAME = re.compile(_WORDS, re.IGNORECASE)
 _FLAG_WITH_SECRET = rf"--?[\w.-]{{0,60}}?(?:{_WORDS})[\w.-]{{0,60}}"
 _SECRET_FLAG = re.compile(_FLAG_WITH_SECRET, re.IGNORECASE)
 _KEY_ENDS = r"-----END [A-Z ]*PRIVATE KEY-----|\Z"
-# A reference to a secret of the workspace, a digest, or a reference of a bundle.
+# A reference to a workspace secret, a digest, or a bundle reference.
 _HARMLESS = re.compile(r"\{\{secrets/[^{}]*\}\}|hidden:[0-9a-f]{8}|\$\{[^{}]*\}")
 # A whole value in JSON.
 _DIGEST = re.compile(r'(?<=")hidden:[0-9a-f]{8}(?=")')
@@ -56,7 +56,7 @@ _IN_TEXT = (
     ),
 )
 _NAMED_VALUES = ("default", "value")
-# A shorter text is too common to be recognised by its value.
+# Shorter texts are too common to be recognized by value.
 _SHORTEST_SECRET = 4
 
 
@@ -72,7 +72,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_reference(text: str) -> bool:
-    """Whether a text refers to a secret that is elsewhere, or replaces one.
+    """Whether a text is a reference to a secret or a replacement for one, not a secret itself.
 
     Examples:
         >>> is_reference("{{secrets/scope/name}}"), is_reference("${var.password}"), is_reference("hunter2")
@@ -97,7 +97,7 @@ def hide_in_text(text: str) -> str:
 
 
 def secrets_in(text: str) -> Iterator[str]:
-    """Yield the secret parts of a text, without their quotes; a reference to a secret is none.
+    """Yield the secret parts of a text, without quotes; references to secrets are skipped.
 
     Examples:
         >>> [*secrets_in("jdbc:sqlserver://db;user=sa;password=hunter2"), *secrets_in("s3a://key:a%2Fb@bucket/x")]
@@ -112,13 +112,13 @@ def secrets_in(text: str) -> Iterator[str]:
 
 
 def hide_secrets(value: Any, known: Collection[str] = ()) -> Any:
-    """Replace secret values in settings at any depth by their digests, by names and inside texts; idempotent.
+    """Replace secret values in settings, at any depth, by their digests; recognized by name and in texts; idempotent.
 
-    A reference to a secret of the workspace is not replaced, because it is not a secret itself.
+    References to workspace secrets are kept, because they are not secret.
 
     Args:
         value: the settings.
-        known: digests of texts that are secret under any name, from `secret_digests`.
+        known: digests of texts that are secret under any name; see `secret_digests`.
 
     Examples:
         >>> hide_secrets({"db.password": "hunter2", "other": 1, "api_key": "{{secrets/s/k}}"})
@@ -142,9 +142,9 @@ def hide_secrets(value: Any, known: Collection[str] = ()) -> Any:
 
 
 def secret_digests(text: str) -> frozenset[str]:
-    """Return the digests by which a secret text is recognised, in any letter case that a service folds it to.
+    """Return the digests that identify a secret text, including variants in which a service changed the letter case.
 
-    A text of fewer than four characters has none, nor has a reference to a secret.
+    A text of fewer than four characters and a reference to a secret have none.
     """
     if len(text) < _SHORTEST_SECRET or _HARMLESS.fullmatch(text):
         return frozenset()
@@ -152,12 +152,12 @@ def secret_digests(text: str) -> frozenset[str]:
 
 
 def digests_in(text: str) -> frozenset[str]:
-    """Return the digests in JSON that replace whole values."""
+    """Return the digests that replace whole values in a JSON text."""
     return frozenset(_DIGEST.findall(text))
 
 
 def _hidden_arguments(items: Sequence[Any], known: Collection[str]) -> Iterator[Any]:
-    """The items of a list; an item after a flag such as `--password` is a secret."""
+    """Yield the items of a list; an item after a flag such as `--password` is hidden as a secret."""
     follows = False
     for item in items:
         yield hide_all(item) if follows else hide_secrets(item, known)
@@ -172,7 +172,7 @@ def _hidden_part(match: re.Match[str]) -> str:
 
 
 def hide_all(value: Any) -> Any:
-    """Return the digest of a text or a number; the values of a list or a mapping one by one."""
+    """Return the digest of a text or number; for a list or mapping, replace its values one by one."""
     if isinstance(value, Mapping):
         return {key: hide_all(each) for key, each in value.items()}
     if isinstance(value, list):

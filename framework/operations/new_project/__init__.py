@@ -1,4 +1,4 @@
-"""A new pipeline project: files from templates, all or none of them."""
+"""Creates a pipeline project from templates: all of its files, or none."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from framework.foundation.errors import UserError
 
 LANGUAGES = {"python": ".py", "sql": ".sql"}
-"""The languages of declarations, with the suffixes of their files."""
+"""The languages of declarations, with their file suffixes."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _TEMPLATE = ".j2"
 _DECLARATIONS = "transformations/shop"
 _INGESTION = Path("bundles/templates/ingestion.yml.j2")
-# Files with a name that depends on the project's, or that packaging tools would interpret.
+# Templates whose file name depends on the project's name, or would be interpreted by packaging tools.
 _RENAMED = {"gitignore": ".gitignore", "bundles/pipeline.yml": "bundles/{name}.yml"}
 
 
 def create_project(name: str, parent: Path, *, language: str = "python") -> tuple[Path, tuple[Path, ...]]:
-    """Write a project named `name` into a new folder of `parent`, and return the folder and the paths of its files.
+    """Write a project to a new folder of `parent`, and return the folder and the paths of its files.
 
-    Its declarations are in the language, one of LANGUAGES.
+    `language` is the language of its declarations, one of LANGUAGES.
 
     Raises:
-        UserError: PROJECT_NAME_INVALID; PROJECT_ALREADY_EXISTS if there is a folder or file of this name.
+        UserError: PROJECT_NAME_INVALID; PROJECT_ALREADY_EXISTS if a folder or file has this name.
     """
     if not _NAME.fullmatch(name):
         raise UserError("PROJECT_NAME_INVALID", name=name)
@@ -38,7 +38,7 @@ def create_project(name: str, parent: Path, *, language: str = "python") -> tupl
     with as_file(files(__package__) / "templates") as templates:
         contents = render(templates, name, language)
     contents[_INGESTION] = _ingestion_template().read_text("utf-8")
-    # Written to a temporary folder and renamed at the end, so that the project is complete or absent.
+    # Written to a temporary folder and renamed at the end, so that the project is either complete or absent.
     unfinished = parent / f".{name}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     for path, text in contents.items():
@@ -49,13 +49,13 @@ def create_project(name: str, parent: Path, *, language: str = "python") -> tupl
 
 
 def _ingestion_template() -> Path:
-    """Return the template of `sluice bundle render`: from the wheel, or from the bundle of a checkout."""
+    """Return the template of `sluice bundle render`, from the wheel or from the bundle of a checkout."""
     shipped = Path(__file__).parent / _INGESTION.name
     return shipped if shipped.is_file() else Path(__file__).parents[3] / _INGESTION
 
 
 def render(templates: Path, name: str, language: str) -> dict[Path, str]:
-    """Return the texts of a project's files by path."""
+    """Return the contents of a project's files by path."""
     other = {f"{_DECLARATIONS}{suffix}" for each, suffix in LANGUAGES.items() if each != language}
     environment = Environment(  # noqa: S701 - YAML, Python and Markdown, no HTML; the name is checked
         loader=FileSystemLoader(templates), undefined=StrictUndefined, keep_trailing_newline=True

@@ -1,1 +1,1 @@
-"""Diagnoses of flows that are broken, stuck or behind: what was seen, what it means, and ways out with their cost."""
+"""Diagnoses of flows that are broken, stuck or behind: the evidence, its meaning, and the ways out with their cost."""

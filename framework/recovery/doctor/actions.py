@@ -1,4 +1,4 @@
-"""What `sluice doctor --apply` can do, as values, and the command that does the same."""
+"""The actions of `sluice doctor --apply`, as values, and the equivalent command of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from framework.foundation.names import QualifiedName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetCheckpoint:
-    """Begin a new checkpoint of a flow and run it; `starts` as a user writes them, () for those of its code."""
+    """Begin a new checkpoint of a flow and run it; `starts` as users write them, () for those in the code."""
 
     flow: QualifiedName
     starts: tuple[str, ...] = ()
@@ -19,7 +19,7 @@ class ResetCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollBack:
-    """Continue a flow from a kept generation of its checkpoint, and run it; `repeats`: rows may be there twice."""
+    """Continue a flow from a kept generation of its checkpoint, and run it; `repeats` allows duplicate rows."""
 
     flow: QualifiedName
     dataset: QualifiedName
@@ -51,7 +51,7 @@ class Resync:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildCopy:
-    """Rebuild the copy of a table from a new snapshot: changes from before it must not replace its rows."""
+    """Rebuild the copy of a table from a new snapshot, so that older changes can't overwrite its rows."""
 
     gateway: str
     table: str
@@ -67,7 +67,7 @@ class ReplacePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
-    """Let a table, or a whole gateway, go on; `table` is None for the gateway."""
+    """Resume a table, or a whole gateway if `table` is None."""
 
     gateway: str
     table: str | None = None
@@ -77,7 +77,7 @@ Action = ResetCheckpoint | RollBack | FullRefresh | RunAgain | Resync | RebuildC
 
 
 def command_of(action: Action) -> str:  # noqa: PLR0911 - one command for each kind of action
-    """Return the command that does the same as the action.
+    """Return the command that is equivalent to an action.
 
     Examples:
         >>> name = QualifiedName(catalog="main", schema="shop", table="orders")

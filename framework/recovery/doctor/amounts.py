@@ -1,4 +1,4 @@
-"""What a way out costs: rows lost, repeated and read again, as numbers where positions and logs have them."""
+"""The cost of a way out: rows lost, repeated and read again, as numbers where positions and logs have them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class Amount:
 
     Args:
         rows: the number; None if it is unknown.
-        note: what the rows are, or why the number is unknown; empty if there is nothing to say.
+        note: what the rows are, or why the number is unknown; may be empty.
         at_most: whether the number is an upper bound.
-        is_gone: whether the rows are gone from the sources and were never in the target: no way out has them.
+        is_gone: whether no way out can recover the rows: the sources deleted them before the target had them.
     """
 
     rows: int | None
@@ -39,7 +39,7 @@ class Amount:
         return f"{number}: {self.note}" if self.note else number
 
     def plus(self, other: Amount) -> Amount:
-        """Return the sum; unknown if one of both is, with the notes of both."""
+        """Return the sum, with both notes; unknown if either amount is unknown."""
         notes = dict.fromkeys(note for note in (self.note, other.note) if note)
         return Amount(
             rows=None if self.rows is None or other.rows is None else self.rows + other.rows,
@@ -59,12 +59,12 @@ def unknown(why: str, *, is_gone: bool = False) -> Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a way out does to rows.
+    """The effect of a way out on rows.
 
     Args:
-        lost: rows of the sources that will not be in the target, or rows of the target that will be gone.
-        repeated: rows that the target will have twice.
-        reread: rows that are read again, whether or not they repeat in the target.
+        lost: rows of the sources that will be missing in the target, or rows that the target loses.
+        repeated: rows that will be twice in the target.
+        reread: rows that are read again, whether or not they become duplicates.
     """
 
     lost: Amount = NONE
@@ -73,9 +73,9 @@ class Cost:
 
     @property
     def severity(self) -> tuple[bool, bool, bool]:
-        """What orders ways out, least harm first: whether rows are lost, whether some repeat, whether it is unknown.
+        """The sort key of ways out, least harm first: are rows lost, are rows repeated, is a number unknown.
 
-        Rows that no way out has do not count: each way loses them, whether or not it says so.
+        Rows that no way out can recover do not count, because each way out loses them.
 
         Examples:
             >>> Cost(repeated=unknown("why")).severity < Cost(lost=Amount(rows=1)).severity

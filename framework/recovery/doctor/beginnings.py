@@ -1,4 +1,4 @@
-"""What a flow leaves out that begins anew where its code says: at the latest version, after a time, at new files."""
+"""The rows that a flow skips if it restarts where its code says: at the latest version, after a time, at new files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from framework.sources.delta.source import NextVersion
 from framework.sources.port import SourceReference
 
 _WITH_ALL = frozenset({"delta", "files", "cloud_files", "kafka"})
-"""The kinds of sources of which it is known where a stream begins."""
+"""The kinds of sources whose start position is known."""
 
 _VERSION = "startingVersion="
 
 
 def not_refreshed(case: BrokenFlow) -> Amount:
-    """Return the rows of the target that its full refresh does not read again, besides those that are gone."""
+    """Return the rows of the target that its full refresh can't read again, except rows deleted from the sources."""
     declared = case.graph.flows_into(case.dataset.name)
     names = {flow.spec.name for flow in declared}
     manifests = GenerationStore(case.states.storage).list_all()
@@ -29,12 +29,12 @@ def not_refreshed(case: BrokenFlow) -> Amount:
 
 
 def left_out(case: BrokenFlow, flow: GraphFlow, *, is_read: bool = False) -> Amount:
-    """Return the rows that a flow does not read if it begins where its code says.
+    """Return the rows that a flow skips if it starts where its code says.
 
     Args:
         case: the case of a flow into the same target.
         flow: the flow.
-        is_read: whether rows before its position don't count, because they stay in the target.
+        is_read: whether to ignore rows before its position, because they are already in the target.
     """
     if not flow.streaming:
         return NONE
@@ -58,7 +58,7 @@ def _of_source(source: SourceReference, place: int | None) -> Amount:
 
 
 def _version(case: BrokenFlow) -> int | None:
-    """Return the next version of a Delta table that a flow with one source reads; None for any other source."""
+    """Return the next version that a flow with a single Delta source reads; None for other sources."""
     offsets = () if case.progress is None else case.progress.sources
     place = NextVersion.of(offsets[0]) if len(offsets) == 1 else None
     return None if place is None else place.version

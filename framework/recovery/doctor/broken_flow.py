@@ -1,4 +1,4 @@
-"""A broken flow with everything that its ways out are computed from."""
+"""A broken flow, with all data from which its ways out are computed."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _LAST_BATCHES = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoneCommits:
-    """Commits of a flow whose rows a RESTORE by hand took out of its table.
+    """Commits of a flow whose rows were removed from its table by a manual RESTORE.
 
     Args:
-        restore: the version of the restore that undid the last ones.
-        restored: the version that it took the table back to.
-        time_ms: the last time at which it was the newest one, in epoch milliseconds.
-        batches: the numbers of the batches of the current checkpoint, ascending.
-        is_refreshed: whether one is the full refresh that the current checkpoint is of.
-        replays: the number of replays of quarantined rows.
+        restore: the version of the latest RESTORE that undid commits of the flow.
+        restored: the version that this RESTORE restored.
+        time_ms: the last time at which `restored` was the newest version, in epoch milliseconds.
+        batches: the ids of the undone batches of the current checkpoint, ascending.
+        is_refreshed: whether the full refresh that created the current checkpoint was undone.
+        replays: the number of undone replays of quarantined rows.
     """
 
     restore: int
@@ -56,13 +56,13 @@ class BrokenFlow:
         graph: the pipeline's graph.
         dataset: the flow's target.
         flow: the flow.
-        states: reads its state.
+        states: reads the state of flows.
         state: the state of its checkpoint.
         condition: the condition of its fault; empty if it has none.
         cause: the first cause.
-        remedy: what the error says to do.
-        damages: the damage of its checkpoint.
-        undone: what a RESTORE by hand undid; None if that is not its fault.
+        remedy: the remedy in the error.
+        damages: the damages of its checkpoint.
+        undone: the commits that a manual RESTORE undid; None if this is not its fault.
     """
 
     graph: DataflowGraph
@@ -83,7 +83,7 @@ class BrokenFlow:
 
     @property
     def begun_ms(self) -> tuple[int, ...]:
-        """When the generations of all flows that ever wrote to the target began, in epoch milliseconds."""
+        """When each generation began, of all flows that ever wrote to the target, in epoch milliseconds."""
         manifests = self._generations.list_of(self.dataset.name)
         return tuple(milliseconds(each.begun_at) for manifest in manifests for each in manifest.generations)
 
@@ -103,32 +103,32 @@ class BrokenFlow:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether the flow is one whose checkpoint can be reset."""
+        """Whether the flow has a checkpoint that can be reset."""
         kept = self.dataset.is_sink or self.dataset.kind is DatasetKind.STREAMING_TABLE
         return kept and self.flow.streaming and self.current is not None
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether rows that are read again change nothing in the target."""
+        """Whether reading rows again leaves the target unchanged."""
         return self.dataset.cdc is not None
 
     @property
     def progress(self) -> CheckpointProgress | None:
-        """The progress that can be trusted: up to the last batch whose end is known; None if there is none."""
+        """The trusted progress: up to the last batch whose end offsets are known; None if there is none."""
         if self.checkpoint is None:
             return None
         return trusted_progress(self.states.storage, self.checkpoint, self.damages, self.current_query)
 
     @property
     def current_query(self) -> str:
-        """The id of the stream of the current checkpoint by the manifest; empty if it has none."""
+        """The query id of the current checkpoint, from the manifest; empty if it has none."""
         return "" if self.current is None else self.current.query
 
     @property
     def has_open_batch(self) -> bool:
-        """Whether the target may have rows of a batch that the checkpoint does not have as committed.
+        """Whether the target may have rows of a batch that the checkpoint has not committed.
 
-        A table has the transaction of each batch that it took, so that its log tells; any other target may have them.
+        The log of a Delta table has the transaction of each batch, so the result is exact; other targets may have rows.
         """
         if self.checkpoint is None:
             return False
@@ -143,9 +143,9 @@ class BrokenFlow:
         return bool(history.versions) and history.may_have(query, committed)
 
     def rows_of_open_batches(self) -> int | None:
-        """Return the rows of the batches that the target has after the position; None if they are unknown.
+        """Return the number of rows in the target of batches after the position; None if unknown.
 
-        Each commit of an append has the transaction of its batch, and the numbers of rows of its files.
+        Each append commit has the transaction of its batch, and the row counts of its files.
         """
         if self.checkpoint is None or self.dataset.kind is not DatasetKind.STREAMING_TABLE:
             return None
@@ -170,11 +170,11 @@ class BrokenFlow:
         return -1 if batch is None else batch
 
     def extent(self) -> Extent:
-        """Return the rows of the flow's sources, as far as they are known."""
+        """Return the row counts of the flow's sources, as far as they are known."""
         return self.extent_of(self.flow, self.checkpoint, self.progress)
 
     def extent_of(self, flow: GraphFlow, checkpoint: str | None, progress: CheckpointProgress | None) -> Extent:
-        """Return the rows of the sources of a flow into the target, at the position of a checkpoint."""
+        """Return the row counts of the sources of a flow into the target, at the position of a checkpoint."""
         if self.dataset.kind is DatasetKind.MATERIALIZED_VIEW:
             return Extent(held=unknown(f"the rows that {flow.spec.name} reads"), read=NONE, gone=NONE)
         if not flow.streaming:  # a once flow over a batch, or snapshots
@@ -188,7 +188,7 @@ class BrokenFlow:
             return unknown_extent(error.what)
 
     def extent_of_target(self) -> Extent:
-        """Return the rows of the sources of all flows into the target, which a full refresh reads."""
+        """Return the row counts of the sources of all flows into the target, which a full refresh reads."""
         flows = [each for each in self.graph.flows_into(self.dataset.name) if each is not self.flow]
         return reduce(Extent.plus, (self._extent_of_other(each) for each in flows), self.extent())
 
@@ -203,13 +203,13 @@ class BrokenFlow:
         return bool(read_progress(storage, path).sources) and not inspect_checkpoint(storage, path)
 
     def was_read_since(self, kept: Generation) -> bool:
-        """Whether other generations may have put rows into the target since a kept one was current."""
+        """Whether other generations may have written rows to the target after `kept` was current."""
         path = self.states.store.path(self.dataset.spec) if self.dataset.is_table else None
         storage = self.states.storage
         return bool(written_since(storage, self.manifest, kept, batches_in(storage, path)))
 
     def state_rows(self) -> int | None:
-        """Return the rows of the flow's state after its last batch, from the event log; None if it does not say."""
+        """Return the rows in the flow's state after its last batch, from the event log; None if it is not recorded."""
         name = str(self.flow.spec.name)
         events = read_events(self.states.storage, type=EventType.STREAM_PROGRESS, last=_LAST_BATCHES)
         last = next((event for event in reversed(events) if event.origin.flow_name == name), None)
@@ -220,7 +220,7 @@ class BrokenFlow:
         return sum(rows) if rows and all(isinstance(each, int) for each in rows) else None
 
     def ingested(self) -> tuple[IngestedGateway, IngestedTable | None] | None:
-        """Return the gateway of the flow, and its table unless it stages changes; None for any other flow."""
+        """Return the flow's gateway, and its table or None if it stages changes; None for other flows."""
         for state in GatewayStore(self.states.storage).read_all():
             gateway = state.gateway
             if self.flow.spec.name == gateway.changes:
@@ -232,7 +232,7 @@ class BrokenFlow:
 
     @property
     def is_skipped(self) -> bool:
-        """Whether an operator skips the snapshot that the flow reads: it has nothing to do then."""
+        """Whether the flow has nothing to do because an operator skips its snapshot."""
         gateway, table = self.ingested() or (None, None)
         if gateway is None or table is None:
             return False

@@ -1,4 +1,4 @@
-"""The diagnoses of flows whose Delta source was changed by others."""
+"""The diagnoses of flows whose Delta source was changed outside the pipeline."""
 
 from __future__ import annotations
 

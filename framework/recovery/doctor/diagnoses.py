@@ -366,10 +366,10 @@ DIAGNOSES = (
         ways=(Way.FOLLOW, Way.RUN_AGAIN),
     ),
 )
-"""In the order in which patterns are tried: a permission that is refused while connecting is no connection fault."""
+"""In the order in which patterns are tried: a permission error while connecting must not match a connection fault."""
 
 WITHOUT_FAULT = (SILENT, POSITION_STILL, FALLING_BEHIND, HELD, TABLE_RESTORED, UNKNOWN)
-"""The diagnoses that are not those of an error's condition."""
+"""The diagnoses that do not depend on the condition of an error."""
 
 
 _REMEDIES = {
@@ -383,7 +383,7 @@ _REMEDIES = {
 
 @cache
 def every_diagnosis() -> tuple[Diagnosis, ...]:
-    """Return the table with what the dialects of databases supply: diagnoses, and more faults of those here."""
+    """Return all diagnoses: this module's, extended with the diagnoses and faults of the database dialects."""
     known = every_facts()
     more = {
         each.name: tuple(Fault(condition=name) for facts in known for name in facts.explained.get(each.name, ()))
@@ -404,11 +404,11 @@ def _diagnosis(given: SourceDiagnosis) -> Diagnosis:
 
 
 def diagnosis_of(condition: str, text: str = "") -> Diagnosis:
-    """Return the diagnosis of an error: of the longest matching condition, else of the first matching pattern.
+    """Return the diagnosis of an error, by the longest matching condition or else the first matching pattern.
 
     Args:
         condition: the error's condition.
-        text: its cause chain as text.
+        text: the messages of its cause chain.
 
     Examples:
         >>> diagnosis_of("KAFKA_DATA_LOSS.START_OFFSET_RESET").name
@@ -425,7 +425,7 @@ def diagnosis_of(condition: str, text: str = "") -> Diagnosis:
 
 
 def sqlstate_of(condition: str) -> str:
-    """Return the SQLSTATE of a condition of Spark, Delta or Kafka's connector; empty for one of Sluice.
+    """Return the SQLSTATE of a condition of Spark, Delta or the Kafka connector; empty for a condition of Sluice.
 
     Examples:
         >>> sqlstate_of("DELTA_SOURCE_IGNORE_DELETE")

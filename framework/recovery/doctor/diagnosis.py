@@ -1,4 +1,4 @@
-"""One row of the table of diagnoses: the faults that it explains, and its ways out, best first."""
+"""A diagnosis: the faults that it explains, and its ways out, best first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Way(StrEnum):
-    """The kinds of ways out; `ways` computes the command and the cost of each for one flow."""
+    """The kinds of ways out; `ways` computes the command and the cost of each one for a flow."""
 
     RESTORE = "restore the code"
     TRACK_SCHEMA = "track the schema"
@@ -39,11 +39,11 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A condition, with all conditions that begin with its name.
+    """A condition and all conditions whose names begin with its name.
 
     Args:
         condition: its name.
-        sqlstate: its SQLSTATE in Spark, Delta or Kafka's connector; empty for a condition of Sluice.
+        sqlstate: its SQLSTATE in Spark, Delta or the Kafka connector; empty for a condition of Sluice.
     """
 
     condition: str
@@ -52,7 +52,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What a fault means, and what can be done.
+    """The meaning of a fault, and its ways out.
 
     Args:
         name: stable name.

@@ -30,7 +30,7 @@ class RunUpdate(Protocol):
     def __call__(
         self, check: Callable[[], None] | None, *, observers: Sequence[Observer], **request: Unpack[RequestOptions]
     ) -> UpdateResult:
-        """Run it, and return its result; `check` is called under its lock, before anything is written."""
+        """Run an update and return its result; `check` is called under the update lock, before anything is written."""
         ...
 
 
@@ -53,12 +53,12 @@ class Doctor:
     clock: Clock = SystemClock()  # noqa: RUF009 - it has no state
 
     def examine(self, flows: Sequence[str] = ()) -> Examination:
-        """Return what is wrong with flows, what it means, and the ways out; no stream is started.
+        """Return the faults of flows, with explanations and ways out; no stream is started.
 
         Args:
             flows: names of the flows to examine, full or their last parts; () for all.
 
-        A rewind that was interrupted is a finding too, and so is each error of the code: then no flow can be examined.
+        An interrupted rewind is also a finding. If the code has errors, they are the findings, and no flow is examined.
 
         Raises:
             UserError: FLOW_NOT_FOUND.
@@ -76,13 +76,13 @@ class Doctor:
             return unplannable([error], self.store.storage)
 
     def treat(self, finding: Finding, number: int, *, reason: str = "", observers: Sequence[Observer] = ()) -> Repair:
-        """Do a way out of a finding, and record who did it, why, and where the flow was before and is after.
+        """Apply a way out of a finding, and record the user, the reason, and the flow's position before and after.
 
         Args:
             finding: a finding of `examine`.
-            number: the number of its way out, from 1.
+            number: the number of the way out, from 1.
             reason: why, in the user's words.
-            observers: called with each event of the update that the way runs.
+            observers: called with each event of the update that the way out runs.
 
         Raises:
             UserError: DOCTOR_WAY_UNKNOWN, DOCTOR_WAY_FOR_PERSON; DOCTOR_FINDING_CHANGED since `examine`.
@@ -95,7 +95,7 @@ class Doctor:
             raise UserError("DOCTOR_FINDING_CHANGED", flow=finding.flow)
 
         def check() -> None:
-            # Another process may have done the way before this one had the lock.
+            # Another process may have applied a way out before this one acquired the lock.
             if finding.flow is not None and self._position(finding.flow) != before:
                 raise UserError("DOCTOR_FINDING_CHANGED", flow=finding.flow)
 

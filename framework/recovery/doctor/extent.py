@@ -1,4 +1,4 @@
-"""Rows that the sources of a flow hold, and those that it has read; from positions and logs, without Spark."""
+"""Row counts of a flow's sources, total and already read; from positions and logs, without Spark."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _CARRYING: Mapping[str, tuple[str, ...]] = {
     "UPDATE": ("numUpdatedRows",),
     "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated"),
 }
-"""The metrics of Delta's operations with the rows that they write besides those that they copy."""
+"""The metrics of Delta operations that count inserted and updated rows; copied rows are not included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """Rows of a flow's sources.
+    """Row counts of a flow's sources.
 
     Args:
-        held: what the sources hold now.
-        read: the part of it that the flow has read.
-        gone: what the flow may have read and the sources no longer hold.
-        missed: what the flow has not read and the sources no longer hold; no way out has it.
+        held: rows in the sources now.
+        read: rows in the sources that the flow has read.
+        gone: rows that the flow may have read, and that the sources have deleted since.
+        missed: rows that the sources deleted before the flow read them; no way out recovers them.
     """
 
     held: Amount
@@ -58,12 +58,12 @@ class Extent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedRows:
-    """The rows of one commit of a Delta table.
+    """The row counts of one commit of a Delta table.
 
     Args:
         added: rows of the files that it adds; None if unknown.
-        carried: rows that it inserts or updates, where its operation says so; None if unknown.
-        changes: whether it removes or rewrites rows that were there.
+        carried: rows that it inserts or updates, by the metrics of its operation; None if unknown.
+        changes: whether it removes or rewrites existing rows.
         columns: whether it changes the table's metadata.
     """
 
@@ -77,7 +77,7 @@ _NOTHING = Extent(held=NONE, read=NONE, gone=NONE)
 
 
 def unknown_extent(why: str) -> Extent:
-    """Return an extent of which nothing is known."""
+    """Return an extent with unknown row counts."""
     return Extent(held=unknown(why), read=unknown(why), gone=unknown(why))
 
 
@@ -87,22 +87,22 @@ def measure(
     """Return the extent of all sources of a flow.
 
     Args:
-        storage: reads checkpoint and logs.
+        storage: reads the checkpoint and the logs.
         checkpoint: the path of the flow's checkpoint.
         sources: the references of its sources.
-        progress: its progress, in place of that of the checkpoint.
+        progress: the progress to use instead of the checkpoint's.
     """
     positions = flow_positions(storage, checkpoint, sources, settled=False, progress=progress)
     if positions is None and all(source.kind == _DELTA for source in sources):
         lost = SourcePosition(storage=storage, checkpoint=checkpoint, sources=sources, offsets=(), source_count=0)
-        positions = ((kind_named(_DELTA), lost),)  # what a table holds does not depend on the position
+        positions = ((kind_named(_DELTA), lost),)  # the rows in a table do not depend on the position
     if positions is None:
         return unknown_extent("the checkpoint's position can't be read")
     return reduce(Extent.plus, (_measured(kind, position) for kind, position in positions), _NOTHING)
 
 
 def committed_rows(storage: Storage, path: str, first: int) -> Mapping[int, CommittedRows]:
-    """Return the commits of a Delta table from a version on that its log still has, at most 500."""
+    """Return the commits of a Delta table from version `first` on that are still in its log, at most 500."""
     files = [(version, file) for version, file in commit_files(storage, path).items() if version >= first]
     return {version: _commit(read_commit(storage, file)) for version, file in files[:_MOST_COMMITS]}
 
@@ -120,7 +120,7 @@ def _commit(actions: list[dict[str, Any]]) -> CommittedRows:
 
 
 def _carried(actions: list[dict[str, Any]]) -> int | None:
-    """Return the rows that a commit inserts or updates, by the metrics of its operation; None if it has none."""
+    """Return the rows that a commit inserts or updates, by its operation metrics; None if it has none."""
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     names = _CARRYING.get(info.get("operation", ""))
     try:
@@ -130,7 +130,7 @@ def _carried(actions: list[dict[str, Any]]) -> int | None:
 
 
 def _rows(add: Mapping[str, Any]) -> int | None:
-    """Return the rows of a file, without those that its deletion vector marks; None if it has no statistics."""
+    """Return the rows of a file without those deleted by its deletion vector; None if it has no statistics."""
     try:
         rows = int(json.loads(add.get("stats") or "{}")["numRecords"])
     except (ValueError, KeyError):
@@ -150,7 +150,7 @@ def _measured(kind: StreamingSource, position: SourcePosition) -> Extent:
 
 
 def _of_delta(kind: StreamingSource, position: SourcePosition) -> Extent:
-    """Return the rows of tables: their files by replaying the log, less those that are unread."""
+    """Return the row counts of Delta tables: all rows by log replay, minus the unread rows."""
     assert isinstance(kind, DeltaSource)
     held, gone, missed = NONE, NONE, NONE
     for source in position.sources:
@@ -160,7 +160,7 @@ def _of_delta(kind: StreamingSource, position: SourcePosition) -> Extent:
         held = held.plus(
             unknown(f"the log of {path} starts at version {min(files, default=0)}")
             if rows is None
-            # A flow that begins later, or reads some partitions only, reads a part of the table.
+            # A flow that starts later, or reads some partitions only, reads a part of the table.
             else Amount(rows=rows, at_most=bool(source.begins or source.only))
         )
         if is_replaced(position, source):
@@ -171,16 +171,16 @@ def _of_delta(kind: StreamingSource, position: SourcePosition) -> Extent:
     if held.rows is None:
         return Extent(held=held, read=held, gone=gone, missed=missed)
     unread = kind.lag(position, now=0.0).records
-    if unread is None or gone.rows is None:  # a commit that rewrites files adds rows that were read before
+    if unread is None or gone.rows is None:  # a commit that rewrites files adds rows that were already read
         return Extent(held=held, read=_bounded(held.rows), gone=gone, missed=missed)
-    # A source that was added has the position of another one of the same table, and has read nothing.
+    # An added source has the position of another source on the same table, but has read nothing.
     is_paired = len(position.offsets) == len(position.sources)
     read = Amount(rows=max(held.rows - unread, 0), at_most=held.at_most or not is_paired)
     return Extent(held=held, read=read, gone=gone, missed=missed)
 
 
 def _replayed(storage: Storage, files: Mapping[int, str]) -> tuple[int | None, bool]:
-    """Return the rows of a table and whether rows were ever removed; None and True if the log is not complete."""
+    """Return a table's row count, and whether rows were ever removed; None and True if the log is incomplete."""
     if not files or list(files) != list(range(len(files))) or len(files) > _MOST_COMMITS:
         return None, True
     present: dict[str, int | None] = {}
@@ -230,7 +230,7 @@ def _files(number: int, what: str) -> Amount:
 
 
 def _of_kafka(position: SourcePosition) -> Extent:
-    """Return at most as many records as the committed offsets: a topic numbers the records of a partition from 0."""
+    """Return the committed offsets as an upper bound: the offsets of a partition start at 0."""
     topics = [json.loads(offset) for offset in position.offsets]
     read = sum(sum(partitions.values()) for offsets in topics for partitions in offsets.values())
     return Extent(
@@ -242,7 +242,7 @@ def _of_kafka(position: SourcePosition) -> Extent:
 
 
 def is_replaced(position: SourcePosition, source: SourceReference) -> bool:
-    """Whether an offset is one of a table that is gone, and none is one of this table."""
+    """Detect a replaced table: an offset names an earlier table, and no offset names the current one."""
     read = {place.table_id for offset in position.offsets if (place := NextVersion.of(offset)) is not None}
     tips = {each: read_tip(position.storage, str(each.location)) for each in position.sources}
     present = {each: None if tip is None else tip.table_id for each, tip in tips.items()}
@@ -250,11 +250,11 @@ def is_replaced(position: SourcePosition, source: SourceReference) -> bool:
 
 
 def missed_rows(position: SourcePosition, path: str, files: Mapping[int, str]) -> Amount:
-    """Return the rows of files that were added and removed again before a flow has read them."""
+    """Return the rows of files that were added and removed again before the flow read them."""
     lost = unknown(f"rows that were deleted from {path} before they were read", is_gone=True)
     places = [place for offset in position.offsets if (place := NextVersion.of(offset)) is not None]
     if not places or any(place.version is None for place in places):
-        return lost  # it begins with all rows, or is in the middle of them
+        return lost  # it starts with a snapshot of all rows, or is within it
     first = min(place.version or 0 for place in places)
     unread = {version: file for version, file in files.items() if version >= first}
     if unread and min(unread) > first:

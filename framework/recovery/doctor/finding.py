@@ -1,4 +1,4 @@
-"""The values of an examination: what was found about each flow, and where the flow is."""
+"""The values of an examination: the findings, and the position of each flow."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from framework.run.update.results import UpdateResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a flow is: the generation of its checkpoint, and where its sources go on.
+    """The position of a flow: the generation of its checkpoint, and where its sources continue.
 
     Args:
         generation: its number; None before the first.
-        starts: for each source, the start that continues there; () if unknown.
+        starts: for each source, the start option that continues at this position; () if unknown.
     """
 
     generation: int | None = None
@@ -26,20 +26,20 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A flow that needs someone, or the update itself.
+    """A fault of a flow, or of the update itself, that needs an operator.
 
     Args:
         flow: the flow; None for a fault of the update outside of its flows.
         dataset: its target.
-        diagnosis: what it means.
+        diagnosis: the diagnosis.
         condition: the condition of the fault; empty if it has none.
         sqlstate: the condition's SQLSTATE; empty if it has none.
         cause: the first cause.
         location: file and line of the declaration; empty if unknown.
-        since: when it was seen first, ISO 8601 in UTC; empty if no update has seen it yet.
-        updates: the number of updates that failed since.
-        evidence: what was found, with paths and positions.
-        position: where the flow is.
+        since: when the fault was first reported, ISO 8601 in UTC; empty if no update has reported it yet.
+        updates: the number of failed updates since then.
+        evidence: the evidence, with paths and positions.
+        position: the flow's position.
         ways: the ways out, best first.
     """
 
@@ -59,12 +59,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What was examined and found.
+    """The result of an examination.
 
     Args:
-        flows: the number of flows that were examined.
+        flows: the number of examined flows.
         findings: the findings, in order of declaration.
-        quarantined: the flows with rows that wait in the quarantine.
+        quarantined: the flows with open rows in the quarantine.
     """
 
     flows: int
@@ -74,14 +74,14 @@ class Examination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """A way out that was done.
+    """A way out that was applied.
 
     Args:
         finding: the finding.
         way: the way out.
-        before: where the flow was.
-        after: where the flow is.
-        result: the result of the update; None if the way needs none.
+        before: the flow's position before.
+        after: the flow's position afterwards.
+        result: the result of the update; None if the way out needs no update.
     """
 
     finding: Finding

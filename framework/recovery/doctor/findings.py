@@ -1,8 +1,8 @@
 """The examination of a pipeline: one finding for each flow that is broken, stuck, held or behind.
 
-It reads the event log, checkpoints, folders and Delta logs; the source of a gateway is asked for its position.
-No stream is started, and no Spark job but the one that counts the rows of a quarantine. A source that can't be read is
-the finding of the flows that read it. If the code has errors, no update can be planned, and they are the only findings.
+It reads the event log, checkpoints, folders and Delta logs, and queries the source of a gateway for its position. It
+starts no stream, and runs no Spark job except the count of quarantined rows. An unreadable source is a finding of each
+flow that reads it. If the code has errors, no update can be planned, and they are the only findings.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from framework.run.tables.table_store import TableStore
 
 _LAST_EVENTS = 20_000
 _MOST_NUMBERS = 5
-"""The most batches that a finding names."""
+"""The largest number of batches in the text of a finding."""
 
 _NO_STATE = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 _OPERATORS = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
@@ -81,7 +81,7 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
         found.insert(0, of_update_fault(full, store.storage))
     elif not flows and not found:
         found += examiner.update()
-    if not flows:  # what stops no flow comes last
+    if not flows:  # findings that stop no flow come last
         found += [of_update_fault(each.error(), store.storage) for each in examiner.state.warnings]
     found = [*_each_source_once(graph, found)]
     names = {str(flow.spec.name) for flow in chosen}
@@ -110,7 +110,7 @@ def _chosen(graph: DataflowGraph, names: Sequence[str]) -> list[GraphFlow]:
     chosen: set[str] = set()
     for text in names:
         meant = meant_names(text, known)
-        if not meant and graph.is_partial:  # it may be one of a source that can't be read: its fault is the answer
+        if not meant and graph.is_partial:  # it may be a flow of an unreadable source, whose fault is reported
             meant = [str(flow.spec.name) for flow in flows if _has_fault(graph, flow)]
         if not meant:
             raise UserError("FLOW_NOT_FOUND", flow=text, hint=qualified_hint(text, known))
@@ -130,7 +130,7 @@ def _is_view(graph: DataflowGraph, flow: GraphFlow) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Seen:
-    """What is wrong with a flow, before its ways out are computed."""
+    """The fault of a flow, before its ways out are computed."""
 
     condition: str = ""
     cause: str = ""
@@ -178,22 +178,22 @@ class _Examiner:
         )
 
     def examine(self, flow: GraphFlow) -> Finding | None:
-        """Return the finding of one flow; None if it is sound, or as sound as one can know."""
+        """Return the finding of one flow; None if no fault is found."""
         dataset = self.graph.dataset(flow.spec.target)
         assert dataset is not None  # views are not examined
         unread = self.state.unread.get(dataset.name)
         if unread is not None:
             return self._of_unread(flow, unread.error(dataset.spec.location))
-        if dataset.name in self.state.waits:  # a fault of its input, which has a finding
+        if dataset.name in self.state.waits:  # the fault is in its input, which has its own finding
             return None
         try:
             return self._examined(flow, dataset)
-        except OperationError as error:  # no planning looks at all that explains a flow
+        except OperationError as error:  # an examination reads more than planning does
             return self._of_unread(flow, error.at(dataset.spec.location))
 
     @property
     def storage_fault(self) -> OperationError | None:
-        """Why this process can't write the storage; None if it can."""
+        """The error that keeps this process from writing to the storage; None if it can write."""
         return None if self.state.fault is None else self.state.fault.error()
 
     def _of_unread(self, flow: GraphFlow, error: SluiceError) -> Finding:
@@ -236,20 +236,20 @@ class _Examiner:
         )
 
     def update(self) -> list[Finding]:
-        """Return the failure of the last update outside of its flows."""
+        """Return the findings of the last update's failure outside of its flows."""
         failure = read_update_failure(self.store.storage)
         return [] if failure is None else [_of_update(failure, (_log_of(self.store.storage, failure),))]
 
     def _failure(self, case: BrokenFlow) -> Failure | None:
-        """Return the last failure of a flow, unless its checkpoint was changed since."""
+        """Return the last failure of a flow; None if its checkpoint was changed afterwards."""
         failure = self.failures.get(str(case.flow.spec.name))
         since = (case.current.current_since if case.current is not None else None) or ""
-        # A time of the future was noted before the clock was set back: it says nothing about the failure.
+        # A time in the future was recorded before the clock was set back, so it can't be compared with the failure.
         is_older = failure is not None and failure.last < since <= self.now
         return None if is_older else failure
 
     def _seen(self, case: BrokenFlow, failure: Failure | None) -> _Seen | None:
-        """Return what is wrong with a flow: the certain first, then what was reported, then what is missing."""
+        """Return the fault of a flow: certain faults first, then reported failures, then missing state."""
         name = case.flow.spec.name
         if name in self.errors:
             return _seen_error(self.errors[name])
@@ -277,7 +277,7 @@ class _Examiner:
         return None if diagnosis is None else _Seen(cause=lag_text(lag), diagnosis=diagnosis)
 
     def _evidence(self, case: BrokenFlow, failure: Failure | None) -> Iterator[str]:
-        """Yield what was found, with paths and positions."""
+        """Yield the evidence, with paths and positions."""
         storage, current = self.store.storage, case.current
         if current is not None and case.checkpoint is not None and case.flow.streaming:
             progress = read_progress(storage, case.checkpoint)
@@ -305,14 +305,14 @@ def unplannable(errors: Sequence[SluiceError], storage: Storage) -> Examination:
     """Return the findings of a pipeline whose updates can't be planned.
 
     Args:
-        errors: why.
+        errors: why they can't be planned.
         storage: the pipeline's storage, with the event log.
     """
     return Examination(flows=0, findings=tuple(of_update_fault(error, storage) for error in errors))
 
 
 def of_update_fault(error: SluiceError, storage: Storage) -> Finding:
-    """Return the finding of a fault outside of the flows, with what the event log says about it.
+    """Return the finding of a fault outside of the flows, with its history from the event log.
 
     Args:
         error: the fault.
@@ -326,7 +326,7 @@ def of_update_fault(error: SluiceError, storage: Storage) -> Finding:
 
 
 def _each_source_once(graph: DataflowGraph, findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield the findings; of datasets with one fault of a source, such as a database, the first with the others."""
+    """Yield the findings; datasets with the same source fault, such as a database, share the first one's finding."""
     faults: dict[str, list[Finding]] = {}
     for each in findings:
         dataset = None if each.dataset is None else graph.dataset(each.dataset)
@@ -366,7 +366,7 @@ def _seen_error(error: SluiceError) -> _Seen:
 
 
 def _diagnosis(case: BrokenFlow) -> Diagnosis:
-    """Return the diagnosis of a fault; a state that is missing is damage only if the flow ever had one."""
+    """Return the diagnosis of a fault; missing state is damage only if the flow ever had state."""
     if case.condition in {damage.condition for damage in case.damages}:
         return CHECKPOINT_DAMAGED
     had_state = case.state_rows() is not None
@@ -376,7 +376,7 @@ def _diagnosis(case: BrokenFlow) -> Diagnosis:
 
 
 def _held(case: BrokenFlow) -> _Seen | None:
-    """Return that an operator holds a flow; a snapshot that is skipped on purpose has nothing to do."""
+    """Return the hold of an operator on the flow, if any; a snapshot that is skipped on purpose is no fault."""
     held = case.state.held
     if not held or case.is_skipped:
         return None
@@ -384,7 +384,7 @@ def _held(case: BrokenFlow) -> _Seen | None:
 
 
 def _restored(case: BrokenFlow) -> _Seen | None:
-    """Return that a RESTORE by hand undid rows of the flow; nothing else says so."""
+    """Return the undone rows of a manual RESTORE, if any; no error or event reports them."""
     undone = undone_commits(case)
     if undone is None:
         return None
@@ -408,7 +408,7 @@ def _undone_text(undone: UndoneCommits) -> str:
 
 
 def position_of(case: BrokenFlow) -> Position:
-    """Return where a flow is."""
+    """Return the position of a flow."""
     current, checkpoint = case.current, case.checkpoint
     if current is None or checkpoint is None:
         return Position()
@@ -422,7 +422,7 @@ def position_of(case: BrokenFlow) -> Position:
 
 
 def lag_text(lag: FlowLag) -> str:
-    """Return what a flow has not read, as text."""
+    """Return the unread data of a flow as text."""
     rows, size = lag.lag.records, lag.lag.bytes
     parts = [f"{rows:,} rows" if rows is not None else "", f"{size:,} bytes" if size is not None else ""]
     return ", ".join(part for part in parts if part) or "an unknown number of rows"

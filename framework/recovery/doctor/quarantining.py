@@ -1,7 +1,7 @@
-"""How a flow that stops at a faulty row goes on without it: what to change in the code, and the replay after the fix.
+"""How to let a flow that fails at a faulty row continue: the change of the code, and the replay after the fix.
 
-For each condition, the change that turns a failure into a row that an `expect_or_drop` drops; with the quarantine the
-row is then kept.
+For each condition, the change that turns the failure into a row dropped by `expect_or_drop`; the quarantine then keeps
+the row.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _CHANGES: Mapping[str, str] = {
         '`@dp.expect_or_drop("processed", "COLUMN IS NOT NULL")` for {dataset}'
     ),
 }
-"""What makes the row one that an expectation drops, by condition; AUTO CDC quarantines invalid events by itself."""
+"""The change that lets an expectation drop the row, by condition; AUTO CDC quarantines invalid events by itself."""
 
 
 def quarantining(case: BrokenFlow) -> str | None:
-    """Return what to do so that the faulty rows of a flow are quarantined; None if it can have no quarantine.
+    """Return how to quarantine the faulty rows of a flow; None if the flow can't have a quarantine.
 
-    Only a streaming table has one; a row that is left out of a snapshot would be a delete, and the copy of a database
+    Only streaming tables have one. A row left out of a snapshot would count as a delete, and the copy of a database
     must not lack rows. A damaged file has no rows to keep.
     """
     spec, flow = case.dataset.spec, case.flow.spec
@@ -59,7 +59,7 @@ def quarantining(case: BrokenFlow) -> str | None:
         return None
     setting = quarantine_property(spec)
     is_on = setting is not None and VALUES.get(setting, False)
-    # A pipeline may have it in its configuration, too; the property does no harm then.
+    # A pipeline may also set it in its configuration; the property is harmless then.
     asked = "" if is_on else f'set the table property `"{QUARANTINE}": "true"` of {spec.name}'
     steps = "; ".join(step for step in (change, asked) if step)
     return (
@@ -76,7 +76,7 @@ def _change(case: BrokenFlow) -> str | None:
 
 
 def _turned(case: BrokenFlow) -> str | None:
-    """Return the change of a violated `expect_or_fail`; one of a view moves to the table: a view keeps no row."""
+    """Return the change for a violated `expect_or_fail`; a view's moves to the table, because a view keeps no rows."""
     found = _NAME.search(case.cause)
     if found is None:
         return None

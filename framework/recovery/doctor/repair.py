@@ -1,4 +1,4 @@
-"""Does a way out: records who, why and what before and after, and calls the engine's own operation."""
+"""Applies a way out: records who, why, and the position before and after, and calls the engine's own operation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from framework.run.update.checkpoint_actions import roll_back_checkpoint
 from framework.run.update.results import UpdateResult
 
 ACTION = "DOCTOR"
-"""The action in the events of a treatment."""
+"""The action name in the events of a repair."""
 
 
 Check = Callable[[], None]
@@ -43,10 +43,10 @@ Check = Callable[[], None]
 
 
 class Runs(Protocol):
-    """The part of a pipeline that treatments need."""
+    """The function that runs an update for a repair."""
 
     def __call__(self, request: RequestOptions, check: Check | None) -> UpdateResult:
-        """Run an update; `check` is called under its lock, before anything is written."""
+        """Run an update; `check` is called under the update lock, before anything is written."""
         ...
 
 
@@ -66,7 +66,7 @@ def chosen_way(finding: Finding, number: int) -> WayOut:
 
 
 def request_of_action(action: Action) -> RequestOptions | None:
-    """Return the update that an action runs; None if it runs none."""
+    """Return the update request of an action; None if the action runs no update."""
     match action:
         case ResetCheckpoint():
             return RequestOptions(reset_checkpoints={str(action.flow): action.starts})
@@ -81,12 +81,12 @@ def request_of_action(action: Action) -> RequestOptions | None:
 
 
 def expected_position(finding: Finding, way: WayOut, plan: Plan | None) -> Position:
-    """Return where a flow will be when a way out begins.
+    """Return the position at which a flow will start after a way out.
 
     Args:
         finding: the finding.
         way: one of its ways out.
-        plan: the steps of the update that the way runs; None if it runs none.
+        plan: the plan of the update that the way out runs; None if it runs none.
     """
     action = way.action
     if isinstance(action, RollBack):
@@ -109,10 +109,10 @@ def treat(
     position: Callable[[QualifiedName], Position],
     check: Check,
 ) -> Repair:
-    """Do a way out of a finding.
+    """Apply a way out of a finding.
 
-    The intention is recorded before anything changes, and the result after it. A process that dies in between leaves
-    the first event, and the update's own events say how far it came.
+    The intention is recorded before anything changes, and the result afterwards. If the process dies in between, the
+    first event remains, and the events of the update show how far it came.
 
     Args:
         finding: the finding.
@@ -121,8 +121,8 @@ def treat(
         pipeline: its name.
         reason: why, in the user's words; empty without.
         run: runs an update.
-        position: returns where a flow is now.
-        check: checks under the lock that the flow is where it was.
+        position: returns the current position of a flow.
+        check: checks under the update lock that the flow's position has not changed.
 
     Raises:
         OperationError: an update is running.
@@ -143,7 +143,7 @@ def treat(
 
 
 def _do(action: Action, storage: Storage, pipeline: str, run: Runs, check: Check) -> UpdateResult | None:
-    """Do an action, and return the result of its update; None if it runs none."""
+    """Apply an action, and return the result of its update; None if it runs none."""
     if isinstance(action, RollBack):
         roll_back_checkpoint(
             storage,
@@ -154,16 +154,16 @@ def _do(action: Action, storage: Storage, pipeline: str, run: Runs, check: Check
             allow_repeats=action.repeats,
             check=check,
         )
-    # The update of a rebuilt copy takes the request. If it does not begin, the request alone reads the table again.
+    # The update of a rebuilt copy consumes the request. If it does not begin, the request alone reads the table again.
     _operate(action, storage)
     request = request_of_action(action)
-    # A roll-back was checked and has moved the flow; a request for a gateway may be repeated.
+    # A roll-back was checked and has already moved the flow; a request for a gateway is idempotent.
     moves = isinstance(action, ResetCheckpoint | FullRefresh | RunAgain)
     return None if request is None else run(request, check if moves else None)
 
 
 def _operate(action: Action, storage: Storage) -> None:
-    """Write the request of an operator for a gateway; the next update takes it."""
+    """Write an operator's request for a gateway; the next update consumes it."""
     tables = GatewayTables(gateways=tuple(state.gateway for state in GatewayStore(storage).read_all()))
     operations = Operations(storage=storage)
     match action:
@@ -175,14 +175,14 @@ def _operate(action: Action, storage: Storage) -> None:
             gateway = tables.gateway(name)
             operations.resume(gateway, None if table is None else tables.table(table, name)[1])
         case ResetCheckpoint() | RollBack() | FullRefresh() | RunAgain():
-            return  # they run an update
+            return  # these actions run an update
         case _:
             assert_never(action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """The events of one treatment, in a file of the event log of their own."""
+    """The events of one repair, in their own file of the event log."""
 
     storage: Storage
     pipeline: str

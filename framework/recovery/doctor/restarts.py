@@ -1,4 +1,4 @@
-"""Where a reset may begin, and which rows it loses or repeats: one function for each kind of source and fault."""
+"""Where a reset can start, and the rows that it loses or repeats: one function for each kind of source and fault."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _EARLIEST = -2  # Spark's number for the earliest offset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """A start of a new checkpoint.
+    """The start of a new checkpoint.
 
     Args:
-        starts: as a user writes them; () for those of the code.
+        starts: start options as a user writes them; () for the starts in the code.
         lost: rows that it skips.
-        repeated: rows that may be in the target twice afterwards.
+        repeated: rows that may become duplicates in the target.
         reread: rows that it reads a second time.
     """
 
@@ -49,7 +49,7 @@ class Restart:
 
 
 def at_position(case: BrokenFlow) -> Restart | None:
-    """Return the restart where the checkpoint ends; None if that is unknown, or if the sources lost it."""
+    """Return the restart at the end of the checkpoint; None if that is unknown, or if the sources lost the position."""
     if not may_resume(case.condition, case.state) and case.state.resume:
         return None
     progress, checkpoint = case.progress, case.checkpoint
@@ -68,9 +68,9 @@ def at_position(case: BrokenFlow) -> Restart | None:
 
 
 def without_state(case: BrokenFlow, restart: Restart) -> Restart:
-    """Return a restart elsewhere with what a new checkpoint costs: its state is empty, and no batch is planned.
+    """Add the cost of a new checkpoint to a restart at another position: empty state, and no planned batch.
 
-    A restart that reads everything again builds the state again, but for the rows that it does not find.
+    A restart that reads everything again rebuilds the state, except for rows that the sources no longer have.
     """
     is_whole = not restart.starts
     state = NONE if is_whole and restart.lost == NONE else _open_state(case)
@@ -84,7 +84,7 @@ def without_state(case: BrokenFlow, restart: Restart) -> Restart:
 
 
 def open_batch(case: BrokenFlow) -> Amount:
-    """Return the rows that batches wrote to the target which the checkpoint does not have as committed."""
+    """Return the rows in the target of batches that the checkpoint has not committed."""
     if not case.has_open_batch:
         return NONE
     batches = "the batch that was written and not committed"
@@ -95,7 +95,7 @@ def open_batch(case: BrokenFlow) -> Amount:
 
 
 def _partly_read(case: BrokenFlow) -> Amount:
-    """Return the rows of a Delta commit that was read in part, because a start is a whole version."""
+    """Return the rows of a Delta commit that was read in part: a restart can only start at a whole version."""
     assert case.progress is not None
     offsets = [json.loads(offset) for offset in case.progress.sources if offset.startswith('{"')]
     begun = [offset for offset in offsets if int(offset.get("index", -1)) >= 0 and "reservoirVersion" in offset]
@@ -112,7 +112,7 @@ def _partly_read(case: BrokenFlow) -> Amount:
 
 
 def _open_state(case: BrokenFlow) -> Amount:
-    """Return the rows of aggregations and joins that the old state holds and that were not written yet."""
+    """Return the rows of aggregations and joins that the old state holds and has not written yet."""
     stored = case.state.query.operators if case.state.query is not None else ()
     holding = [operator.words for operator in stored or () if operator.name not in _DEDUPLICATES]
     if not holding:
@@ -137,9 +137,9 @@ def _after_files(case: BrokenFlow) -> Restart | None:
     log = FileLog(case.states.storage, f"{log_folder(case.checkpoint or '', 0)}/files").load()
     last = min(offset_number(case.progress.sources[0]) or 0, log.last)
     newest = max((file.modified_ms for file in log.each(log.first_unread - 1, last)), default=None)
-    if newest is None or newest > SystemClock().now().timestamp() * 1000:  # until then, no file would be read
+    if newest is None or newest > SystemClock().now().timestamp() * 1000:  # no file would be read until then
         return None
-    # Files that were found, and files that no update has found yet.
+    # Discovered files, and files that no update has discovered yet.
     unread = unread_files(_position(case, sources), 0)
     if unread is None:
         return Restart(
@@ -184,7 +184,7 @@ def _time(milliseconds: int) -> str:
 
 
 def at_first_kept(case: BrokenFlow) -> Restart | None:
-    """Return the restart at the first version that the log of the only Delta source still has."""
+    """Return the restart at the first version that is still in the log of the only Delta source."""
     found = _delta_position(case)
     if found is None:
         return None
@@ -200,9 +200,9 @@ def at_first_kept(case: BrokenFlow) -> Restart | None:
 
 
 def after_common(case: BrokenFlow) -> Restart | None:
-    """Return the restart after the last version of the only Delta source that is the commit that the flow has read.
+    """Return the restart after the last version of the only Delta source that is unchanged since the flow read it.
 
-    None if no such version is known, or if a commit after it removes rows, which a stream can't read.
+    None if no such version is known, or if a later commit removes rows, which a stream can't read.
     """
     found = _delta_position(case)
     if found is None:
@@ -218,7 +218,7 @@ def after_common(case: BrokenFlow) -> Restart | None:
     if any(commit.changes for commit in commits.values()):
         return None
     again = NONE
-    if common + 1 not in known.tables.get(tip.table_id or "", {}):  # the backup may have commits after the common one
+    if common + 1 not in known.tables.get(tip.table_id or "", {}):  # the backup may have later commits
         rows = [commit.added for number, commit in commits.items() if number < version]
         again = (
             unknown(f"the rows of versions {common + 1} to {version - 1} that the flow has read")
@@ -245,7 +245,7 @@ def after_change(case: BrokenFlow) -> Restart | None:
 
 
 def at_change(case: BrokenFlow) -> Restart | None:
-    """Return the restart at the version that gave the only Delta source its present columns, or where the flow is."""
+    """Return the restart at the version that last changed the columns of the only Delta source, or at the position."""
     found = _delta_position(case)
     if found is None:
         return None
@@ -255,14 +255,14 @@ def at_change(case: BrokenFlow) -> Restart | None:
         return None
     commits = committed_rows(case.states.storage, str(source.location), version)
     rows = [commit.added for number, commit in commits.items() if number < first]
-    # A feed has the rows that a commit removes, too.
+    # A change data feed also has removed rows.
     note = f"the rows of versions {version} to {first - 1}"
     lost = unknown(note) if None in rows else Amount(rows=sum(row or 0 for row in rows), note=note if rows else "")
     return Restart(starts=(f"startingVersion={max(version, first)}",), lost=lost, reread=_partly_read(case))
 
 
 def begins_before_change(case: BrokenFlow) -> bool:
-    """Whether the code lets the flow begin with columns that its Delta source no longer has, if it fails by them."""
+    """Whether the start in the code precedes the change of columns at which the flow fails."""
     if case.condition != COLUMNS_DROPPED:
         return False
     for source in case.states.stream_sources(case.flow) or ():
@@ -283,7 +283,7 @@ def _skipped(commits: Mapping[int, CommittedRows], blocking: list[int], *, by_co
         commit for number, commit in commits.items() if number <= blocking[0] and (by_columns or not commit.changes)
     ]
     rows = [commit.added for commit in skipped]
-    # The rows that the change inserts or updates; without metrics, those that it copies count too.
+    # Inserted and updated rows; without metrics, copied rows count too.
     carried = NONE
     if not by_columns:
         known = first.added if first.carried is None else first.carried
@@ -294,7 +294,7 @@ def _skipped(commits: Mapping[int, CommittedRows], blocking: list[int], *, by_co
 
 
 def _delta_position(case: BrokenFlow) -> tuple[SourceReference, int] | None:
-    """Return the only source of a flow and the next version that it reads; None for other flows."""
+    """Return the only Delta source of a flow and the next version to read; None for other flows."""
     sources, progress = case.states.stream_sources(case.flow), case.progress
     if sources is None or progress is None or len(sources) != 1 or len(progress.sources) != 1:
         return None
@@ -305,26 +305,26 @@ def _delta_position(case: BrokenFlow) -> tuple[SourceReference, int] | None:
 
 
 def at_lost_partitions(case: BrokenFlow) -> Restart | None:
-    """Return the restart of a Kafka flow at its offsets, and at the earliest ones of the partitions in the error."""
+    """Return a Kafka restart at the flow's offsets, but at the earliest offsets for partitions named in the error."""
     progress = case.progress
     if progress is None or len(progress.sources) != 1:
         return None
     offsets: dict[str, dict[str, int]] = json.loads(progress.sources[0])
-    # A partition that was added since has no offset yet.
+    # A partition added since then has no offset yet.
     named = [(topic, number) for topic, number in _PARTITION.findall(case.cause) if topic in offsets]
     if not named:
         return None
     for topic, number in named:
         offsets[topic][number] = _EARLIEST
     start = json.dumps(offsets, separators=(",", ":"), sort_keys=True)
-    # Kafka deletes the oldest records first, so that what it still has of these partitions was not read yet.
+    # Kafka deletes the oldest records first, so the remaining records of these partitions are unread.
     return Restart(starts=(f"offsets={start}",), lost=_lost_records(case, named))
 
 
 def _lost_records(case: BrokenFlow, named: list[tuple[str, str]]) -> Amount:
     reset = _RESET_TO.search(case.cause) or _CHANGED.search(case.cause)
     if reset is not None and int(reset["first"]) > int(reset["wanted"]) and len(named) == 1:
-        # Offsets, of which transactions and compaction leave some without a record.
+        # An upper bound: transactions and compaction leave offsets without a record.
         return Amount(rows=int(reset["first"]) - int(reset["wanted"]), at_most=True, is_gone=True)
     partitions = ", ".join(f"{topic}-{number}" for topic, number in named)
     return unknown(f"the unread records that Kafka has deleted from {partitions}", is_gone=True)

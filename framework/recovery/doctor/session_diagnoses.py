@@ -1,4 +1,4 @@
-"""The diagnoses of sessions and machines that can't run flows, whatever the flows are."""
+"""The diagnoses of faults of the session or the machine, which keep any flow from running."""
 
 from __future__ import annotations
 

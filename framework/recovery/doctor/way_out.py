@@ -15,9 +15,9 @@ class WayOut:
 
     Args:
         way: its kind.
-        text: what it does, as a sentence.
-        action: what `--apply` does; None if only a person can do it.
-        cost: what it does to rows.
+        text: its effect, as a sentence.
+        action: the action of `--apply`; None if only a person can do it.
+        cost: its effect on rows.
     """
 
     way: Way
@@ -27,5 +27,5 @@ class WayOut:
 
     @property
     def command(self) -> str | None:
-        """The command that does the same; None if only a person can do it."""
+        """The equivalent command; None if only a person can do it."""
         return None if self.action is None else command_of(self.action)

@@ -1,4 +1,4 @@
-"""The ways out of a fault of one flow: for each what it does, its command or why only a person can do it, its cost."""
+"""The ways out of a flow's fault, each with its effect, its cost, and its command or why only a person can do it."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ _IDEMPOTENT = "AUTO CDC: events that are read again change nothing"
 
 
 def ways_out(case: BrokenFlow, diagnosis: Diagnosis) -> tuple[WayOut, ...]:
-    """Return the ways out that a diagnosis has for a flow, best first: see `rank`."""
+    """Return the ways out of a diagnosis that apply to a flow, best first: see `rank`."""
     found = (_WAYS[way](case) for way in diagnosis.ways)
     return rank([way for way in found if way is not None])
 
 
 def rank(ways: Sequence[WayOut]) -> tuple[WayOut, ...]:
-    """Return ways out in order: exact ones, then those that repeat rows, then those that lose some.
+    """Sort ways out: exact ones first, then those that repeat rows, then those that lose rows.
 
-    Rows that no way out has do not count as lost. Of the same kind, an unknown number comes after a known one; else the
-    order of the diagnosis stays.
+    Rows that no way out can recover do not count as lost. Within a kind, known numbers come before unknown ones;
+    otherwise the order of the diagnosis is kept.
     """
     return tuple(sorted(ways, key=lambda way: way.cost.severity))
 
 
 def person_ways(remedy: str) -> tuple[WayOut, ...]:
-    """Return what an error says to do as the only way out; () if it says nothing."""
+    """Return the remedy of an error as the only way out; () if the remedy is empty."""
     return (WayOut(way=Way.FOLLOW, text=_one_line(remedy)),) if remedy.strip() else ()
 
 
@@ -77,7 +77,7 @@ def _one_line(remedy: str) -> str:
 
 
 def _repeated(case: BrokenFlow, amount: Amount) -> Amount:
-    """Return what an amount of rows that are read again repeats in the target."""
+    """Return how many of the rows that are read again become duplicates in the target."""
     if case.is_idempotent:
         return NONE if amount == NONE else Amount(rows=0, note=_IDEMPOTENT)
     return amount
@@ -89,7 +89,7 @@ def _restore(case: BrokenFlow) -> WayOut | None:
 
 
 def _is_in_full_refresh(case: BrokenFlow) -> bool:
-    """Whether no checkpoint of the target can be reset, because its full refresh is not finished."""
+    """Whether a full refresh of the target is unfinished, so that none of its checkpoints can be reset."""
     return case.manifest.in_state(GenerationState.BUILDING) is not None
 
 
@@ -168,7 +168,7 @@ def _reset_latest(case: BrokenFlow) -> WayOut | None:
 
 
 def _roll_back(case: BrokenFlow) -> WayOut | None:
-    """Return the roll-back to the last kept generation, if that one is sound and fits the query."""
+    """Return the roll-back to the last kept generation, if it is sound and fits the query."""
     kept = last_kept(case.manifest, appends=case.dataset.cdc is None, storage=case.states.storage)
     if kept is None or not case.has_checkpoint or not case.is_sound(kept) or _is_in_full_refresh(case):
         return None
@@ -179,7 +179,7 @@ def _roll_back(case: BrokenFlow) -> WayOut | None:
     before, now = case.extent_of(case.flow, path, read_progress(storage, path)).read, case.extent().read
     again = unknown("the rows that were read since that generation")
     if before.rows is not None and now.rows is not None:
-        # A generation with a start of its own may have passed over a part of what lies between both positions.
+        # A generation with its own start may have skipped a part of the range between both positions.
         started = case.current is not None and case.current.start is not None
         again = Amount(rows=max(now.rows - before.rows, 0), at_most=now.at_most or started)
     again = again.plus(open_batch(case))
@@ -212,7 +212,7 @@ def _full_refresh(case: BrokenFlow) -> WayOut | None:
 
 
 def _rebuild_copy(case: BrokenFlow, gateway: IngestedGateway, table: IngestedTable | None) -> WayOut | None:
-    """Return the rebuild of a copy; None for the table of changes, without which no copy is exact."""
+    """Return the rebuild of a copy; None for the table of changes, which every copy needs."""
     if table is None:
         return None
     lost = unknown("versions that were replaced before the changes begin") if _keeps_history(case) else NONE
@@ -270,7 +270,7 @@ def _missing_history(case: BrokenFlow) -> Amount:
 
 
 def _keeps_history(case: BrokenFlow) -> bool:
-    """Whether the target has SCD type 2; of one whose table has a fault only the stored columns are known."""
+    """Whether the target is SCD type 2; if its table has a fault, only the stored columns are known."""
     if case.dataset.cdc is not None:
         return case.dataset.cdc.scd_type == 2
     columns = json.loads(case.dataset.schema or "{}").get("fields", ())
@@ -278,7 +278,7 @@ def _keeps_history(case: BrokenFlow) -> bool:
 
 
 def _track_schema(case: BrokenFlow) -> WayOut | None:
-    """Return the option that tracks the columns of a source, with the only folder that Delta takes for it."""
+    """Return the option for schema tracking of a source, with the only folder that Delta accepts for it."""
     building = case.manifest.in_state(GenerationState.BUILDING)
     checkpoint = case.checkpoint if building is None else case.path_of(building)
     if checkpoint is None or not case.flow.streaming:
@@ -292,7 +292,7 @@ def _track_schema(case: BrokenFlow) -> WayOut | None:
 
 
 def _resume(case: BrokenFlow) -> WayOut | None:
-    """Return the end of a hold, of the flow's table or of its whole gateway; None if neither is held."""
+    """Return the resume of a held table, or of its held gateway; None if neither is held."""
     found = case.ingested()
     if found is None or not case.state.held:
         return None
@@ -305,7 +305,7 @@ def _resume(case: BrokenFlow) -> WayOut | None:
 
 
 def _rewind(case: BrokenFlow) -> WayOut | None:
-    """Return the rewind to the version that a RESTORE by hand went back to; None if none did."""
+    """Return the rewind to the version that a manual RESTORE restored; None without such a RESTORE."""
     undone = case.undone
     if undone is None:
         return None
@@ -320,7 +320,7 @@ def _quarantine(case: BrokenFlow) -> WayOut | None:
 
 
 def _allow_null(case: BrokenFlow) -> WayOut | None:
-    """Return how a column of a table that exists may be NULL; None if the fault is another one."""
+    """Return how to allow NULL in a column of an existing table; None for other faults."""
     found = _NOT_NULL.search(case.cause)
     if found is None or not case.dataset.is_table:
         return None

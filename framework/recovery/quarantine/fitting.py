@@ -1,4 +1,4 @@
-"""Values of quarantined rows in the present types of their columns, and whether a value does not fit."""
+"""Converts values of quarantined rows to the current types of their columns, and detects values that do not fit."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fitted:
-    """A value in another type.
+    """A value converted to another type.
 
     Args:
-        value: the value; a part that does not fit is NULL.
+        value: the converted value; a part that does not fit is NULL.
         lost: whether a part of the value does not fit; never NULL. None if it always fits.
     """
 
@@ -38,16 +38,16 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fitting:
-    """Converts values, at every depth; no conversion fails the query.
+    """Converts values, including nested ones; no conversion fails the query.
 
     Args:
-        session: knows which types can be cast.
+        session: used to check which types can be cast.
     """
 
     session: SparkSession
 
     def fit(self, value: Column, have: DataType, want: DataType) -> Fitted:
-        """Return a value in the type `want`; a field that only `have` has is kept, for the table has it."""
+        """Convert a value to the type `want`; a field that only `have` has is kept, because the table has it."""
         no = F.lit(False)  # noqa: FBT003 - a literal column
         if have == want:
             return Fitted(value=value)
@@ -82,7 +82,7 @@ class Fitting:
         return Fitted(value=F.when(value.isNotNull(), F.struct(*fields)), lost=reduce(or_, lost))
 
     def _atom(self, value: Column, have: DataType, want: DataType) -> Fitted:
-        """A number or a time fits if it is the same after the way back; of a text or a variant, what can be cast."""
+        """Convert a value: a number or time fits if it survives the round trip, a text or variant if it can be cast."""
         sample = F.lit(None).cast(have)
         if not self._is_valid(sample.try_cast(want).try_cast(have)):
             return Fitted(value=F.lit(None).cast(want), lost=value.isNotNull())
@@ -94,5 +94,5 @@ class Fitting:
     def _is_valid(self, expression: Column) -> bool:
         try:
             return bool(self.session.range(0).select(expression).schema)
-        except AnalysisException:  # types that can't be cast are an error of the analysis
+        except AnalysisException:  # the analyzer raises an error for types that can't be cast
             return False

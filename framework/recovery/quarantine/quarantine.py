@@ -88,10 +88,10 @@ class Quarantine:
         )
 
     def waiting(self) -> tuple[WaitingRows, ...]:
-        """Return the flows with rows that wait for a fix and a replay, by name.
+        """Return the flows with open rows, which wait for a fix and a replay, sorted by name.
 
-        Rows that are replayed, superseded, or of a batch that is not committed wait for nobody. No Spark job runs if no
-        row was ever quarantined.
+        Rows that are replayed, superseded or of an uncommitted batch are not open. No Spark job runs if no row was ever
+        quarantined.
         """
         found: dict[str, WaitingRows] = {}
         for each in self.list() if self._exists() else ():
@@ -121,7 +121,7 @@ class Quarantine:
         return found.withColumn(STATE, self._states().column(found)).select(*_SHOWN)
 
     def replay(self, flow: str, *, reason: str | None = None, dry_run: bool = False) -> Replay:
-        """Check the open rows of a flow again, by the expectations as they are now, and write those that pass.
+        """Check the open rows of a flow again with the current expectations, and write those that pass.
 
         Args:
             flow: the flow, by its full name or its last parts.
@@ -157,12 +157,12 @@ class Quarantine:
             raise OperationError("QUARANTINE_REPLAY_FAILED", location=fault.location, flow=flow, cause=cause) from None
 
     def drop(self, flow: str, *, reason: str | None = None, replayed: bool = False) -> int:
-        """Delete the rows of a flow that are not replayed, for good: one commit.
+        """Permanently delete the rows of a flow that are not replayed, in one commit.
 
         Args:
             flow: the flow, by its full name or its last parts.
             reason: only rows with this reason.
-            replayed: delete the rows that are replayed in place of those that are not.
+            replayed: delete the replayed rows instead.
 
         Returns:
             The number of deleted rows.
@@ -187,7 +187,7 @@ class Quarantine:
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """Name the table if it can't be read in the block."""
+        """Convert a failure to read the quarantine in the block to an error that names the table."""
         try:
             yield
         except (PySparkException, Py4JError) as error:
@@ -202,7 +202,7 @@ class Quarantine:
     def _valid_graph(self) -> DataflowGraph | None:
         try:
             return self.graph()
-        except SluiceError:  # the rows must be readable while the code has errors
+        except SluiceError:  # the rows must be readable even if the code has errors
             return None
 
     def _table(self) -> QuarantineTable:
@@ -212,13 +212,13 @@ class Quarantine:
         return QuarantineTable(storage=self.store.storage, session=self.store.spark).exists()
 
     def _of_pipeline(self, rows: DataFrame | None = None, *, certain: bool = False) -> DataFrame:
-        """Return the rows of this pipeline: those under its name, and those of its datasets, as it may be renamed.
+        """Return the rows of this pipeline: those with its name, and those of its datasets, because it may be renamed.
 
-        Another pipeline may share the storage. While the code has errors, the datasets are unknown, and all rows count.
+        Another pipeline may share the storage. If the code has errors, the datasets are unknown, and all rows count.
 
         Args:
-            rows: rows of the quarantine; None for all of them, as they are now.
-            certain: whether only those under its name count then, because rows of another pipeline must not be deleted.
+            rows: rows of the quarantine; None for all current rows.
+            certain: whether to return only rows with its name then, so that no row of another pipeline is deleted.
         """
         rows, graph = self._table().read() if rows is None else rows, self._valid_graph()
         if graph is None and not certain:

@@ -1,13 +1,13 @@
-"""Replays quarantined rows: checks them again where they were taken out, and writes those that pass to the target.
+"""Replays quarantined rows: checks them again at the point where they were removed, and writes those that pass.
 
-A row is stored as the flow's query returned it, or for AUTO CDC as its source did. So a replay begins there, with the
-expectations, keys and sequence of the current code; the query itself does not run again.
+A row is stored as the flow's query returned it, or for AUTO CDC as its source returned it. So a replay begins there,
+with the expectations, keys and sequence of the current code; the query itself does not run again.
 
-The durable effects for the rows of one set of columns in order, and why a crash after each is safe. The update lock is
-held, so that no update and no other replay runs in between.
+The durable effects, in order, for the rows with one set of columns, and why a crash after each is safe. The update lock
+is held, so that no update and no other replay runs in between.
 
 1. One commit of the quarantine: rows that pass are claimed under the id of the replay, the others get their new
-   reasons -> nothing is in the target. The next replay releases the claim, and decides the rows anew.
+   reasons -> nothing is in the target. The next replay releases the claim, and decides again.
 2. The target's commit, with the id of the replay as its transaction. It has the claimed rows, read from the quarantine,
    and evaluates no expectation -> the rows count as replayed, and the next replay finds the transaction and marks them.
 3. The rows are marked as replayed.
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _STAYING = frozenset({ViolationAction.DROP, ViolationAction.FAIL})
 TYPE_CHANGED = "QUARANTINE_TYPE_CHANGED"
-"""The reason of a row with a value that does not fit the present type of its column."""
+"""The reason of a row with a value that does not fit the current type of its column."""
 
 
 def replay_rows(graph: DataflowGraph, store: TableStore, flow: str, *, reason: str | None, dry_run: bool) -> Replay:
@@ -62,7 +62,7 @@ def replay_rows(graph: DataflowGraph, store: TableStore, flow: str, *, reason: s
         store: its tables.
         flow: the flow's full name; it has quarantined rows.
         reason: only rows with this reason.
-        dry_run: whether to decide only.
+        dry_run: whether to decide without writing.
 
     Raises:
         UserError: QUARANTINE_FLOW_NOT_DECLARED, FULL_REFRESH_UNFINISHED.
@@ -105,11 +105,11 @@ class _Work:
     reason: str | None
 
     def has_rows(self) -> bool:
-        """Whether the flow has rows for its present target."""
+        """Whether the flow has rows for its current target."""
         return not self._rows().isEmpty()
 
     def settle(self) -> None:
-        """Finish the replays that a crash interrupted: mark their rows if the target has them, else release them."""
+        """Finish the replays that a crash interrupted: mark rows that are in the target, and release the others."""
         unfinished = self._rows().where("replay IS NOT NULL AND replayed_at IS NULL")
         claims = unfinished.select(*CLAIM).distinct().collect()
         states = RowStates.of(self.store, self.graph)
@@ -121,13 +121,13 @@ class _Work:
                 self.table.table().update(is_claimed, {"replay": F.lit(None).cast("string")})
 
     def run(self, *, dry_run: bool) -> Replay:
-        """Replay the open rows, those of each set of columns apart."""
+        """Replay the open rows, separately for each set of columns."""
         rows = self._rows()
         states = RowStates.of(self.store, self.graph).column(rows)
         chosen = rows.where(states == F.lit(RowState.OPEN.value))
         if self.reason is not None:
             chosen = chosen.where(F.array_contains("reasons", self.reason))
-        # Ids, because a claim changes the states of the rows that are still to be chosen.
+        # By id, because a claim changes the state of rows that are selected later.
         chosen = chosen.localCheckpoint()
         passed = 0
         failed: dict[tuple[str, ...], int] = {}
@@ -148,7 +148,7 @@ class _Work:
         )
 
     def _decided(self, stored: DataFrame, columns: StructType) -> DataFrame:
-        """Return ids and reasons of rows, by the current code."""
+        """Return the ids and new reasons of rows, by the current code."""
         values, lost = self._fitted(columns)
         rows = stored.select(F.col("id").alias(ID), *from_variant(F.col("row"), columns))
         rows = rows.select(ID, lost.alias(LOST), *values)
@@ -170,7 +170,7 @@ class _Work:
         name = string_literal(str(self.flow.spec.name))
         merge = self.table.table().alias("kept")
         merging = merge.merge(decided.alias("new"), f"kept.flow = {name} AND kept.id = new.{ID}")
-        # The transaction has the name of this pipeline, which may be another one than that of the rows.
+        # The transaction has this pipeline's name, which may differ from the pipeline name in the rows.
         claim: dict[str, str | Column] = {
             "pipeline": F.lit(self.store.pipeline),
             "replay": F.lit(replay),
@@ -205,9 +205,9 @@ class _Work:
         writer.apply(rows, REPLAY_NUMBER)
 
     def _fitted(self, stored: StructType) -> tuple[list[Column], Column]:
-        """Return the values of stored rows in the columns of the current query, and whether a value is lost.
+        """Return stored rows in the columns of the current query, and whether a value is lost.
 
-        A column that the row lacks is NULL. One that the query no longer has is kept, for the table has it.
+        A column missing in the row is NULL. A column that the query no longer has is kept, because the table has it.
         """
         fitting = Fitting(session=self.session)
         wanted = StructType.fromJson(json.loads(self.flow.schema or '{"type": "struct", "fields": []}'))
@@ -221,7 +221,7 @@ class _Work:
         return [*values, *(F.lit(None).cast(each.dataType).alias(each.name) for each in missing)], lost
 
     def _rows(self) -> DataFrame:
-        # A flow that moved to this table has read its rows again: those that it kept for another table stay there.
+        # A flow that moved to this table has read its rows again: rows quarantined for its former table stay there.
         return self.table.read().where(is_of(self.dataset.name, self.flow.spec.name))
 
     def _mark(self, replay: str) -> None:

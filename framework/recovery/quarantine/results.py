@@ -1,4 +1,4 @@
-"""Quarantined rows in numbers, and the result of a replay, as values."""
+"""Counts of quarantined rows, and the result of a replay, as values."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class QuarantinedRows:
         flow: the flow's full name.
         dataset: its target.
         reasons: the reasons of each row, sorted.
-        rows: their number.
-        first: when the first of them was quarantined.
-        last: when the last one was.
+        rows: the number of rows.
+        first: the time when the first row was quarantined.
+        last: the time when the last row was quarantined.
     """
 
     flow: str
@@ -37,7 +37,7 @@ class Replay:
     Args:
         flow: the flow's full name.
         dataset: its target.
-        passed: the number of rows that were written, or would be by a replay that is not dry.
+        passed: the number of rows that were written, or that would be without `dry_run`.
         failed_by_reasons: the number of rows that stay, by their new reasons.
         dry_run: whether nothing was written.
     """

@@ -1,4 +1,4 @@
-"""The rows of a flow that wait in the quarantine for a fix, as one line for operators."""
+"""The open rows of a flow in the quarantine, which wait for a fix, as one line for operators."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class WaitingRows:
 
     Args:
         flow: the flow's full name.
-        rows: their number.
-        since: when the first of them was quarantined.
+        rows: the number of rows.
+        since: the time when the first of these rows was quarantined.
     """
 
     flow: str

@@ -1,1 +1,1 @@
-"""Rewinds of datasets with their checkpoints to an earlier time: decided here, executed by `run.update.rewinds`."""
+"""Rewinds of datasets and their checkpoints to an earlier time: decided here, executed by `run.update.rewinds`."""

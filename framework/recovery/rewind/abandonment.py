@@ -1,9 +1,9 @@
-"""What becomes of an interrupted rewind that is given up, because a table of it can't be restored any more.
+"""The effect of giving up an interrupted rewind, because one of its tables can no longer be restored.
 
-Before the first table names its new generations nothing has changed, and nothing has to be done. From then on the
-checkpoint of such a table does not go on, so the others go back as it was decided. A table that can't would have the
-rows of then beside an auxiliary table or inputs that went back, and is fully refreshed. So are the tables that read it
-as a stream.
+Before the first table names its new generations, nothing has changed and nothing has to be done. Afterwards the
+checkpoint of such a table can't continue, so the other tables are restored as decided. A table that can't be restored
+would keep its later rows beside a restored auxiliary table or restored inputs, so it is fully refreshed, and so are the
+tables that read it as a stream.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from framework.run.update.rewind_refusals import has_begun, obstacles, tables_el
 
 
 def abandonment_of(graph: DataflowGraph, store: TableStore, rewind: StoredRewind) -> Abandonment:
-    """Decide what becomes of a rewind that is given up.
+    """Plan how to give up a rewind.
 
     Args:
         graph: the pipeline's graph.
         store: its tables.
-        rewind: the rewind, as it is stored.
+        rewind: the stored rewind.
 
     Raises:
         UserError: TABLE_NOT_RESETTABLE; several as RequestErrors.
         OperationError: REWIND_OF_OTHER_PIPELINE.
     """
     found = (*tables_elsewhere(store, rewind), *obstacles(store, rewind))
-    # Without a table to restore, the first effects are those on quarantine and checkpoints, which do not show.
+    # Without a table to restore, the first effects are on the quarantine and checkpoints, where they can't be detected.
     is_begun = bool(rewind.refreshed) or not rewind.tables
     if not is_begun and not any(has_begun(store.storage, each, rewind) for each in rewind.tables):
         return Abandonment(rewind=rewind, obstacles=found, rest=None)
@@ -54,7 +54,7 @@ def abandonment_of(graph: DataflowGraph, store: TableStore, rewind: StoredRewind
 
 
 def _has_flows(graph: DataflowGraph, store: TableStore, name: QualifiedName) -> bool:
-    """Whether a full refresh replaces a table's rows: a view is computed anew. What is not declared may be again."""
+    """Whether a full refresh replaces a table's rows: views are recomputed. Undeclared tables may be declared again."""
     dataset, record = graph.dataset(name), store.record(name)
     if dataset is not None:
         return dataset.kind is DatasetKind.STREAMING_TABLE
@@ -62,7 +62,7 @@ def _has_flows(graph: DataflowGraph, store: TableStore, name: QualifiedName) -> 
 
 
 def _check_pipeline(graph: DataflowGraph, store: TableStore, rewind: StoredRewind) -> None:
-    """Check that the tables are not those of another pipeline in the storage: its graph says what reads them."""
+    """Check that the tables belong to this pipeline, not to another one in the storage: its graph has their readers."""
     names = [*(each.dataset for each in rewind.tables), *(each.dataset for each in rewind.flows)]
     for name in dict.fromkeys(name for name in names if graph.dataset(name) is None):
         record = store.record(name)

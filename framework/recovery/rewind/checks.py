@@ -1,4 +1,4 @@
-"""Whether a rewind has everything that it needs: files of versions, checkpoints, and rows that sources still have."""
+"""Checks that a rewind has everything it needs: files of versions, checkpoints, and rows in the sources."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _STARTS = frozenset({"startingversion", "startingtimestamp"})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Checks:
-    """Checks the decisions of a rewind, and describes where flows read on."""
+    """Checks the decisions of a rewind, and describes where flows continue."""
 
     graph: DataflowGraph
     store: TableStore
     positions: Positions
 
     def of_rebuilds(self, names: Iterable[QualifiedName]) -> list[SluiceError]:
-        """Return the errors of full refreshes that are not finished, also of tables that do not exist."""
+        """Return the errors of unfinished full refreshes, including those of missing tables."""
         datasets = [dataset for name in names if (dataset := self.graph.dataset(name)) is not None]
         rebuilds = [(each, RebuildStore(self.store.storage).read(each.name)) for each in datasets]
         return [
@@ -53,7 +53,7 @@ class Checks:
         ]
 
     def of_tables(self, tables: Iterable[StoredTable]) -> list[SluiceError]:
-        """Return the errors of tables that can't go back, whatever the version is."""
+        """Return the errors of tables that can't be restored to any version."""
         faults: list[SluiceError] = []
         for table in tables:
             name, location = table.dataset.name, table.dataset.spec.location
@@ -63,7 +63,7 @@ class Checks:
         return faults
 
     def of_versions(self, tables: Iterable[TableRewind]) -> list[SluiceError]:
-        """Return the errors of versions that can't be restored, and of flows that only the old code has."""
+        """Return the errors of versions that can't be restored, and of undeclared flows that wrote later."""
         faults: list[SluiceError] = []
         for each in tables:
             name, time = each.table.dataset, time_text(each.time_ms)
@@ -96,13 +96,13 @@ class Checks:
         return faults
 
     def _has_rows_of_view(self, table: TableRewind) -> bool:
-        """Whether a version has rows that a materialized view wrote: no flow has a position in them."""
+        """Whether a version has rows written by a materialized view, in which no flow has a position."""
         history, last = CommitHistory(self.store.storage, table.table.path), table.table.version or 0
         commits = (history.commit(version) for version in reversed(history.versions) if version <= last)
         return next(("computed_from" in each.mark for each in commits if each.changes_data), False)
 
     def _undeclared(self, table: TableRewind) -> Iterator[QualifiedName]:
-        """Yield the flows that wrote after the version and that the code no longer declares."""
+        """Yield the undeclared flows that wrote after the version."""
         name = table.table.dataset
         declared = {flow.spec.name: flow for flow in self.graph.flows_into(name)}
         history = CommitHistory(self.store.storage, table.table.path)
@@ -118,7 +118,7 @@ class Checks:
             location = flow.spec.location
             if not is_stream(flow):
                 continue
-            if rewound.batch in {None, 0}:  # a stream whose only batch is restarted begins with its start, too
+            if rewound.batch in {None, 0}:  # a stream that repeats its first batch starts at its declared start, too
                 faults += self._of_start(flow, rewound, restored)
             if rewound.batch is None:
                 faults += self._of_anew(flow, rewound)
@@ -152,7 +152,7 @@ class Checks:
         return "It has no time to go back to."
 
     def _of_start(self, flow: GraphFlow, rewound: RewoundFlow, restored: Restored) -> Iterator[SluiceError]:
-        """Yield the error of a flow that starts anew at a version of a table that is restored: it may be undone."""
+        """Yield the error of a flow that restarts at a version of a restored table: that version may be undone."""
         names = set(restored.values())
         for read in flow.reads:
             is_version = bool({key.lower() for key, _ in read.options} & _STARTS) or rewound.start is not None
@@ -165,7 +165,7 @@ class Checks:
                 )
 
     def _of_anew(self, flow: GraphFlow, rewound: RewoundFlow) -> Iterator[SluiceError]:
-        """Yield the errors of a flow that starts anew: of files that are gone, and of a start that is later now."""
+        """Yield the errors of a flow that restarts: deleted files, and a start that is later now than it was."""
         lost = list(self._gone_files(rewound))
         sources = StateReader(graph=self.graph, store=self.store).stream_sources(flow) or flow.sources
         if rewound.start is None:
@@ -177,7 +177,7 @@ class Checks:
             yield UserError("REWIND_SOURCE_GONE", location=flow.spec.location, flow=flow.spec.name, lost=each)
 
     def _gone_files(self, rewound: RewoundFlow) -> Iterator[str]:
-        """Yield what is gone of the files that the undone generations of a flow have read."""
+        """Yield descriptions of deleted files that the undone generations of a flow had read."""
         storage = self.store.storage
         for number in sorted({rewound.before, *(number for number, _ in rewound.undone)}):
             checkpoint = GenerationStore(storage).path(rewound.dataset, rewound.flow, number)
@@ -194,7 +194,7 @@ class Checks:
         yield from self._of_restores(flow, position, restored)
         for kind, sources in self._kinds(flow, position, restored):
             if kind.kind == SnapshotSource.kind:
-                assert rewound.until_ms is not None  # of a decision
+                assert rewound.until_ms is not None  # set by a decision
                 yield UserError(
                     "REWIND_PAST_SNAPSHOT",
                     location=flow.spec.location,
@@ -213,7 +213,7 @@ class Checks:
                 yield UserError("REWIND_SOURCE_GONE", location=flow.spec.location, flow=flow.spec.name, lost=lost)
 
     def _of_restores(self, flow: GraphFlow, position: FlowPosition, restored: Restored) -> Iterator[SluiceError]:
-        """Yield the errors of tables that an earlier rewind has restored since: the flow would read what it undid."""
+        """Yield the errors of tables restored later by an earlier rewind: the flow would read the undone commits."""
         for dataset in self.graph.datasets:
             path = self.store.path(dataset.spec) if dataset.is_table else ""
             tip = read_tip(self.store.storage, path) if dataset.is_table else None
@@ -233,7 +233,7 @@ class Checks:
                     break
 
     def reads(self, flow: GraphFlow, position: FlowPosition, restored: Restored) -> tuple[str, ...]:
-        """Return where a flow reads on, in words, for each of its sources."""
+        """Return where a flow continues in each of its sources, in words."""
         if flow.spec.from_snapshots:
             return ("the next snapshot is compared with the table",)
         if position.is_done:
@@ -251,7 +251,7 @@ class Checks:
     def _kinds(
         self, flow: GraphFlow, position: FlowPosition, restored: Restored
     ) -> Iterator[tuple[StreamingSource, tuple[SourceReference, ...]]]:
-        """Yield the kinds of a flow's offsets, with its sources of the kind that are not restored."""
+        """Yield the source kinds of a flow's offsets, each with its sources that are not restored."""
         states = StateReader(graph=self.graph, store=self.store)
         sources = states.stream_sources(flow) or flow.sources
         paths = {self.store.path(found.spec) for name in restored.values() if (found := self.graph.dataset(name))}
@@ -263,7 +263,7 @@ class Checks:
     def _position(
         self, position: FlowPosition, sources: tuple[SourceReference, ...], restored: Restored | None = None
     ) -> RewindPosition:
-        """Return a position; without the offsets in restored tables if these are given."""
+        """Return a position; `restored` excludes the offsets in restored tables."""
         offsets = tuple("-" if restored and _is_moved(text, restored) else text for text in position.offsets)
         return RewindPosition(
             storage=self.store.storage, checkpoint=position.checkpoint, offsets=offsets, sources=sources

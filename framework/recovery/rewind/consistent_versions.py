@@ -1,9 +1,10 @@
-"""The versions to which tables go back together, so that each flow can continue between them without a gap or a repeat.
+"""Consistent versions of the rewound tables, from which each flow can continue without a gap or a repeat.
 
-A table that is restored has new commits after the ones that are undone. A flow that reads it as a stream has an offset
-in its versions, and can only continue if the offset is at the end of the version that the table gets: then it becomes
-the version after the restore. If the flow was behind at that moment, the table goes back further; if the flow was ahead
-or in the middle of a commit, its own table does. The result is the last consistent state at the moment or before it.
+A restored table has new commits after the undone ones. A flow that reads the table as a stream has an offset in its
+versions, and can only continue if the offset is at the end of the restored version: the offset then becomes the version
+after the restore. If the flow was behind at that moment, the table is restored to an earlier version. If the flow was
+ahead, or in the middle of a commit, the flow's own table is. The result is the last consistent state at or before the
+moment.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ _MOST_STEPS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConsistentVersions:
-    """Finds the versions of some tables at a moment.
+    """Finds the consistent versions of tables at a moment.
 
     Args:
         graph: the pipeline's graph.
         positions: reads the positions of flows.
-        tables: the tables that go back, by name.
+        tables: the rewound tables, by name.
         moment: the moment.
     """
 
@@ -63,12 +64,12 @@ class ConsistentVersions:
         return self.positions.at(flow, table.dataset, table.history, self._chosen[flow.spec.target])
 
     def is_restored(self, name: QualifiedName) -> bool:
-        """Whether rows of a table change by going back to the chosen version."""
+        """Whether restoring the chosen version changes rows of a table."""
         table = self.tables[name]
         return table.history.changes_between(self._chosen[name].version, table.tip)
 
     def _lowers_one(self) -> bool:
-        """Choose an earlier version for one table if the versions do not fit; return whether one does not."""
+        """Lower the version of one table if the versions are inconsistent; return whether one was lowered."""
         for name, table in self.tables.items():
             for flow in flows_of(self.graph, table):
                 position = self.position(flow)
@@ -83,7 +84,7 @@ class ConsistentVersions:
         return False
 
     def _unadopted(self, flow: GraphFlow, table: StoredTable, position: FlowPosition) -> int | None:
-        """Return the restore of an earlier rewind after which the flow had no new checkpoint yet; None without one."""
+        """Return the restore of an earlier rewind, if the flow had no new checkpoint after it yet; else None."""
         last, history = self._chosen[table.dataset.name].version, table.history
         begun_ms = milliseconds(position.generation.begun_at) if position.generation is not None else 0
         for version in reversed(history.versions):
@@ -113,7 +114,7 @@ class ConsistentVersions:
         return False
 
     def _lower_before(self, flow: GraphFlow, position: FlowPosition) -> bool:
-        """Choose the version before the flow's last batch for its table."""
+        """Choose the version of the flow's table before its last batch."""
         if position.commit is None:
             raise UserError("REWIND_NOT_CONSISTENT", to=self.moment.text, flow=flow.spec.name)
         return self._lower(flow.spec.target, position.commit - 1)
@@ -127,26 +128,26 @@ class ConsistentVersions:
 
 
 def flows_of(graph: DataflowGraph, table: StoredTable) -> tuple[GraphFlow, ...]:
-    """Return the flows into a table that have checkpoints; a materialized view has none."""
+    """Return the flows with checkpoints into a table; a materialized view has none."""
     is_view = table.dataset.kind is DatasetKind.MATERIALIZED_VIEW
     return () if is_view else graph.flows_into(table.dataset.name)
 
 
 def check_began(tables: Collection[StoredTable], moment: PointInTime) -> None:
-    """Check that one of some tables had begun at a moment: a rewind takes no pipeline back to before its first update.
+    """Check that at least one table had begun at a moment: a pipeline can't be rewound to before its first update.
 
     Raises:
-        UserError: REWIND_TOO_EARLY, of the oldest table.
+        UserError: REWIND_TOO_EARLY, for the oldest table.
     """
     if tables and all(table.history.version_at(moment.time_ms) is None for table in tables):
         raise _too_early(min(tables, key=lambda table: table.history.time_ms(table.history.versions[0])), moment)
 
 
 def check_clock(tables: Collection[StoredTable], moment: PointInTime) -> None:
-    """Check that the times of the commits say which of them had happened at a moment.
+    """Check that the commit times determine which commits existed at a moment.
 
     Raises:
-        UserError: REWIND_CLOCK_SET_BACK while one of the tables was written; REWIND_FILES_MISDATED.
+        UserError: REWIND_CLOCK_SET_BACK if the clock was set back while a table was written; REWIND_FILES_MISDATED.
     """
     first_ms = moment.time_ms if moment.begun_ms is None else min(moment.begun_ms, moment.time_ms)
     for table in tables:
@@ -169,7 +170,7 @@ def check_clock(tables: Collection[StoredTable], moment: PointInTime) -> None:
 
 
 def first_choice(table: StoredTable, moment: PointInTime) -> TableVersion:
-    """Return the version of a table at a moment; of one that was created later, its first one without rows.
+    """Return the version of a table at a moment; for a table created later, its first version, without rows.
 
     Raises:
         UserError: REWIND_TOO_EARLY.

@@ -41,7 +41,7 @@ class Decision:
     Args:
         graph: the pipeline's graph.
         store: its tables.
-        moment: the moment to go back to.
+        moment: the moment to rewind to.
     """
 
     graph: DataflowGraph
@@ -49,10 +49,10 @@ class Decision:
     moment: PointInTime
 
     def plan(self, chosen: Sequence[QualifiedName]) -> RewindPlan:
-        """Decide, and check that everything that is needed is there.
+        """Plan the rewind, and check that it can be done.
 
         Args:
-            chosen: the tables that were asked for.
+            chosen: the requested tables.
 
         Raises:
             UserError: see `Rewinder.plan`.
@@ -92,7 +92,7 @@ class Decision:
         return Positions(pipeline=self.graph.pipeline, storage=self.store.storage)
 
     def _tables(self, names: Sequence[QualifiedName]) -> dict[QualifiedName, StoredTable]:
-        """Read the logs of tables; those that do not exist are left out.
+        """Read the logs of tables; missing tables are left out.
 
         Raises:
             OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE.
@@ -100,7 +100,7 @@ class Decision:
         found = {}
         for name in names:
             dataset = self.graph.dataset(name)
-            assert dataset is not None  # the scope has names of the graph
+            assert dataset is not None  # the scope contains only names of the graph
             table = StoredTable.of(dataset, self.store)
             if table is not None:
                 self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
@@ -111,7 +111,7 @@ class Decision:
         return table.history.changes_between(first_choice(table, self.moment).version, table.tip)
 
     def _table(self, table: StoredTable, cut: ConsistentVersions) -> TableRewind | None:
-        """Return what becomes of a table; None if its rows stay, and those of its auxiliary table."""
+        """Return the rewind of a table; None if its rows and those of its auxiliary table stay."""
         name = table.dataset.name
         moment = cut.moment_of(name)
         target = RewoundTable(
@@ -133,7 +133,7 @@ class Decision:
         )
 
     def _auxiliary(self, table: StoredTable, version: int | None) -> RewoundTable:
-        assert table.auxiliary is not None  # it has rows that leave
+        assert table.auxiliary is not None  # it has rows to remove
         tip = read_tip(self.store.storage, table.auxiliary_path)
         return RewoundTable(
             dataset=table.dataset.name,
@@ -150,7 +150,7 @@ class Decision:
         cut: ConsistentVersions,
         restored: Mapping[str | None, QualifiedName],
     ) -> Iterator[tuple[GraphFlow, FlowPosition, RewoundFlow]]:
-        """Yield the flows that get a new generation, with their positions."""
+        """Yield the flows that get a new generation, each with its position."""
         for table in tables.values():
             for flow in flows_of(self.graph, table):
                 position = cut.position(flow)
@@ -195,18 +195,18 @@ class Decision:
         cut: ConsistentVersions,
         restored: Mapping[str | None, QualifiedName],
     ) -> bool:
-        """Whether a flow has done nothing since, and reads no table that is restored."""
+        """Whether a flow has done nothing since the moment, and reads no restored table."""
         name = flow.spec.name
         is_current = position.generation is not None and position.generation.number == current.number
         if is_stream(flow):
             path = GenerationStore(self.store.storage).path(table.dataset.name, name, current.number)
             progress = read_progress(self.store.storage, path)
-            # A planned batch that has written nothing runs again, also with other code.
+            # A planned batch that has written nothing runs again, even with changed code.
             is_last = position.batch in {progress.last_commit_batch, progress.last_offset_batch}
             reads_restored = any(place.table_id in restored for place in position.places)
             return is_current and is_last and not reads_restored and not self._wrote_later(flow, table, current, cut)
         if not flow.spec.from_snapshots and position.is_done:
-            # A later generation may have rows in the quarantine, such as those of a full refresh that is undone.
+            # A later generation, such as one of an undone full refresh, may have rows in the quarantine.
             return is_current
         application = self._positions.application(flow, table.dataset, current)
         taken = table.history.last_taken([application], table.tip)
@@ -224,12 +224,12 @@ class Decision:
         application = self._positions.application(flow, table.dataset, current)
         version = cut.moment_of(table.dataset.name).version
         later = (table.history.commit(number) for number in table.history.versions if number > version)
-        # A complete snapshot deletes the rows that it did not confirm under names of its own (`cdc.unconfirmed`).
+        # A complete snapshot deletes unconfirmed rows under its own application ids (`cdc.unconfirmed`).
         is_confirmed = any(name.startswith(f"{application}:") for commit in later for name in commit.batches)
         return is_confirmed or bool(batches_after(table.history, application, version))
 
     def _undone(self, flow: GraphFlow, table: StoredTable, cut: ConsistentVersions) -> Iterator[tuple[int, int]]:
-        """Yield the generations with batches in the commits that are undone, each with the first of them."""
+        """Yield the generations with batches in the undone commits, each with its first undone batch."""
         version = cut.moment_of(table.dataset.name).version
         published = self._published(table, version)
         for generation in self._positions.manifest(table.dataset.name, flow.spec.name).generations:
@@ -241,7 +241,7 @@ class Decision:
                 yield generation.number, min(batches)
 
     def _published(self, table: StoredTable, version: int) -> frozenset[str]:
-        """Return the marks of the full refreshes that a table got after a version, whose commits have no batches."""
+        """Return the marks of full refreshes that a table got after a version; their commits have no batches."""
         application = Rebuild.application(self.graph.pipeline, table.dataset.name)
         found: dict[bool, set[int]] = {True: set(), False: set()}
         for each in map(table.history.commit, table.history.versions):
@@ -253,7 +253,7 @@ class Decision:
         return frozenset(Rebuild(number=number).generation_mark for number in found[True] - found[False])
 
     def _replays(self, table: StoredTable, cut: ConsistentVersions) -> Iterator[str]:
-        """Yield the replays of quarantined rows in the commits that are undone."""
+        """Yield the replays of quarantined rows in the undone commits."""
         prefix = f"sluice:{self.graph.pipeline}:replay:"
         version = cut.moment_of(table.dataset.name).version
         for number in table.history.versions:

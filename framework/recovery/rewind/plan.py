@@ -1,4 +1,4 @@
-"""A decided rewind: what becomes of each table and each flow."""
+"""The plan of a rewind: the effect on each table and each flow."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from framework.recovery.rewind.point_in_time import PointInTime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRewind:
-    """A table that goes back.
+    """A table that is rewound.
 
     Args:
-        table: what is restored; nothing if the version is the newest one.
-        auxiliary: what is restored of its auxiliary table; None if that stays.
+        table: the version to restore; nothing if it is the newest version.
+        auxiliary: the version of its auxiliary table to restore; None if that stays.
         time_ms: when the version was committed.
-        rows: the rows before and after; None if the log no longer has the version.
+        rows: the rows before and after; None if the version is no longer in the log.
     """
 
     table: RewoundTable
@@ -28,17 +28,17 @@ class TableRewind:
 
     @property
     def is_restored(self) -> bool:
-        """Whether rows of the table itself change."""
+        """Whether the rows of the table itself change."""
         return self.table.version != self.table.before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRewind:
-    """A flow that goes back.
+    """A flow that is rewound.
 
     Args:
         flow: its new generation.
-        reads: where it reads on, in words, for each of its sources.
+        reads: where it continues in each of its sources, in words.
     """
 
     flow: RewoundFlow
@@ -47,16 +47,16 @@ class FlowRewind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindPlan:
-    """What a rewind does.
+    """The effects of a rewind.
 
     Args:
-        moment: the moment that was asked for.
-        chosen: the tables that were asked for.
+        moment: the requested moment.
+        chosen: the requested tables.
         tables: the tables whose rows change.
         flows: the flows that get a new checkpoint.
-        computed: materialized views that the next update computes anew.
-        replays: the replays of quarantined rows that are undone.
-        resets: the flows whose resets wait, and are given up.
+        computed: materialized views that the next update recomputes.
+        replays: the undone replays of quarantined rows.
+        resets: the flows with pending resets, which are given up.
     """
 
     moment: PointInTime
@@ -69,12 +69,12 @@ class RewindPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing happened since."""
+        """Whether nothing has changed since the moment."""
         return not self.tables and not self.flows
 
     @property
     def stored_tables(self) -> tuple[RewoundTable, ...]:
-        """All tables to restore, the auxiliary table of a target before the target."""
+        """All tables to restore; an auxiliary table comes before its target."""
         pairs = ((each.auxiliary, each.table) for each in self.tables)
         return tuple(table for pair in pairs for table in pair if table is not None and table.version != table.before)
 
@@ -84,9 +84,9 @@ class Abandonment:
     """The effect of giving up a rewind.
 
     Args:
-        rewind: the rewind, as it is stored.
-        obstacles: why it can't be finished; () if it can.
-        rest: what is done all the same; None if nothing was changed yet: then all stays as it is.
+        rewind: the stored rewind.
+        obstacles: the reasons why it can't be finished; () if it can.
+        rest: the part that is still executed; None if nothing was changed yet, so that everything stays as it is.
     """
 
     rewind: StoredRewind
@@ -95,7 +95,7 @@ class Abandonment:
 
     @property
     def rewound(self) -> tuple[QualifiedName, ...]:
-        """The tables that go back, or whose flows do."""
+        """The tables that are rewound, or whose flows are."""
         if self.rest is None:
             return ()
         names = {*(each.dataset for each in self.rest.tables), *(each.dataset for each in self.rest.flows)}

@@ -1,4 +1,4 @@
-"""The moment that a rewind goes back to: a time with its zone, or the end of an update."""
+"""The moment of a rewind: a time with its zone, or the end of an update."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class PointInTime:
     """A moment in the past.
 
     Args:
-        request: as the user wrote it.
-        text: in words.
-        time_ms: in epoch milliseconds.
-        begun_ms: the begin of the update whose end it is; None for a time.
+        request: the text as the user wrote it.
+        text: the moment in words.
+        time_ms: the moment in epoch milliseconds.
+        begun_ms: the start of the update, if the moment is its end; None for a time.
     """
 
     request: str
@@ -34,7 +34,7 @@ class PointInTime:
 
 
 def parse_point_in_time(text: str, storage: Storage, clock: Clock) -> PointInTime:
-    """Return the moment that a user means.
+    """Parse the moment in a user's text.
 
     Args:
         text: a time in ISO 8601 with a zone, or the id of an update.
@@ -64,7 +64,7 @@ def parse_point_in_time(text: str, storage: Storage, clock: Clock) -> PointInTim
 
 
 def time_text(time_ms: int) -> str:
-    """Return a time as texts for users have it: in UTC, so that it can be given to `--to` again."""
+    """Return a time in UTC for texts, in a form that `--to` accepts."""
     return (
         datetime.fromtimestamp(time_ms / 1000, tz=UTC)
         .isoformat(sep=" ", timespec="milliseconds")
@@ -80,7 +80,7 @@ def _is_update(text: str) -> bool:
 
 
 def _times_of(update_id: str, storage: Storage) -> tuple[int, int]:
-    """Return the times of the first and of the last event of an update."""
+    """Return the times of the first and the last event of an update."""
     events = read_events(storage, update_id=update_id)
     if not events:
         names = storage.list_names(storage.path(EVENTS_FOLDER))

@@ -1,7 +1,7 @@
-"""Where each flow was when its table had a version: the batches in the table, by the transactions of its commits.
+"""The position of each flow at a version of its table, from the batches in the table's transactions.
 
-No clock is compared for a batch with rows. Times decide which generation of the checkpoint was current (the one that
-wrote or became current last), and which batches without rows had run: those have no transaction in an AUTO CDC target.
+Batches with rows need no clock. Times decide which generation of the checkpoint was current (the last one to write or
+to become current), and which batches without rows had run, because those have no transaction in an AUTO CDC target.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from framework.sources.delta.source import NextVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowPosition:
-    """Where a flow was.
+    """The position of a flow at a version of its table.
 
     Args:
         generation: the generation that was current; None if the flow had none.
         batch: its last batch in the table; None if it had none.
-        commit: the version of the table that has that batch as its newest; None if it is in an earlier table.
+        commit: the version of the table that added that batch; None if the batch is in an earlier table.
         checkpoint: the path of its checkpoint; empty without a generation.
-        offsets: the offsets of its sources after the batch; () if there is none, or if they are not there any more.
+        offsets: the offsets of its sources after the batch; () if there is no batch, or if the offsets were deleted.
         is_done: whether a once flow over a batch had written its rows.
     """
 
@@ -44,14 +44,14 @@ class FlowPosition:
 
     @property
     def places(self) -> tuple[NextVersion, ...]:
-        """The places in Delta tables where the flow read on."""
+        """The next versions of Delta tables that the flow would have read."""
         found = (NextVersion.of(offset) for offset in self.offsets)
         return tuple(place for place in found if place is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableVersion:
-    """A version of a table, and the time up to which generations of its flows count."""
+    """A version of a table, and the time up to which generations of its flows are considered."""
 
     version: int
     time_ms: int
@@ -71,17 +71,17 @@ class Positions:
     _applications: dict[tuple[QualifiedName, int], str] = field(default_factory=dict)
 
     def manifest(self, dataset: QualifiedName, flow: QualifiedName) -> Manifest:
-        """Return the generations of a flow."""
+        """Return the manifest of a flow."""
         return GenerationStore(self.storage).manifest(dataset, flow)
 
     def at(self, flow: GraphFlow, dataset: GraphDataset, history: CommitHistory, moment: TableVersion) -> FlowPosition:
-        """Return where a flow into a table was.
+        """Return the position of a flow at a version of its table.
 
         Raises:
             UserError: REWIND_POSITION_UNKNOWN.
         """
         manifest = self.manifest(dataset.name, flow.spec.name)
-        # Those of a table that was deleted never had a row in this one.
+        # Generations of a deleted table never had a row in this one.
         generations = [
             each
             for each in manifest.generations
@@ -92,7 +92,7 @@ class Positions:
         events = [(time, each) for time, each in events if time <= moment.time_ms]
         taken = history.last_taken(applications, moment.version)
         if taken is not None:
-            # By the clock that the manifest has too: files may have been copied since, without their times.
+            # By the clock that the manifest uses too: files may have been copied later, without their times.
             events.append((history.begun_ms(taken[0]), applications[taken[1]]))
         if not events:
             return FlowPosition()
@@ -135,9 +135,9 @@ class Positions:
         return FlowPosition(generation=generation, batch=batch, commit=commit, checkpoint=path, offsets=offsets)
 
     def _with_empty_batches(self, checkpoint: str, batch: int | None, later: set[int], time_ms: int) -> int | None:
-        """Return the last batch that had ended by a time, if all after `batch` have written nothing to the table.
+        """Return the last batch that had ended by a time, if no batch after `batch` wrote to the table.
 
-        The table is the same after each of them. If the times of the files are wrong, batches without rows run again.
+        The table is the same after each of these batches. If file times are wrong, batches without rows run again.
         """
         first_later = min(later, default=None)
         for file in sorted(self.storage.list_files(f"{checkpoint}/commits"), key=lambda file: file.modified_at):
@@ -149,7 +149,7 @@ class Positions:
         return batch
 
     def application(self, flow: GraphFlow, dataset: GraphDataset, generation: Generation) -> str:
-        """Return the application of a generation in the transactions of its table; it may never have had one."""
+        """Return the application id of a generation in its table's transactions; it may have no transaction."""
         key = (flow.spec.name, generation.number)
         if key not in self._applications:
             path = GenerationStore(self.storage).path(dataset.name, flow.spec.name, generation.number)
@@ -159,13 +159,13 @@ class Positions:
         return self._applications[key]
 
     def undeclared(self, dataset: QualifiedName, declared: Mapping[QualifiedName, object]) -> Iterator[Manifest]:
-        """Yield the manifests of flows into a dataset that the code no longer declares."""
+        """Yield the manifests of undeclared flows into a dataset."""
         for manifest in GenerationStore(self.storage).list_all():
             if manifest.dataset == dataset and manifest.flow not in declared:
                 yield manifest
 
     def applications(self, manifest: Manifest) -> list[str]:
-        """Return all applications that a flow may have in the transactions of its table."""
+        """Return all application ids that a flow may have in its table's transactions."""
         found = []
         for each in manifest.generations:
             path = GenerationStore(self.storage).path(manifest.dataset, manifest.flow, each.number)
@@ -183,5 +183,5 @@ def batches_after(history: CommitHistory, application: str, version: int) -> set
 
 
 def is_stream(flow: GraphFlow) -> bool:
-    """Whether a flow runs as a streaming query with a checkpoint of Spark's."""
+    """Whether a flow runs as a streaming query with a Spark checkpoint."""
     return flow.streaming and not flow.spec.from_snapshots

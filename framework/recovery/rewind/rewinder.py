@@ -1,4 +1,4 @@
-"""Decides rewinds of one pipeline, and has them executed under the update lock."""
+"""Plans the rewinds of a pipeline, and has them executed under the update lock."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class Rewinder:
     clock: Clock = SystemClock()  # noqa: RUF009 - it has no state
 
     def plan(self, to: str, datasets: Sequence[str] = ()) -> RewindPlan:
-        """Return what a rewind would do; nothing is written.
+        """Return the plan of a rewind; nothing is written.
 
         Args:
-            to: a time in ISO 8601 with a zone, or the id of an update, whose end is meant.
-            datasets: names of streaming tables; () for all of them. Tables that read theirs go back too.
+            to: a time in ISO 8601 with a zone, or the id of an update, to rewind to its end.
+            datasets: names of streaming tables; () for all of them. Tables that read them are rewound too.
 
         Raises:
             UserError: the time or a name is invalid; REWIND_TOO_EARLY, REWIND_CLOCK_SET_BACK, REWIND_FILES_MISDATED,
-                REWIND_NOT_CONSISTENT, REWIND_REACHES_SINK, REWIND_NOT_A_STREAMING_TABLE; what the rewind needs is gone;
+                REWIND_NOT_CONSISTENT, REWIND_REACHES_SINK, REWIND_NOT_A_STREAMING_TABLE; required data is missing;
                 several as RequestErrors.
             OperationError: TABLE_NOT_OWNED, TABLE_OF_OTHER_STORAGE; REWIND_UNFINISHED, REWIND_NOT_FINISHABLE.
         """
@@ -59,14 +59,14 @@ class Rewinder:
         return Decision(graph=graph, store=self.store, moment=moment).plan(chosen)
 
     def rewind(self, plan: RewindPlan, reason: str = "") -> StoredRewind:
-        """Do a rewind, and record who did it and why.
+        """Execute a rewind, and record the user and the reason.
 
         Args:
-            plan: what `plan` returned and the user has seen.
+            plan: the result of `plan` that the user has seen.
             reason: why, in the user's words.
 
         Raises:
-            UserError: those of `plan`; REWIND_CHANGED if it would do something else by now.
+            UserError: as of `plan`; REWIND_CHANGED if the plan is no longer current.
             OperationError: an update is running.
         """
         rewind_id, now = str(uuid.uuid4()), timestamp_text(self.clock.now())
@@ -89,7 +89,7 @@ class Rewinder:
             return rewind
 
     def finish(self) -> StoredRewind | None:
-        """Finish a rewind that was interrupted; return it, None if there is none.
+        """Finish an interrupted rewind and return it; None if there is none.
 
         Raises:
             OperationError: an update is running; REWIND_OF_OTHER_STORAGE, REWIND_NOT_FINISHABLE.
@@ -100,7 +100,7 @@ class Rewinder:
             return Rewinds(store=self.store, clock=self.clock).finish_begun()
 
     def plan_abandonment(self) -> Abandonment | None:
-        """Return what becomes of the interrupted rewind if it is given up; None if there is none.
+        """Return the effect of giving up the interrupted rewind; None if there is none.
 
         Raises:
             UserError: TABLE_NOT_RESETTABLE; several as RequestErrors.
@@ -110,13 +110,13 @@ class Rewinder:
         return None if rewind is None else abandonment_of(self.graph(), self.store, rewind)
 
     def abandon(self, abandonment: Abandonment) -> None:
-        """Give up the interrupted rewind: for one that can't be finished.
+        """Give up the interrupted rewind, if it can't be finished.
 
         Args:
-            abandonment: what `plan_abandonment` returned and the user has seen.
+            abandonment: the result of `plan_abandonment` that the user has seen.
 
         Raises:
-            UserError: REWIND_CHANGED if it would do something else by now.
+            UserError: REWIND_CHANGED if the abandonment is no longer current.
             OperationError: an update is running.
         """
         with update_lock(self.store.storage, str(uuid.uuid4())):

@@ -1,4 +1,4 @@
-"""The datasets of a rewind: those that are named, and those that their rows have reached."""
+"""The datasets of a rewind: the requested ones, and those that their rows have reached."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Scope:
     """The datasets of a rewind.
 
     Args:
-        tables: the datasets whose tables go back.
-        computed: materialized views that the next update computes anew.
+        tables: the datasets whose tables are rewound.
+        computed: materialized views that the next update recomputes.
     """
 
     tables: tuple[QualifiedName, ...]
@@ -27,7 +27,7 @@ class Scope:
 
 
 def chosen_tables(graph: DataflowGraph, names: Collection[QualifiedName]) -> tuple[QualifiedName, ...]:
-    """Return the streaming tables that are named, or all of them.
+    """Return the requested streaming tables, or all of them if no names are given.
 
     Raises:
         UserError: DATASET_NOT_FOUND with the nearest name; REWIND_NOT_A_STREAMING_TABLE.
@@ -59,9 +59,9 @@ def scope_of(
 
     Args:
         graph: the pipeline's graph.
-        chosen: the tables that were asked for.
-        changed: those of them whose rows change: what reads their rows, directly or not, goes back too.
-        paths: the pipeline's tables by folder: a query may read one by its path.
+        chosen: the requested tables.
+        changed: the requested tables whose rows change; all their direct and indirect readers are rewound too.
+        paths: the pipeline's tables by folder, because a query may read a table by its path.
 
     Raises:
         UserError: REWIND_REACHES_SINK.
@@ -77,7 +77,7 @@ def scope_of(
             raise UserError("REWIND_REACHES_SINK", location=dataset.spec.location, sink=dataset.name, tables=read)
     every = reached | set(chosen)
     views = {each.name for each in graph.datasets if each.kind is DatasetKind.MATERIALIZED_VIEW}
-    # A view is computed anew, except that one whose commits are read as a stream must not have undone ones.
+    # Views are recomputed, except those whose commits are read as a stream: they must not keep undone commits.
     streamed = {name for flow in graph.flows if flow.spec.target in every for name in _streamed(flow, paths)}
     tables = [
         dataset.name
@@ -90,7 +90,7 @@ def scope_of(
 def with_readers(
     graph: DataflowGraph, names: Collection[QualifiedName], paths: Mapping[str, QualifiedName]
 ) -> frozenset[QualifiedName]:
-    """Return some datasets with the streaming tables that read their rows as streams, directly or not.
+    """Return datasets together with all streaming tables that read them as streams, directly or indirectly.
 
     Args:
         graph: the pipeline's graph.
@@ -109,7 +109,7 @@ def with_readers(
 
 
 def _inputs(graph: DataflowGraph, name: QualifiedName, paths: Mapping[str, QualifiedName]) -> set[QualifiedName]:
-    """Return the datasets that the flows of a dataset read, by name or by path; not itself."""
+    """Return the datasets that the flows of a dataset read, by name or by path, without the dataset itself."""
     flows = graph.flows_into(name)
     found = {read.dataset or paths.get(read.path or "") for flow in flows for read in flow.reads}
     found |= {each for flow in flows for each in _streamed(flow, paths)}

@@ -1,7 +1,7 @@
-"""The tables of a rewind, and the version of AUTO CDC's auxiliary table that belongs to a version of its target.
+"""The tables of a rewind, and for each target version the matching version of AUTO CDC's auxiliary table.
 
-Both tables have the same batches then. Each commit of an auxiliary table names its batch, and is made before the
-commit of the target.
+Matching versions contain the same batches. Each commit of an auxiliary table names its batch, and precedes the target's
+commit of that batch.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class StoredTable:
     Args:
         dataset: its dataset.
         path: its folder.
-        table_id: Delta's id of it.
+        table_id: the table's Delta id.
         history: its commits.
         auxiliary_path: the folder of its auxiliary table.
-        auxiliary: the commits of that; None if there is none.
+        auxiliary: the commits of its auxiliary table; None if there is none.
     """
 
     dataset: GraphDataset
@@ -62,13 +62,13 @@ class StoredTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuxiliaryVersion:
-    """The version of an auxiliary table that belongs to a version of its target.
+    """The version of an auxiliary table that matches a version of its target.
 
     Args:
-        version: the version; None if none of its rows belongs to the target then.
-        is_restored: whether it has later rows.
-        conflict: the target's commit of a batch whose rows follow those of a batch that the target does not have; None
-            if there is none. An earlier version of the target is needed then.
+        version: the version; None if none of its rows belongs to the target at that version.
+        is_restored: whether the auxiliary table has later rows.
+        conflict: the target's commit of a batch that follows, in the auxiliary table, a batch missing in the target;
+            None if there is none. The target must then be restored to an earlier version.
     """
 
     version: int | None = None
@@ -77,7 +77,7 @@ class AuxiliaryVersion:
 
 
 def auxiliary_at(table: StoredTable, moment: TableVersion) -> AuxiliaryVersion:
-    """Return the version of a table's auxiliary table at a version of the table."""
+    """Return the version of the auxiliary table that matches a version of its target."""
     history, last, first_later = table.auxiliary, None, None
     if history is None:
         return AuxiliaryVersion()
@@ -98,19 +98,19 @@ def auxiliary_at(table: StoredTable, moment: TableVersion) -> AuxiliaryVersion:
 
 
 def _is_forgetting(commit: Commit) -> bool:
-    """Whether a commit removes old deletes, which has no effect on the rows of the target."""
+    """Whether a commit removes old deletes, which does not affect the rows of the target."""
     return commit.removes_data and commit.batch is None and "rewind" not in commit.mark
 
 
 def _owner(commit: Commit, table: StoredTable, moment: TableVersion, time_ms: int) -> int | None:
-    """Return the target's commit that a commit of its auxiliary table belongs to; None if it is a later one."""
+    """Return the target's commit that belongs to a commit of its auxiliary table; None if it is later than `moment`."""
     history = table.history
     rewind = commit.mark.get("rewind")
     if rewind is not None:
         restored = [version for version in history.versions if history.commit(version).mark.get("rewind") == rewind]
         is_earlier = restored[0] <= moment.version if restored else time_ms <= moment.time_ms
         return moment.version if is_earlier else None
-    if commit.batch is None:  # of a version of Sluice that did not name the batch
+    if commit.batch is None:  # written by a version of Sluice that did not name the batch
         return moment.version if time_ms <= moment.time_ms else None
     application, number = commit.batch
     taken = history.last_taken([application], moment.version)

@@ -1,1 +1,1 @@
-"""What is seen beside the errors of flows: failures in the event log, gateways, the disk, the pace, undone commits."""
+"""Evidence beside the flows' errors: failures in the event log, gateways, the disk, the pace, undone commits."""

@@ -1,4 +1,4 @@
-"""The disk of the storage, as it is now: a full one also keeps updates from recording why they failed."""
+"""The free space of the storage's disk now: on a full disk, updates can't even record why they failed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from framework.foundation.files.storage_port import Storage
 from framework.foundation.resource_faults import DISK_FULL, RESOURCE_CONDITIONS, free_space
 
 _LEAST_BYTES = 1 << 20
-"""A commit of a small table takes a few kilobytes, an update some hundred."""
+"""A commit of a small table takes a few kilobytes, an update a few hundred."""
 
 
 def disk_fault(storage: Storage) -> OperationError | None:
-    """Return why no update can write to the storage now; None if one can, or if it is not a local folder."""
+    """Return why no update can write to the storage now; None if it is writable, or not a local folder."""
     if not storage.can_append or not storage.exists(storage.root):
         return None
     try:
         storage.check_writable()
         free = shutil.disk_usage(storage.root).free
-    except OperationError as error:  # whoever examines a pipeline may not be who runs it
+    except OperationError as error:  # the user who examines a pipeline may not be the one who runs it
         return error if error.condition in RESOURCE_CONDITIONS else None
     if free >= _LEAST_BYTES:
         return None

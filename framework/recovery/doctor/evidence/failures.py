@@ -1,4 +1,4 @@
-"""The failures that the event log holds: for each flow the last one, since when, and in how many updates."""
+"""The failures in the event log: for each flow the last one, its first time, and the number of failed updates."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _SOUND = frozenset({"COMPLETED", "IDLE"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A failure that the log reports last.
+    """The last reported failure of a flow or an update.
 
     Args:
-        condition: its condition; that of Spark or Delta if it is known.
+        condition: its condition; Spark's or Delta's condition if it is known.
         cause: the first cause, as one sentence.
-        remedy: what the error says to do next; empty if it says nothing.
+        remedy: the remedy in the error; empty if it has none.
         location: file and line of the declaration; empty if unknown.
-        since: when it was reported first without a success in between, ISO 8601 in UTC.
-        last: when it was reported last.
-        updates: the number of updates that failed since.
-        update_id: the last one.
+        since: the time of the first report without a success in between, ISO 8601 in UTC.
+        last: the time of the last report.
+        updates: the number of failed updates since then.
+        update_id: the last of these updates.
     """
 
     condition: str
@@ -47,12 +47,12 @@ class Failure:
 
 
 def read_failures(storage: Storage) -> dict[str, Failure]:
-    """Return the flows whose last run failed, or that are degraded, by full name."""
+    """Return the failures of flows whose last run failed or that are degraded, by full name."""
     return flow_failures(read_events(storage, type=EventType.FLOW_PROGRESS, last=_LAST_EVENTS))
 
 
 def flow_failures(events: Sequence[Event]) -> dict[str, Failure]:
-    """Return the flows that failed without a success since.
+    """Return the failures of flows that had no success afterwards.
 
     Args:
         events: the progress of flows, oldest first.
@@ -72,7 +72,7 @@ def flow_failures(events: Sequence[Event]) -> dict[str, Failure]:
 
 
 def read_update_failure(storage: Storage) -> Failure | None:
-    """Return the failure of the last update itself, outside of its flows; None if it has none."""
+    """Return the failure of the last update itself, outside of its flows; None if there is none."""
     events = read_events(storage, type=EventType.UPDATE_PROGRESS, last=1)
     if not events or events[0].error is None:
         return None
@@ -80,7 +80,7 @@ def read_update_failure(storage: Storage) -> Failure | None:
 
 
 def _next(before: Failure | None, event: Event, error: EventError) -> Failure:
-    """Return the failure of an event, counted on from the one before it."""
+    """Return the failure of an event, which continues the count of the previous failure."""
     parsed = parse_error(error.exceptions[0].message if error.exceptions else event.message)
     since, updates = event.timestamp, 1
     if before is not None:
@@ -90,7 +90,7 @@ def _next(before: Failure | None, event: Event, error: EventError) -> Failure:
 
 
 def parse_error(text: str) -> Failure:
-    r"""Return the parts of a rendered error, without times.
+    r"""Parse a rendered error into a failure without times.
 
     Examples:
         >>> found = parse_error("[FLOW_FAILED] Flow f failed: [DELTA_SOURCE_IGNORE_DELETE] No.\n  -> Run again.")

@@ -1,4 +1,4 @@
-"""What the databases of gateways say about the positions that they keep: lost ones, and the log that they retain."""
+"""The state of gateways at their databases: lost positions, and the size of the retained log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_gateways(store: TableStore, clock: Clock) -> Mapping[QualifiedName, Gat
 
 
 def log_evidence(gateway: GatewayStatus) -> Iterator[str]:
-    """Yield what the source says about the position that it keeps for a gateway."""
+    """Yield the database's information about the position that it keeps for a gateway."""
     if gateway.error is not None:
         yield f"source: no answer, {gateway.error}"
         return

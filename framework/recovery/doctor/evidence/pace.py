@@ -1,4 +1,4 @@
-"""Whether a running flow keeps up: from the batches and the unread rows that its events report."""
+"""Whether a running flow keeps up with its sources, from the batches and the backlog in its events."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LEAST_REPORTS = 10
 
 
 def pace_of(events: Sequence[Event]) -> Diagnosis | None:
-    """Return why a running flow gets no closer to its sources; None if it does, or if too little is known.
+    """Return why the backlog of a running flow does not shrink; None if it shrinks, or if too little is known.
 
     Args:
-        events: the progress of one flow in the update that runs, oldest first.
+        events: the progress events of one flow in the running update, oldest first.
     """
     reports = [metrics for event in events if (metrics := _metrics(event))]
     last = reports[-SILENT_INTERVALS - 1 :]

@@ -1,7 +1,7 @@
-"""What a RESTORE by hand has taken out of a table, while the checkpoint of a flow goes on after it.
+"""Detects commits of a flow that a manual RESTORE removed from its table, while the checkpoint continues after them.
 
-Batches of the flow, the full refresh that published its rows, and replays of quarantined rows. The flow runs, and
-nothing fails: only the log of the table has these commits, and the restore that undid them.
+These are batches, the full refresh that published the flow's rows, and replays of quarantined rows. The flow runs
+without an error: only the log of the table has the undone commits, and the RESTORE.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from framework.sources.delta.history import Commit, CommitHistory, Restore
 
 _REPLAY = re.compile(r"sluice:.*:replay:[^:]+")
 _MOST_COMMITS = 1_000
-"""The most commits that are read of a log."""
+"""The largest number of commits to read from a log."""
 
 
 def undone_commits(case: BrokenFlow) -> UndoneCommits | None:
-    """Return what restores by others undid of a flow; None if it is nothing, or if that is unknown."""
+    """Return the commits of a flow that restores by others undid; None if there are none, or if that is unknown."""
     is_once = case.flow.spec.once and case.dataset.kind is DatasetKind.STREAMING_TABLE
     if case.current is None or not (case.has_checkpoint or is_once) or not case.dataset.is_table:
         return None
@@ -44,11 +44,11 @@ def undone_commits(case: BrokenFlow) -> UndoneCommits | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """The transactions of a flow.
+    """The transactions of a flow to search for.
 
     Args:
-        batches: the application of its batches.
-        refresh: that of the full refreshes of its table; it may have an identifier at its end.
+        batches: the application id of its batches.
+        refresh: the application id of its table's full refreshes; an identifier may follow it.
         generation: the generation that its next run continues.
         begun_ms: when the generations of all flows into the table began, in epoch milliseconds.
     """
@@ -59,7 +59,7 @@ class _Wanted:
     begun_ms: tuple[int, ...]
 
     def has_published(self, commit: Commit) -> bool:
-        """Whether a commit is the full refresh that the generation is of."""
+        """Whether a commit is the full refresh that created the generation."""
         numbers = (
             number
             for name, number in commit.batches.items()
@@ -68,20 +68,20 @@ class _Wanted:
         return any(Rebuild(number=number).generation_mark == self.generation.fingerprint for number in numbers)
 
     def is_before(self, time_ms: int) -> bool:
-        """Whether the generation was current at a time: one that begins later accepts what was undone before."""
+        """Whether the generation was current at a time: a later generation accepts what was undone before it began."""
         since = self.generation.current_since
         return since is None or milliseconds(since) <= time_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Restores:
-    """The restores of a table.
+    """The RESTORE commits of a table.
 
     Args:
-        storage: has the log.
+        storage: the storage with the log.
         log: the folder of the log.
         history: its commits.
-        versions: those that may be restores, newest first: Delta writes no checksum file for a RESTORE.
+        versions: candidates for a RESTORE, newest first: Delta writes no checksum file for a RESTORE.
     """
 
     storage: Storage
@@ -98,13 +98,13 @@ class _Restores:
         return cls(storage=storage, log=log, history=history, versions=tuple(found[:_MOST_COMMITS]))
 
     def undone(self, wanted: _Wanted) -> UndoneCommits | None:
-        """Return what the present version of the table does not have of a flow."""
+        """Return the commits of a flow that the current version of the table no longer contains."""
         batches: list[int] = []
         replays, is_refreshed = 0, False
         last: tuple[int, int] | None = None
         for restore, restored in self._lineage():
             if "rewind" in self.history.commit(restore).mark:
-                continue  # each flow has a new checkpoint since
+                continue  # since then, each flow has a new checkpoint
             skipped = [version for version in self.history.versions if restored < version < restore]
             commits = [self.history.commit(version) for version in skipped[-_MOST_COMMITS:]]
             taken = [
@@ -127,19 +127,19 @@ class _Restores:
         )
 
     def _end_ms(self, version: int, wanted: _Wanted) -> int:
-        """Return the last time at which a version was the newest one, and no flow had begun anew.
+        """Return the last time at which a version was the newest one and no flow had a new generation.
 
-        At the time of its commit, streams that read the table had not read it: a rewind would go back further.
+        Its commit time would be too early: streams had not read the version then, so a rewind would go back further.
         """
         history, committed = self.history, self.history.time_ms(version)
-        following = history.versions[history.versions.index(version) + 1]  # at the latest the restore
-        # A rewind needs a time before the next commit by the clock of its writer, too.
+        following = history.versions[history.versions.index(version) + 1]  # at the latest, the RESTORE itself
+        # A rewind needs a time that is also before the next commit by its writer's clock.
         next_ms = min(history.time_ms(following), history.begun_ms(following))
         first_ms = min([next_ms, *(each for each in wanted.begun_ms if each > committed)])
         return max(committed, first_ms - 1)
 
     def _lineage(self) -> Iterator[tuple[int, int]]:
-        """Yield the restores that the present version results from, newest first, each with its earlier version."""
+        """Yield the restores that the current version results from, newest first, each with its restored version."""
         before = self.history.versions[-1] + 1 if self.history.versions else 0
         for version in self.versions:
             restore = self.history.commit(version).restore if version < before else None
@@ -147,19 +147,19 @@ class _Restores:
                 continue
             restored = self._version(version, restore)
             if restored is None or restored not in self.history.versions:
-                return  # what came before is unknown
+                return  # earlier versions are unknown
             yield version, restored
             before = restored + 1
 
     def _version(self, version: int, restore: Restore) -> int | None:
-        """Return the version that a restore went back to; by a time, the last one with the same number and size."""
+        """Return the version that a RESTORE restored; if by time, the last one with the same file count and size."""
         if restore.version is not None or restore.files is None:
             return restore.version
         earlier = [each for each in self.history.versions if each < version][-_MOST_COMMITS:]
         return next((each for each in reversed(earlier) if self._files(each) == restore.files), None)
 
     def _files(self, version: int) -> tuple[int, int] | None:
-        """Return the number and the size of the files of a version; None if they are unknown."""
+        """Return the number and the total size of the files of a version; None if unknown."""
         try:
             checksum = json.loads(self.storage.read_text(f"{self.log}/{version:020d}.crc") or "{}")
             return int(checksum["numFiles"]), int(checksum["tableSizeBytes"])
