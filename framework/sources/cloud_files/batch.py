@@ -1,4 +1,4 @@
-"""`read_files` without `STREAM`: all files of a folder as a batch, with the columns that they have now."""
+"""`read_files` without `STREAM`: all files of a folder as a batch, with their present columns."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read_batch(spark: SparkSession, path: str, given: Mapping[str, str], schema:
 
 
 def _is_in(group: FileGroup) -> Column:
-    """The condition that a row is of a file of the group; Spark opens no other file then."""
+    """Return the condition that a row is from a file of the group; Spark then opens no other file."""
     spellings = [file.uri for file in group.files]
     spellings += [f"file:///{uri.removeprefix('file:').lstrip('/')}" for uri in spellings if uri.startswith("file:")]
     return F.col("_metadata.file_path").isin(spellings)
