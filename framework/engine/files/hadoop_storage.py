@@ -28,8 +28,8 @@ _KEEP_SOURCE = False
 class HadoopStorage:
     """The storage port for a Hadoop file system; see `Storage` for the contract of each method.
 
-    A file becomes visible by the rename of a complete temporary file. FileContext renames over an existing
-    file atomically. A file system without FileContext is an object store, where each write is atomic.
+    A file becomes visible when a complete temporary file is renamed. FileContext replaces an existing file atomically.
+    A file system without FileContext is an object store, where each write is atomic.
 
     Args:
         root: a URI with a scheme.
@@ -59,7 +59,7 @@ class HadoopStorage:
         return self._read(path, lambda stream: str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")))
 
     def read_after(self, path: str, position: int) -> bytes:
-        """The bytes of the file behind the first `position` ones."""
+        """Return the bytes of the file after the first `position` bytes."""
 
         def rest(stream: Any) -> bytes:
             try:
@@ -118,7 +118,7 @@ class HadoopStorage:
         return sorted(files, key=lambda file: file.name)
 
     def folder_token(self, path: str) -> str:
-        """The number of names in the folder and the last of them: one listing."""
+        """Return the number of names in the folder and the last name: one listing."""
         names = self.list_names(path)
         return f"{len(names)} {names[-1]}" if names else ""
 

@@ -20,7 +20,7 @@ _CATALYST = "org.apache.spark.sql.catalyst"
 
 
 def java_frame(frame: DataFrame) -> Any:
-    """The JVM's part of a DataFrame, for a class that extends `pyspark.sql.classic.dataframe.DataFrame`."""
+    """Return the JVM object of a DataFrame, for a class that extends `pyspark.sql.classic.dataframe.DataFrame`."""
     return frame._jdf
 
 
@@ -35,7 +35,7 @@ def optimized_plan(frame: DataFrame) -> Any:
 
 
 def leaves_of(frame: DataFrame) -> list[Any]:
-    """The leaves of the analysed plan of a DataFrame, without those of subqueries."""
+    """Return the leaves of a DataFrame's analysed plan, without those of subqueries."""
     return scala_items(analysed_plan(frame).collectLeaves())
 
 
@@ -46,7 +46,7 @@ def of_plan(spark: SparkSession, plan: Any) -> DataFrame:
 
 
 def replaced_leaves(plan: Any, replace: Callable[[Any], Any]) -> Any:
-    """The plan with each leaf replaced by `replace(leaf)`; None keeps it. Subqueries are left as they are.
+    """Replace each leaf of a plan by `replace(leaf)`; None keeps the leaf. Subqueries are unchanged.
 
     A leaf's replacement must have the same output attributes.
     """
@@ -117,7 +117,7 @@ def tree_text(plan: Any, *, most_fields: int) -> str:
 
 
 def is_repeatable(plan: Any) -> bool:
-    """Whether a plan has neither random values nor the current time: its rows depend on its inputs only."""
+    """Return whether a plan's rows depend only on its inputs: it has no random values and no current time."""
     return bool(plan.deterministic()) and not has_pattern(plan, "CURRENT_LIKE")
 
 
@@ -127,13 +127,13 @@ def runs_python_function(plan: Any) -> bool:
 
 
 def has_pattern(node: Any, name: str) -> bool:
-    """Whether a plan or an expression has a node with one of Catalyst's patterns."""
+    """Return whether a plan or an expression has a node with a Catalyst tree pattern."""
     return bool(node.containsPattern(tree_pattern(name)))
 
 
 @built_once
 def tree_pattern(name: str) -> Any:
-    """Return the pattern of a name, by which Catalyst marks the nodes of plans and expressions."""
+    """Return the tree pattern with a name, by which Catalyst marks the nodes of plans and expressions."""
     return getattr(java_class("org.apache.spark.sql.catalyst.trees.TreePattern"), name)()
 
 
@@ -143,7 +143,7 @@ def with_subqueries(plan: Any) -> tuple[Any, ...]:
 
 
 def expression_texts(plan: Any) -> str | None:
-    """The SQL of the expressions of a plan and its subqueries; None if Spark has none for one of them."""
+    """Return the SQL of the expressions of a plan and its subqueries; None if Spark can't render one of them."""
     of_node = method(f"{_CATALYST}.plans.QueryPlan", "expressions", "scala.collection.immutable.Seq")
     to_sql = method(f"{_CATALYST}.expressions.Expression", "sql", "java.lang.String")
     try:

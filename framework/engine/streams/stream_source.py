@@ -1,8 +1,8 @@
 """A streaming source in Python whose batches are native plans: Spark's `Source` by a proxy.
 
-Spark's own Python sources bring rows from Python workers. Here Python only decides which data a batch has; the rows
-come from any plan of the JVM. Spark calls the source in the thread of its query, and its offset log names each batch
-before the batch runs, as for its own sources.
+Spark's own Python sources read rows in Python workers. Here Python only decides which data a batch contains; the rows
+come from any plan of the JVM. Spark calls the source in the thread of its query, and records each batch in its offset
+log before the batch runs, as for its own sources.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ _numbers = itertools.count(1)
 
 
 class BatchSource(Protocol):
-    """What a source decides. Offsets are JSON texts; equal texts are equal offsets."""
+    """The decisions of a source. Offsets are JSON strings; equal strings are equal offsets."""
 
     schema: StructType
 
     def prepare(self) -> None:
-        """Fix the end of a triggered update: what is there now. Not called in a continuous one."""
+        """Fix the end of a triggered update at the present data. Not called in a continuous update."""
         ...
 
     def next_offset(self, start: str | None) -> str | None:
-        """The end of the batch after `start` (None: the beginning); `start` itself if there is nothing new.
+        """Return the end of the batch after `start` (None: the beginning); `start` if there is nothing new.
 
-        What the offset refers to must be durable when the call returns: Spark writes the offset to its log next.
+        All state that the offset refers to must be durable when the call returns: Spark writes the offset to its log
+        next.
         """
         ...
 
     def batch(self, start: str | None, end: str) -> DataFrame:
-        """The rows after `start` up to `end`, as a streaming DataFrame; again the same rows if it is called again."""
+        """Return the rows after `start` up to `end`, as a streaming DataFrame; the same rows in each call."""
         ...
 
     def commit(self, end: str) -> None:
@@ -54,9 +55,8 @@ class SparkSource:
 
     Args:
         spark: the session of the query.
-        source: decides.
-        name: for progress reports.
-        faults: gets the exception that a call raised; Spark keeps only its text.
+        source: decides the batches. name: for progress reports. faults: gets the exception that a call raised; Spark
+            keeps only its text.
     """
 
     class Java:
@@ -92,9 +92,9 @@ class SparkSource:
         return java_class("org.apache.spark.sql.connector.read.streaming.ReadLimit").allAvailable()
 
     def latestOffset(self, start: Any, limit: Any) -> Any:
-        """The end of the next batch; the start, if the source can't go on.
+        """Return the end of the next batch; `start` if the source can't continue.
 
-        Then the fault is raised where the query is awaited (`run_stream`), without a stack of Java's.
+        In that case, the fault is raised where the query is awaited (`run_stream`), without a Java stack.
         """
         del limit
         if self._faults:
@@ -111,7 +111,7 @@ class SparkSource:
         return None
 
     def getOffset(self) -> Any:
-        """Unused: Spark calls `latestOffset` of a source that has it."""
+        """Unused: Spark calls `latestOffset` instead."""
         return java_class("scala.Option").empty()
 
     def getBatch(self, start: Any, end: Any) -> Any:
@@ -132,11 +132,11 @@ class SparkSource:
         return self._offset(json)
 
     def stop(self) -> None:
-        """The query has ended: its thread calls this source for the last time."""
+        """Handle the end of the query, whose thread calls this source for the last time."""
         note_caller()
 
     def equals(self, other: Any) -> bool:
-        """Each source equals itself only."""
+        """Return whether `other` is this source."""
         return other is self
 
     def hashCode(self) -> int:
@@ -173,7 +173,7 @@ def stream_of(spark: SparkSession, source: BatchSource, name: str, faults: list[
 
 
 def relation_of(spark: SparkSession, source: SparkSource, output: Any) -> Any:
-    """The leaf of a streaming plan that reads a source, with the attributes of the leaf that it replaces."""
+    """Return the leaf of a streaming plan that reads a source, with the attributes of the leaf it replaces."""
     relation = scala_object("org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation")
     none = java_class("scala.Option").empty()
     return relation.apply(source, output, none, getattr(relation, "apply$default$4")(), spark._jsparkSession)

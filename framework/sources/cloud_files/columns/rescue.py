@@ -83,7 +83,7 @@ def nested_value(place: str, known: DataType, more: DataType, *, any_case: bool)
         place: the column.
         known: the type of the stream.
         more: the type of the stream with all fields of the files.
-        any_case: whether fields whose names differ in case only have its values, too.
+        any_case: whether fields whose names differ only in case supply values for a field, too.
     """
     text = F.col(quoted(place))
     if not any_case:
