@@ -66,7 +66,8 @@ class ReaderStart:
     """Reader options that implement a start.
 
     Args:
-        options: the options to set. removed: the options of the code that would contradict them.
+        options: the options to set.
+        removed: the options of the code that would contradict them.
     """
 
     options: Mapping[str, str]

@@ -43,7 +43,9 @@ def restored_rows(spark: SparkSession, storage: Storage, path: str, version: int
 
     Args:
         spark: the session; jobs read the log of a table with more files than its checksum lists.
-        storage: checks that files exist. path: the table's folder. version: the version; None for no rows.
+        storage: checks that files exist.
+        path: the table's folder.
+        version: the version; None for no rows.
     """
     log: Any = java_class(f"{DELTA}.DeltaLog").forTable(spark._jsparkSession, path)
     none = java_class("scala.Option").empty()

@@ -113,7 +113,8 @@ class Baseline:
     def _lasting_state(self) -> dict[str, str]:
         """Return the state that only a new JVM can reset, such as the in-memory catalog and added files.
 
-        It also includes Hadoop's configuration. Spark and Java keep values that they have derived from the default time zone and locale.
+        It includes Hadoop's configuration, the time zone and the locale: Spark and Java keep values that they have
+        derived from the defaults.
         """
         catalog, context = self._session.sharedState().externalCatalog(), self._context
         found = {

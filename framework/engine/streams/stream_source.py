@@ -55,8 +55,9 @@ class SparkSource:
 
     Args:
         spark: the session of the query.
-        source: decides the batches. name: for progress reports. faults: gets the exception that a call raised; Spark
-            keeps only its text.
+        source: decides the batches.
+        name: for progress reports.
+        faults: gets the exception that a call raised; Spark keeps only its text.
     """
 
     class Java:
