@@ -69,7 +69,7 @@ def mapped_properties(schema: StructType) -> dict[str, str]:
 
 
 def _needs_mapping(schema: StructType) -> bool:
-    """Whether a column or a field of a struct has a name that Delta stores only with column mapping."""
+    """Return whether a column or a field of a struct has a name that Delta stores only with column mapping."""
     return any(
         _NOT_IN_PARQUET & {*field.name} or (isinstance(field.dataType, StructType) and _needs_mapping(field.dataType))
         for field in schema.fields

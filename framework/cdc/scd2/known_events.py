@@ -74,7 +74,7 @@ def _from_batch(target: CdcTarget) -> list[Column]:
 
 
 def old_type(target: CdcTarget) -> StructType:
-    """The type of `OLD`."""
+    """Return the type of `OLD`."""
     point = target.point_type
     fields = [StructField("started", point), StructField("ended", point), StructField("deleted", BooleanType())]
     authors = [target.hidden_type[AUTHORS]] if target.is_authored else []

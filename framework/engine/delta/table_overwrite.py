@@ -187,7 +187,7 @@ def clustering(version: TableVersion) -> Iterator[Any]:
 
 
 def _has(struct: dict[str, Any], path: str) -> bool:
-    """Whether a struct has a field at a path, whose names may contain dots."""
+    """Return whether a struct has a field at a path, whose names may contain dots."""
     for field in struct["fields"]:
         name, kind = field["name"].lower(), field["type"]
         if path == name or (_is_struct(kind) and path.startswith(f"{name}.") and _has(kind, path[len(name) + 1 :])):

@@ -45,7 +45,7 @@ class HadoopStorage:
         self._configuration: Any = spark._jsparkSession.sessionState().newHadoopConf()
 
     def path(self, *parts: str) -> str:
-        """The URI of `parts` below the root."""
+        """Return the URI of `parts` below the root."""
         return "/".join([self.root, *parts])
 
     def check_writable(self) -> None:
@@ -55,7 +55,7 @@ class HadoopStorage:
         self.delete_tree(probe)
 
     def read_text(self, path: str) -> str | None:
-        """The whole file as UTF-8; None if it is absent."""
+        """Return the whole file as UTF-8; None if it is absent."""
         return self._read(path, lambda stream: str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")))
 
     def read_after(self, path: str, position: int) -> bytes:
@@ -105,11 +105,11 @@ class HadoopStorage:
         self.write_text(path, (self.read_text(path) or "") + text)
 
     def list_names(self, path: str) -> list[str]:
-        """Names in a folder, sorted, without those that begin with a dot; [] if it is absent."""
+        """Return names in a folder, sorted, without those that begin with a dot; [] if it is absent."""
         return sorted(status.getPath().getName() for status in self._statuses(path))
 
     def list_files(self, path: str) -> list[FileStatus]:
-        """The files in a folder with size and modification time, sorted by name."""
+        """Return the files in a folder with size and modification time, sorted by name."""
         files = [
             FileStatus(name=s.getPath().getName(), size=s.getLen(), modified_at=s.getModificationTime() / 1000)
             for s in self._statuses(path)
@@ -123,7 +123,7 @@ class HadoopStorage:
         return f"{len(names)} {names[-1]}" if names else ""
 
     def exists(self, path: str) -> bool:
-        """Whether a file or folder exists."""
+        """Return whether a file or folder exists."""
         target = self._locate(path)
         with _java_errors("STORAGE_NOT_READABLE", path):
             return bool(self._file_system(target).exists(target))
@@ -157,7 +157,7 @@ class HadoopStorage:
         return target.getFileSystem(self._configuration)
 
     def _context(self, path: str) -> Any:
-        """The FileContext of a path; None if its file system has none."""
+        """Return the FileContext of a path; None if its file system has none."""
         try:
             target = self._file_system(self._locate(path)).makeQualified(self._locate(path))
             return self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(target.toUri(), self._configuration)

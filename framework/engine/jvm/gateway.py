@@ -84,7 +84,7 @@ def started_session() -> SparkSession | None:
 
 
 def is_active_context(spark: SparkSession) -> bool:
-    """Whether the context of a session is the one of this process."""
+    """Return whether a session's context is the context of this process."""
     return spark.sparkContext is SparkContext._active_spark_context
 
 

@@ -82,7 +82,7 @@ def java_class(name: str) -> Any:
 
 
 def has_class(name: str) -> bool:
-    """Whether the JVM has a class of a full name."""
+    """Return whether the JVM has a class with a full name."""
     return isinstance(java_class(name), JavaClass)
 
 

@@ -58,7 +58,7 @@ def is_classic(column: Any) -> bool:
 
 
 def identifier_parts(column: Any) -> list[str] | None:
-    """The name parts of a plain column reference; None for any other column."""
+    """Return the name parts of a plain column reference; None for any other column."""
     node = column._jc.node()
     return list(_items(node.nameParts())) if _kind(node) == "UnresolvedAttribute" else None
 

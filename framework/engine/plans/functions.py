@@ -50,12 +50,12 @@ class CheckedRegistrations:
         return self
 
     def udf(self) -> CheckedRegistrations:
-        """The registry of functions."""
+        """Return the registry of functions."""
         self._registry = self._spark._jsparkSession.udf()
         return self
 
     def udtf(self) -> CheckedRegistrations:
-        """The registry of table functions."""
+        """Return the registry of table functions."""
         self._registry = self._spark._jsparkSession.udtf()
         return self
 

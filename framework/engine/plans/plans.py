@@ -25,12 +25,12 @@ def java_frame(frame: DataFrame) -> Any:
 
 
 def analysed_plan(frame: DataFrame) -> Any:
-    """The analysed Catalyst plan of a DataFrame."""
+    """Return the analysed Catalyst plan of a DataFrame."""
     return frame._jdf.queryExecution().analyzed()
 
 
 def optimized_plan(frame: DataFrame) -> Any:
-    """The optimized Catalyst plan of a DataFrame."""
+    """Return the optimized Catalyst plan of a DataFrame."""
     return frame._jdf.queryExecution().optimizedPlan()
 
 
@@ -40,7 +40,7 @@ def leaves_of(frame: DataFrame) -> list[Any]:
 
 
 def of_plan(spark: SparkSession, plan: Any) -> DataFrame:
-    """A DataFrame of `spark` from a Catalyst plan; it is analysed at once and not run."""
+    """Return a DataFrame of `spark` from a Catalyst plan; it is analysed at once and not run."""
     dataset = scala_object("org.apache.spark.sql.classic.Dataset")
     return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)
 
@@ -62,7 +62,7 @@ def replaced_leaves(plan: Any, replace: Callable[[Any], Any]) -> Any:
 
 
 def node_name(node: Any) -> str:
-    """The name of a node of a plan."""
+    """Return the name of a node of a plan."""
     return str(node.nodeName())
 
 
@@ -72,47 +72,47 @@ def node_names(plan: Any) -> Iterator[str]:
 
 
 def children_of(node: Any) -> list[Any]:
-    """The children of a node of a plan or an expression."""
+    """Return the children of a node of a plan or an expression."""
     return scala_items(node.children())
 
 
 def arguments_of(function: Any) -> list[Any]:
-    """The arguments of a table function of a parsed plan."""
+    """Return the arguments of a table function of a parsed plan."""
     return scala_items(function.functionArgs())
 
 
 def selects_from_leaf(plan: Any) -> bool:
-    """Whether a plan is a projection of a leaf."""
+    """Return whether a plan is a projection of a leaf."""
     return node_name(plan) == "Project" and bool(plan.children().head().children().isEmpty())
 
 
 def selected_columns(plan: Any) -> list[Any]:
-    """The expressions of a projection."""
+    """Return the expressions of a projection."""
     return scala_items(plan.projectList())
 
 
 def parts_of_plan(plan: Any) -> tuple[list[Any], list[Any]]:
-    """The expressions and the children of the top node of a plan."""
+    """Return the expressions and the children of the top node of a plan."""
     return scala_items(plan.expressions()), scala_items(plan.children())
 
 
 def output_of(plan: Any) -> list[Any]:
-    """The columns of a plan."""
+    """Return the columns of a plan."""
     return scala_items(plan.output())
 
 
 def refers_to_columns(plan: Any) -> bool:
-    """Whether the first expression of the top node of a plan refers to a column."""
+    """Return whether the first expression of the top node of a plan refers to a column."""
     return not plan.expressions().head().references().isEmpty()
 
 
 def is_streaming(node: Any) -> bool:
-    """Whether a node of a plan has the rows of a stream."""
+    """Return whether a node of a plan has the rows of a stream."""
     return bool(node.isStreaming())
 
 
 def tree_text(plan: Any, *, most_fields: int) -> str:
-    """The text of a plan as `explain` displays it."""
+    """Return the text of a plan as `explain` displays it."""
     return str(plan.treeString(True, False, most_fields, False, False))  # noqa: FBT003 - a Java call
 
 
@@ -122,7 +122,7 @@ def is_repeatable(plan: Any) -> bool:
 
 
 def runs_python_function(plan: Any) -> bool:
-    """Whether an expression of a plan is a function in Python."""
+    """Return whether an expression of a plan is a function in Python."""
     return has_pattern(plan, "PYTHON_UDF")
 
 
@@ -138,7 +138,7 @@ def tree_pattern(name: str) -> Any:
 
 
 def with_subqueries(plan: Any) -> tuple[Any, ...]:
-    """A plan and the plans of all of its subqueries."""
+    """Return a plan and the plans of all of its subqueries."""
     return (plan, *scala_items(plan.subqueriesAll()))
 
 
@@ -153,7 +153,7 @@ def expression_texts(plan: Any) -> str | None:
 
 
 def local_rows_text(leaf: Any) -> str:
-    """The rows of a local relation as SQL; empty without rows."""
+    """Return the rows of a local relation as SQL; empty without rows."""
     return "" if leaf.data().isEmpty() else str(leaf.toSQL("t"))
 
 

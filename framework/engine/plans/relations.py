@@ -34,7 +34,7 @@ _OTHERS_OF_RELATION = range(2, 5)
 
 
 def batch_paths(frame: DataFrame) -> tuple[str, ...]:
-    """The folders and files that a query reads as batches, whether by path or by name, subqueries included.
+    """Return the folders and files that a query reads as batches, whether by path or by name, subqueries included.
 
     A Delta table is one path, its folder. Streaming sources (see `framework.sources`) and sources without files, such
     as JDBC, are not included.
@@ -58,7 +58,7 @@ def plan_leaves(frame: DataFrame) -> Iterator[Any]:
 
 
 def file_relation(leaf: Any) -> Any | None:
-    """The files that a leaf of an analysed plan reads; None if it reads no files."""
+    """Return the files that a leaf of an analysed plan reads; None if it reads no files."""
     if leaf.nodeName() != "LogicalRelation":
         return None
     gateway: Any = SparkContext._gateway
@@ -80,7 +80,7 @@ def input_files(files: Any) -> list[str]:
 
 
 def format_of(leaf: Any) -> str:
-    """The columns and options with which a leaf reads files, as JSON."""
+    """Return the columns and options with which a leaf reads files, as JSON."""
     relation = leaf.relation()
     mapper = java_class("org.apache.spark.sql.delta.util.JsonUtils").mapper()
     options = json.loads(mapper.writeValueAsString(relation.options()))

@@ -58,7 +58,7 @@ def parse(spark: SparkSession, query: str) -> Any:
 
 
 def is_command(plan: Any) -> bool:
-    """Whether a parsed statement is a command or a script, and not a query."""
+    """Return whether a parsed statement is a command or a script, and not a query."""
     return any(_plan_class(name).isInstance(plan) for name in ("Command", "ParsedStatement", "CompoundBody"))
 
 

@@ -13,7 +13,7 @@ from framework.engine.sessions.execution import active_session
 
 
 def cloned(spark: SparkSession) -> SparkSession:
-    """A session with the same settings and functions; changes to it do not affect the original."""
+    """Return a session with the same settings and functions; changes to it do not affect the original."""
     keep_classes_of_pyspark()
     return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
 
@@ -63,7 +63,7 @@ def statement_frame(spark: SparkSession, statement: str) -> DataFrame:
 
 
 def no_rows(spark: SparkSession) -> DataFrame:
-    """A DataFrame without columns and rows."""
+    """Return a DataFrame without columns and rows."""
     return DataFrame(spark._jsparkSession.emptyDataFrame(), spark)
 
 
@@ -73,7 +73,7 @@ def table_exists(spark: SparkSession, name: str) -> bool:
 
 
 def has_temporary_view(spark: SparkSession, name: str) -> bool:
-    """Whether a session has a temporary view of a name."""
+    """Return whether a session has a temporary view with a name."""
     return bool(spark._jsparkSession.sessionState().catalog().getTempView(name).isDefined())
 
 

@@ -116,7 +116,7 @@ class SparkSource:
         return java_class("scala.Option").empty()
 
     def getBatch(self, start: Any, end: Any) -> Any:
-        """The plan of a batch."""
+        """Return the plan of a batch."""
         first = str(start.get().json()) if start.isDefined() else None
         return self._guarded(lambda: self._source.batch(first, str(end.json()))._jdf)
 
@@ -129,7 +129,7 @@ class SparkSource:
         return None
 
     def deserializeOffset(self, json: str) -> Any:
-        """An offset from its text."""
+        """Return an offset from its text."""
         return self._offset(json)
 
     def stop(self) -> None:
@@ -141,11 +141,11 @@ class SparkSource:
         return other is self
 
     def hashCode(self) -> int:
-        """The number of the source."""
+        """Return the number of the source."""
         return self._number
 
     def toString(self) -> str:
-        """The name, as progress reports show it."""
+        """Return the name, as progress reports show it."""
         return self._name
 
     def _offset(self, json: str) -> Any:
@@ -160,7 +160,7 @@ class SparkSource:
 
 
 def stream_of(spark: SparkSession, source: BatchSource, name: str, faults: list[BaseException]) -> DataFrame:
-    """The stream of a source, for a query that has no other sources.
+    """Return the stream of a source, for a query that has no other sources.
 
     Args:
         spark: the session of the query.

@@ -74,7 +74,7 @@ def _is_in(group: FileGroup) -> Column:
 
 
 def _is_selected(options: CloudFilesOptions) -> Column | None:
-    """The condition on the modification times of files; None if there is none."""
+    """Return the condition on the modification times of files; None if there is none."""
     time = F.col("_metadata.file_modification_time")
     bounds = [
         time > F.timestamp_millis(F.lit(round(options.modified_after * 1000)))

@@ -73,7 +73,7 @@ def mark_of(leaf: Any) -> dict[str, Any] | None:
 
 
 def options_of(mark: Mapping[str, Any]) -> CloudFilesOptions:
-    """The options of a source from its mark."""
+    """Return the options of a source from its mark."""
     return parse_options(mark["path"], mark["options"], has_schema=mark["has_schema"], zone=mark["zone"])
 
 

@@ -137,7 +137,7 @@ class CloudFilesSource:
         return f"{first} is gone" if len(gone) == 1 else f"{len(gone)} files such as {first} are gone"
 
     def describe(self, position: RewindPosition) -> tuple[str, ...]:
-        """The number of files that are read again."""
+        """Return the number of files that are read again."""
         return tuple(
             f"files: {len(_after(position, number, offset))} of {_log(position, number).last} again"
             for number, offset in _committed(position).items()
@@ -228,7 +228,7 @@ def _begin_of(options: Mapping[str, str]) -> str:
 
 
 def _marked(sources: Sequence[SourceReference]) -> list[SourceReference]:
-    """The sources of the kind whose columns are known."""
+    """Return the sources of the kind whose columns are known."""
     return [source for source in sources if source.kind == CloudFilesSource.kind and source.details]
 
 

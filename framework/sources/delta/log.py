@@ -81,7 +81,7 @@ class CommitMark:
 
 
 def latest_version(storage: Storage, table_path: str) -> int | None:
-    """The newest version of a Delta table; None when there is no table."""
+    """Return the newest version of a Delta table; None when there is no table."""
     return max(_version_files(storage, table_path), default=None)
 
 
@@ -216,7 +216,7 @@ def _checksum_metadata(storage: Storage, table_path: str, version: int) -> Mappi
 
 
 def _checksum(storage: Storage, table_path: str, version: int) -> dict[str, Any] | None:
-    """The checksum file of a version; None if there is none, or if it has no metadata."""
+    """Return the checksum file of a version; None if there is none, or if it has no metadata."""
     checksum = _parse_object(storage.read_text(f"{table_path}/{_LOG}/{version:020d}.crc") or "")
     metadata = checksum.get("metadata")
     return checksum if isinstance(metadata, dict) and "id" in metadata else None

@@ -52,7 +52,7 @@ _ONE_FILE_PER_TASK = {
 
 
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A copy of a session with other settings."""
+    """Return a copy of a session with other settings."""
     copy = cloned(spark)
     for name, value in settings.items():
         copy.conf.set(name, value)
@@ -138,7 +138,7 @@ def types_without_first(
 def _rows_in(
     spark: SparkSession, frame: DataFrame, load: Callable[[DataFrameReader], DataFrame], *, streams: bool
 ) -> DataFrame:
-    """The rows of a frame of another session."""
+    """Return the rows of a frame of another session."""
     rows = executed_rows(frame, spark, streams=streams)
     if streams:
         return rows

@@ -110,7 +110,7 @@ def _field_type(known: StructType, name: str) -> DataType:
 
 
 def _is_convertible(own: DataType, known: DataType) -> bool:
-    """Whether Spark has a cast in both directions."""
+    """Return whether Spark has a cast in both directions."""
     if isinstance(own, NumericType) and isinstance(known, NumericType):
         return True
     if isinstance(own, _TIMES) and isinstance(known, _TIMES):

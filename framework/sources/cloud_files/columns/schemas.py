@@ -83,7 +83,7 @@ class FileSchema:
         return StructType([*data, *self.partitions.fields, *rescued])
 
     def to_json(self) -> dict[str, Any]:
-        """The schema as a JSON object."""
+        """Return the schema as a JSON object."""
         return {"data": self.data.jsonValue(), "partitions": self.partitions.jsonValue(), "rescued": self.rescued}
 
     @classmethod
@@ -179,7 +179,7 @@ class SchemaStore:
 
 
 def schemas_of(storage: Storage) -> SchemaStore:
-    """The recorded columns of a pipeline's sources."""
+    """Return the recorded columns of a pipeline's sources."""
     return SchemaStore(storage=storage, root=storage.path("schemas"))
 
 

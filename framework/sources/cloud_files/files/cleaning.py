@@ -64,7 +64,7 @@ class CleaningState:
         return CleaningState(done=last, removed=self.removed + removed, marks=marks)
 
     def to_json(self) -> str:
-        """The state as JSON."""
+        """Return the state as JSON."""
         return _FORMAT.text({"done": self.done, "removed": self.removed, "marks": self.marks})
 
     @classmethod

@@ -32,7 +32,7 @@ def has_changed(storage: Storage, folder: str) -> bool:
 
 
 def modified_ns(folder: str) -> int | None:
-    """The modification time of a local folder; None if it can't be looked up."""
+    """Return the modification time of a local folder; None if it can't be looked up."""
     try:
         return os.stat(folder).st_mtime_ns  # noqa: PTH116 - a listing has many folders
     except OSError:

@@ -60,7 +60,7 @@ class Run:
         return self.last - self.first + 1
 
     def name(self, part: int) -> str:
-        """The name of a part."""
+        """Return the name of a part."""
         return f"{self.first:012d}-{self.last:012d}.{part:05d}-{self.parts:05d}"
 
 
@@ -207,7 +207,7 @@ class _RunReader:
             at = end
 
     def between(self, low: str, high: str) -> Sequence[str]:
-        """The entries of a range within a part."""
+        """Return the entries of a range within a part."""
         return _slice(self._of(low), low, high)
 
     def _of(self, digest: str) -> list[str]:

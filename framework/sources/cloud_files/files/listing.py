@@ -75,11 +75,11 @@ class NothingKnown:
     """A source that has seen no file."""
 
     def unseen(self, uris: Sequence[str]) -> list[str]:
-        """All."""
+        """Return all URIs."""
         return list(uris)
 
     def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
-        """All."""
+        """Return all files."""
         return list(files)
 
 
@@ -157,7 +157,7 @@ def _refreshed(file: FoundFile) -> FoundFile | None:
 
 
 def encoded(path: str) -> str:
-    """The URI of a local path, encoded as Java's `URI` encodes it: letters of any alphabet stay as they are.
+    """Return the URI of a local path, encoded as Java's `URI` encodes it: letters of any alphabet stay as they are.
 
     Examples:
         >>> encoded("/in/a b%=ü.json")
@@ -167,7 +167,7 @@ def encoded(path: str) -> str:
 
 
 def decoded(uri: str) -> str:
-    """The path that an encoded URI names, with its scheme.
+    """Return the path that an encoded URI names, with its scheme.
 
     Examples:
         >>> decoded("file:/in/a%20b%25=ü.json")
@@ -245,7 +245,7 @@ def _local_uris(path: str, options: CloudFilesOptions, times: dict[str, int]) ->
 
 
 def _encoded_names(folder: str, names: Sequence[str]) -> list[str]:
-    """The encoded URIs of files in a folder.
+    """Return the encoded URIs of files in a folder.
 
     Raises:
         UnicodeEncodeError: a name is not valid Unicode.

@@ -13,7 +13,7 @@ _SOURCE = "source"
 
 
 def log_folder(checkpoint: str, number: int) -> str:
-    """The folder of a source in a checkpoint; sources are numbered from 0 in the order of the query."""
+    """Return the folder of a source in a checkpoint; sources are numbered from 0 in the order of the query."""
     return f"{checkpoint}/{FOLDER}/{number}"
 
 

@@ -228,12 +228,12 @@ def plain_options(kind: str) -> frozenset[str]:
 
 
 def other_formats(name: str) -> list[str]:
-    """The formats that have an option, in lower case."""
+    """Return the formats that have an option, in lower case."""
     return [kind for kind in OF_FORMATS if name in plain_options(kind)]
 
 
 def is_of_hadoop(name: str) -> bool:
-    """Whether an option, in lower case, is a setting of Hadoop."""
+    """Return whether an option, in lower case, is a setting of Hadoop."""
     return name.startswith(_OF_HADOOP)
 
 
@@ -263,6 +263,6 @@ def hint_of_plain(name: str, kind: str) -> str:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
-    """The most similar name, in any case."""
+    """Return the most similar name, in any case."""
     spelled = {each.lower(): each for each in known}
     return spelled.get(nearest_name(name.lower(), spelled) or "")

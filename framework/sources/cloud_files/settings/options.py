@@ -130,7 +130,7 @@ class CloudFilesOptions:
         return self.is_case_sensitive and self.rescued is None and self.format in {"json", "xml"}
 
     def flag(self, name: str) -> bool:
-        """Whether an option of the format is `true`."""
+        """Return whether an option of the format is `true`."""
         return dict(self.reader).get(name.lower(), "false").lower() == "true"
 
     @property
@@ -164,11 +164,11 @@ def folder_before_glob(path: str) -> str:
 
 
 def local_path(path: str) -> str | None:
-    """The path of a local folder, without its scheme; None for another file system."""
+    """Return the path of a local folder, without its scheme; None for another file system."""
     plain = plain_path(unquote(path) if path.startswith("file:") else path)
     return plain if plain.startswith("/") else None
 
 
 def real_folder(path: str) -> str:
-    """The path of a folder without links, if it is a local one."""
+    """Return the path of a folder without links, if it is a local one."""
     return real_path(local_path(path) or path)
