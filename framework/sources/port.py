@@ -80,7 +80,7 @@ class SourceReference:
     Args:
         kind: name of the kind that recognized it.
         shape: how diagrams draw it.
-        location: the path or name of what is read; None if the kind has none.
+        location: the path or name of the source; None if the kind has none.
         details: further information for the kind; not for users.
         only: conditions that all rows of interest meet; a kind may ignore them.
         from_start: whether a stream without a position begins with all rows that the source has then.

@@ -80,7 +80,7 @@ def _check_soft_deletes(target: QualifiedName, inputs: Sequence[CdcInput]) -> It
 
 
 def soft_deletes_of(inputs: Sequence[CdcInput]) -> str | None:
-    """Return the column that flags deleted rows, which all flows share; None if deleted rows are removed."""
+    """Return the flag column for deleted rows, shared by all flows; None if deleted rows are removed."""
     named = [flow.spec.soft_deletes for flow in inputs if flow.spec.soft_deletes is not None]
     return named[0] if named else None
 
@@ -145,7 +145,7 @@ def check_partition_keys(
 
 
 def common_sequence_type(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | None:
-    """Return the common sequence type of the literal or of the other flows; None if there are no such flows."""
+    """Return the common sequence type of the flows with (or without) a literal sequence; None without such flows."""
     common: DataType | None = None
     for flow in inputs:
         if flow.is_literal is literal:

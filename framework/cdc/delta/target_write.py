@@ -186,7 +186,7 @@ class TargetWrite(Protocol):
         """
 
     def replace(self, replacement: Replacement, prior: PriorCommit | None) -> CdcMetrics:
-        """Commit a replacement of rows after the prior commit; results and errors are those of `merge`."""
+        """Commit a replacement of rows after the prior commit, with the results and errors of `merge`."""
 
 
 @built_once

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 _STATISTICS = "spark.databricks.delta.stats.collect"
 _WITH_VECTORS = "delta.enableDeletionVectors"
-# Only a MERGE writes what these properties need: the previous version of each row.
+# These properties need the previous version of each row, which only a MERGE writes.
 _REQUIRES_MERGE = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
 _COMPUTED_FIELDS = ("delta.identity.", "delta.generationExpression", "CURRENT_DEFAULT")
 
 
 class Transaction:
-    """One version of a table, and a commit that fails if concurrent commits changed what was read.
+    """One version of a table, and a commit that fails if concurrent commits changed the rows that were read.
 
     Attributes:
         rows_to_read: the number of rows in the files that `rows` reads; None if unknown.
@@ -182,7 +182,7 @@ class Transaction:
 
 
 def _has_columns(version: TableVersion, schema: StructType) -> bool:
-    """Return whether the table's columns are those of the rows, and no column is computed."""
+    """Return whether the table has exactly the columns of the rows, and no column is computed."""
     stored = version.columns
     if any(key.startswith(_COMPUTED_FIELDS) for field in stored.fields for key in field.metadata):
         return False

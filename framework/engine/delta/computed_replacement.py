@@ -34,7 +34,7 @@ def replace_and_compute(
     Args:
         table: the table, which exists.
         rows: the new rows, without columns that Delta computes, except for columns that it checks.
-        columns: all columns, with the definitions of those that Delta computes in their metadata.
+        columns: all columns; the metadata of computed columns contains their definitions.
         definition: the new definition.
         user_metadata: recorded in the commit.
 

@@ -231,7 +231,7 @@ class TableVersion:
     def logged(self, files: Any) -> list[LoggedFile]:
         """Return the log entry of each file of a Scala `Seq[AddFile]`, by a single call.
 
-        With column mapping, the names in the statistics are not those of the table's columns.
+        With column mapping, the statistics use physical names, not the names of the table's columns.
         """
         names_match = self.properties(_MAPPING).get(_MAPPING, "none").lower() == "none"
         return [LoggedFile.read(entry, names_match=names_match) for entry in log_entries(files)]

@@ -49,7 +49,7 @@ class Baseline:
         return gateway
 
     def restore(self) -> str | None:
-        """Remove what a command left behind; return why the JVM must be replaced, or None.
+        """Remove the state that a command left behind; return why the JVM must be replaced, or None.
 
         The JVM must be replaced if work of the command still runs, or if the command left state that can't be removed.
         """

@@ -121,7 +121,7 @@ def _text(members: Any) -> str:
 
 
 def _names_in_python(owner: str) -> Collection[str] | None:
-    """Return the members of a module or a class, with those that its methods set."""
+    """Return the members of a module or a class, including attributes that its methods set."""
     try:
         return set(vars(import_module(owner)))
     except ImportError:

@@ -38,7 +38,7 @@ def own_options(reader: DataFrameReader | DataStreamReader) -> Any:
 
 
 def set_options(reader: DataFrameReader | DataStreamReader, options: Any) -> None:
-    """Replace all options of a reader by those that `own_options` returned."""
+    """Replace all options of a reader by the result of `own_options`."""
     getattr(reader._jreader, "extraOptions_$eq")(options)
 
 

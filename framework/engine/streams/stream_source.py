@@ -46,7 +46,7 @@ class BatchSource(Protocol):
         ...
 
     def commit(self, end: str) -> None:
-        """Free what batches up to `end` needed: their rows are committed."""
+        """Release resources of batches up to `end`, whose rows are committed."""
         ...
 
 
@@ -75,7 +75,7 @@ class SparkSource:
         self._faults = faults
         self._number = next(_numbers)
 
-    # The names and arguments of the methods below are those of the Java interfaces.
+    # The methods below have the names and arguments of the Java interfaces.
 
     def schema(self) -> Any:
         """Spark's schema of the rows."""
@@ -121,7 +121,7 @@ class SparkSource:
         return self._guarded(lambda: self._source.batch(first, str(end.json()))._jdf)
 
     def commit(self, end: Any) -> None:
-        """Free what earlier batches needed."""
+        """Release resources of earlier batches."""
         self._guarded(lambda: self._source.commit(str(end.json())))
 
     def initialOffset(self) -> Any:

@@ -40,7 +40,7 @@ class BatchReader:
         storage: keeps the list of the files of a batch while it is read.
         folder: the folder of the lists.
         with_metadata: whether the stream has Spark's column `_metadata`.
-        streams: whether the rows are those of a stream.
+        streams: whether the rows belong to a stream.
     """
 
     spark: SparkSession

@@ -164,7 +164,7 @@ def losing_zeros(source: SourceReference, schemas: SchemaStore) -> tuple[str, ..
         return ()
     options = _options(source)
     kept = schemas.kept(options)
-    hinted = tuple(f"{path}.".lower() for path in hinted_paths(options))  # the hint of a struct is that of its fields
+    hinted = tuple(f"{path}.".lower() for path in hinted_paths(options))  # the hint of a struct includes its fields
     return () if kept is None else tuple(name for name in kept.zeros if not f"{name}.".lower().startswith(hinted))
 
 

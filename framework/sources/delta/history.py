@@ -160,7 +160,8 @@ class CommitHistory:
     def may_have(self, application: str, after: int) -> bool:
         """Return whether the table may contain a batch of an application with a number above `after`.
 
-        Old commits are removed from the log together with their batches, so the answer may be uncertain.
+        Old commits are removed from the log, and their batches with them. So the result is also true if the log has no
+        batch of the application but no longer has version 0.
         """
         taken = self.last_taken([application], self.versions[-1]) if self.versions else None
         return taken[2] > after if taken is not None else self.versions[:1] != [0]

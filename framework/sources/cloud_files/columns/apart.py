@@ -77,7 +77,7 @@ def read_exactly(
         columns: the columns as the files have them.
         names: the resulting names, which differ in more than case.
         load: gives the reader its format and options, and loads.
-        streams: whether the rows are those of a stream.
+        streams: whether the rows belong to a stream.
         at_once: whether the rows are read now and kept by the executors. Required if the format's reader looks up the
             setting in its tasks, which have the settings of the running query.
     """
@@ -105,7 +105,7 @@ def read_without_first(
         columns: the columns of the files.
         skipped: the number of rows to leave out.
         load: gives the reader its format and options, and loads.
-        streams: whether the rows are those of a stream.
+        streams: whether the rows belong to a stream.
     """
     other = session_with(spark, _ONE_FILE_PER_TASK)
     place = F.monotonically_increasing_id().bitwiseAND(F.lit(_IN_PARTITION)).alias(_PLACE)

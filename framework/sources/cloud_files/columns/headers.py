@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _THREADS = 16
 """The number of files opened concurrently on non-local file systems, where each open takes a round trip."""
 _BLANK = "".join(map(chr, range(33)))
-"""What Java's `trim` removes."""
+"""The characters that Java's `trim` removes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

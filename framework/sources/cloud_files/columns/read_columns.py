@@ -41,7 +41,7 @@ _COMPLEX = (StructType, ArrayType, MapType)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadColumns:
-    """Columns in the order in which they are read. A *place* is the name that a column has in the query.
+    """Columns in read order. A *place* is the name of a column in the query.
 
     Args:
         options: of the source.

@@ -80,7 +80,7 @@ class Cleaner:
 
     Args:
         spark: for file systems other than the local one; None if nothing is cleaned, only checked.
-        options: `cleaning` says what happens to the files.
+        options: `cleaning` determines whether files are deleted or moved.
         storage: keeps the checkpoint.
         checkpoint: the checkpoint of the query.
         number: of the source in the query.

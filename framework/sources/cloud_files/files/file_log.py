@@ -276,7 +276,7 @@ class FileLog:
 
 
 def _segments(storage: Storage, folder: str) -> Iterator[Segment]:
-    """Yield the valid segments in order: the longest of those that begin with the same file."""
+    """Yield the valid segments in order: of segments that begin with the same file, the longest."""
     names = [match for name in storage.list_names(folder) if (match := _SEGMENT.fullmatch(name))]
     ranges = sorted(((int(match[1]), int(match[2])) for match in names), key=lambda found: (found[0], -found[1]))
     end = 0

@@ -226,7 +226,7 @@ class MissingPartError(LookupError):
 
 
 def _valid(names: Sequence[str]) -> Iterator[Run]:
-    """Yield the complete, contiguous runs from the first file on; the longest of those with the same start."""
+    """Yield the complete, contiguous runs from the first file on; of runs with the same start, the longest."""
     present: dict[Run, int] = {}
     for match in filter(None, map(_PART.fullmatch, names)):
         run = Run(first=int(match[1]), last=int(match[2]), parts=int(match[4]))

@@ -90,7 +90,7 @@ def list_new(
 
     Args:
         spark: for file systems other than the local one; None if the path is local.
-        options: the path and what it selects.
+        options: the path and the options that select files.
         known: the files that were seen. With `allow_overwrites`, a changed file counts as new.
         times: gets the modification time of each local folder before it is listed, in nanoseconds.
 

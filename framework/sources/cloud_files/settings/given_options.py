@@ -97,7 +97,7 @@ class _Given:
         self._without_effect: dict[str, str] = {}
 
     def _check_names(self, kind: str) -> None:
-        """Refuse unknown names, and note those that change no row.
+        """Refuse unknown names, and note options that change no row.
 
         Raises:
             UserError: CLOUD_FILES_OPTION_UNKNOWN, CLOUD_FILES_OPTION_UNSUPPORTED.

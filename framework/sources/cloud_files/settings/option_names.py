@@ -1,4 +1,4 @@
-"""Names of options: those of `cloudFiles`, those that change nothing here, and those of Spark's readers by format.
+"""Names of options: `cloudFiles` options, options without effect, and options of Spark's readers by format.
 
 A test compares the names of each format with those that Spark's own classes list.
 """

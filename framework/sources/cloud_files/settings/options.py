@@ -60,8 +60,8 @@ class CloudFilesOptions:
         max_files: the maximum number of files in a batch.
         max_bytes: the bytes at which a batch ends; None if there is no limit.
         allow_overwrites: whether a file with another size or time is read again.
-        modified_after: epoch seconds; older files and those of this time are passed over. None if there is no limit.
-        modified_before: epoch seconds; newer files and those of this time are passed over. None if there is no limit.
+        modified_after: epoch seconds; only files modified later are read. None if there is no limit.
+        modified_before: epoch seconds; only files modified earlier are read. None if there is no limit.
         glob: pattern of the names of files; None if all are read.
         partition_columns: names in folders such as `date=2025-01-01`; None for all names in the folders.
         has_schema: whether the module gives the schema.
