@@ -64,21 +64,21 @@ def apply_events(
 ) -> CdcMetrics:
     """Apply a batch of events; applying it again, whole or after a crash at any point, changes nothing.
 
-    If a commit conflicts with one of another process, the batch is retried from the start and reads what
-    that process wrote. A retry is safe because applying a batch again changes nothing.
+    If a commit conflicts with a commit of another process, the batch is retried from the start and reads the rows that
+    the other process wrote. A retry is safe because applying a batch again changes nothing.
 
     Args:
         events: in the shape of `read_events`.
         destination: the destination: the target, its tables and the flow.
         batch_id: the batch's number.
-        observed: compute the events in an action of their own, so that a listener receives their observed metrics.
-        as_rows: events with the same effect on a target without rows, each a complete row (`may_load`), so that
-            such a target can store them unchanged; None if there are none.
+        observed: compute the events in a separate action, so that a listener receives their observed metrics.
+        as_rows: events that are complete rows (`may_load`) and have the same effect on an empty target, which can store
+            them unchanged; None if there are none.
 
     Raises:
         OperationError: AUTOCDC_MICROBATCH_VALIDATION.*, with counts, before anything is committed;
             AUTOCDC_CONSTRAINT_VIOLATED, if a row violates a constraint of the target's table.
-        pyspark.errors.PySparkException: one of Delta's conflicts, if every attempt ends in one.
+        pyspark.errors.PySparkException: one of Delta's conflicts, if every attempt fails with a conflict.
     """
     apply = _apply_latest_events if destination.target.scd_type == 1 else _apply_history
     with locked(destination.table), planned_for(events), naming_violations(destination, batch_id):
@@ -100,7 +100,8 @@ def _load(events: DataFrame, destination: Destination, batch_id: int) -> CdcMetr
     """Store events unchanged in a target without rows: one commit.
 
     Returns:
-        The metrics if the batch is complete. Else the events, read from the uncommitted files if they were written.
+        The metrics if the batch is complete; otherwise the events, read from the uncommitted files if they were
+        written.
     """
     session, target, batch = events.sparkSession, destination.target, destination.batch(batch_id)
     transaction = Transaction.begin(session, destination.table, target.table_schema)
@@ -123,7 +124,7 @@ def _load(events: DataFrame, destination: Destination, batch_id: int) -> CdcMetr
 
 
 def _apply_latest_events(events: DataFrame, destination: Destination, batch_id: int, *, observed: bool) -> CdcMetrics:
-    """Apply a batch to an SCD type 1 target: the latest events of each key into the key's one row."""
+    """Apply a batch to an SCD type 1 target: merge the latest events of each key into the key's only row."""
     session, target, truncates = events.sparkSession, destination.target, destination.truncates
     with computed_once(collect_latest_events(events, target, truncates=truncates), at_once=observed) as latest:
         with in_background(session, partial(open_tables, session, destination, batch_id)) as opening:
@@ -142,13 +143,12 @@ def _write_latest_events(
     """Record deletes in the auxiliary table, then write the target: two commits, and a crash between them is safe.
 
     A tombstone suppresses upserts up to its own point, and this batch deletes the target's rows up to
-    that point. The same holds for a truncate. So after a crash between the commits, the only effect is
-    that rows to be deleted remain until the flow runs again. Then the batch is replayed: its
-    tombstones are skipped by their transaction identifier (a duplicate would have no effect), and the
-    merge has the same result as without the crash. Merges of other flows in between do not matter:
-    an upsert above the tombstone stays, and one below is dropped or becomes a row that the replayed
-    batch deletes. The reverse order is not safe: a late event could restore a row that was deleted
-    without a tombstone.
+    that point. The same holds for a truncate. So after a crash between the commits, the only effect is that rows to be
+    deleted remain until the flow runs again. Then the batch is replayed: its tombstones are skipped by their
+    transaction identifier (a duplicate would have no effect), and the merge has the same result as without the crash.
+    Merges of other flows in between do not matter: an upsert above the tombstone stays, and one below is dropped or
+    becomes a row that the replayed batch deletes. The reverse order is not safe: a late event could restore a row that
+    was deleted without a tombstone.
     """
     if tables.write.has_applied():
         return CdcMetrics(skipped=True)
@@ -165,7 +165,7 @@ def _write_latest_events(
 
 
 def _apply_recorded(auxiliary: DataFrame, ranges: Ranges, target: CdcTarget, latest: DataFrame) -> DataFrame:
-    """Apply the deletes and truncates of an auxiliary table to latest events whose keys are within some ranges."""
+    """Apply the deletes and truncates of an auxiliary table to latest events whose keys are within `ranges`."""
     tombstones = tombstones_of(auxiliary.where(key_range(ranges)), target)
     return apply_recorded_deletes(latest, target, tombstones=tombstones, floor=floor_of(auxiliary, target))
 
@@ -180,7 +180,7 @@ def _record_deletes(latest: DataFrame, counts: LatestCounts, destination: Destin
 
 
 def _apply_history(events: DataFrame, destination: Destination, batch_id: int, *, observed: bool) -> CdcMetrics:
-    """Apply a batch to an SCD type 2 target: the events into the histories of their keys."""
+    """Apply a batch to an SCD type 2 target: merge the events into the histories of their keys."""
     session, target = events.sparkSession, destination.target
     with computed_once(events, at_once=observed) as batch:
         with in_background(session, partial(open_tables, session, destination, batch_id)) as opening:
@@ -204,7 +204,7 @@ def _apply_history(events: DataFrame, destination: Destination, batch_id: int, *
 def _write_history(
     replacement: HistoryReplacement, write: TargetWrite, destination: Destination, batch_id: int
 ) -> CdcMetrics:
-    """Record events that the target will not hold, then write the target: two commits, and a crash between is safe.
+    """Record events that the target will not hold, then write it: two commits; a crash between them is safe.
 
     The rows of the target and of the auxiliary table together represent a set of events, and the target's
     rows are a function of that set. The first commit only adds events to it. After a crash between the

@@ -1,8 +1,8 @@
-"""The first load of a target from files that their writer has given the hidden column: a commit without a rewrite.
+"""First load of a target from files that already have the hidden column: a commit without a rewrite.
 
-A snapshot's rows all have one sequence, so the hidden column of a row is constants and the fingerprint of its values.
-Whoever writes the files can add it. The rows are then the target's as they are, if no row of the target can have one of
-their keys, and their keys are distinct.
+All rows of a snapshot have the same sequence, so the hidden column consists of constants and the fingerprint of the
+row's values. The writer of the files can add it. The files can then be added to the target unchanged if their keys are
+distinct and no row of the target can have one of their keys.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _POINT = "__sluice_point"
 
 
 def added_column(rows: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, literal: bool) -> AddedColumn | None:
-    """Return the column that makes rows of a source rows of the target; None if more than that is needed.
+    """Return the column that turns source rows into target rows; None if more changes are needed.
 
     Args:
-        rows: the flow's query over a relation that Spark does not know to be empty, with the columns of the source.
+        rows: the flow's query over an empty relation with the source's columns, which Spark can't recognize as empty.
         spec: the flow's declaration.
         target: the target.
         literal: whether the flow's sequence is a once flow's literal.
@@ -90,7 +90,7 @@ def load_files(
         session: the flow's session.
         files: in the folder of the target.
         destination: the target.
-        batch_id: the batch that they are.
+        batch_id: the number of the batch that the files contain.
     """
     target, batch = destination.target, destination.batch(batch_id)
     found = NewFileStatistics(files=[json.loads(file.statistics) for file in files])
@@ -123,13 +123,13 @@ def _is_new(transaction: Transaction, found: NewFileStatistics, target: CdcTarge
     if span is None:
         return transaction.has_no_rows()
     key = target.keys[0]
-    # The bounds are for a table with more files than the last commit lists, the span is for listed ones.
+    # The bounds are used if the table has more files than the last commit lists; the span is for listed files.
     bounds = KeyRange(least=span[0], most=span[1], data_type=target.table_schema[key].dataType, span=span)
     return transaction.has_no_rows({key: bounds})
 
 
 def _are_distinct(files: Sequence[NewFile], found: NewFileStatistics, target: CdcTarget) -> bool:
-    """Return whether the files themselves tell: keys are distinct in each, and their ranges are disjoint."""
+    """Return whether keys are known to be distinct: within each file, and by disjoint ranges between files."""
     if not is_one_number(target) or not all(file.has_distinct_keys for file in files):
         return False
     spans = [NewFileStatistics(files=[file]).span(target.keys[0]) for file in found.files]
@@ -146,7 +146,7 @@ def _point_types(kind: StructType) -> list[DataType]:
 
 
 def _is_portable(kind: DataType) -> bool:
-    """Return whether JSON has the values of a type as they are."""
+    """Return whether JSON represents the values of a type exactly."""
     if isinstance(kind, StructType):
         return all(_is_portable(field.dataType) for field in kind.fields)
     return isinstance(kind, IntegralType | DoubleType)
@@ -159,7 +159,7 @@ def _columns_of(frame: DataFrame) -> list[Any] | None:
 
 
 def _are_columns_of(found: Sequence[Any], target: CdcTarget, rows: DataFrame) -> bool:
-    """Return whether the target's columns are those of the source, under their own names and with their types."""
+    """Return whether the target's columns are source columns with unchanged names and types."""
     fields = target.row_schema.fields
     identities = {identity(each) for each in output_of(leaves_of(rows)[0])}
     same = [

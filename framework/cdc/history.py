@@ -1,8 +1,8 @@
-"""History: the events that an earlier copy of a target represents, applied to the target that was rebuilt.
+"""History: applies the events of an earlier copy of a target to the rebuilt target.
 
-A target and its auxiliary table represent a set of events, and its rows are a function of that set. So the events of
-both tables together make the target that would be there if its sources had kept everything. An event that the rebuilt
-target knows too is taken from there, because the code may have changed.
+A target and its auxiliary table represent a set of events, and the target's rows are a function of this set. So the
+events of the copy and of the rebuilt target together yield the target that complete sources would have produced. If
+both have an event, the rebuilt target's version is used, because the code may have changed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StoredTarget:
 
 
 def history_difference(stored: StructType, target: CdcTarget) -> str | None:
-    """Return why the events of a stored table can't be events of a target, as a clause; None if they can."""
+    """Return, as a clause, why events of a stored table are invalid for a target; None if they are valid."""
     kind = stored_kind(stored)
     if not kind:
         return "AUTO CDC did not write it"
@@ -64,7 +64,7 @@ def history_difference(stored: StructType, target: CdcTarget) -> str | None:
 
 
 def column_difference(stored: StructType, wanted: StructType) -> str | None:
-    """Return why rows of a stored table can't be rows of a table with these columns, as a clause; None if they can."""
+    """Return, as a clause, why rows of a stored table don't fit a table with these columns; None if they fit."""
     for field in wanted.fields:
         before = match_field(stored, field.name)
         if before is not None and not can_hold(field.dataType, before.dataType):
@@ -81,13 +81,13 @@ def put_back(
     withheld: DataFrame | None,
     found: Callable[[int], None],
 ) -> None:
-    """Apply the events that a copy of a target has and the rebuilt target lacks; again, it changes nothing.
+    """Apply the events of a copy that the rebuilt target lacks; idempotent.
 
     Args:
         copy: the earlier state of the target.
         rebuilt: the current state of the destination's tables.
         destination: the target and its tables; its application takes these events once, as batch 0.
-        withheld: events that are not put back, with keys, `ORDER` and `OPERATION`; None if there are none.
+        withheld: events that are not restored, with keys, `ORDER` and `OPERATION`; None if there are none.
         found: called with the number of upserts among the events, before any is applied.
     """
     target = destination.target
@@ -99,9 +99,9 @@ def put_back(
 
 
 def lost_events(copy: StoredTarget, rebuilt: StoredTarget, target: CdcTarget, withheld: DataFrame | None) -> DataFrame:
-    """Return the events that a copy of a target represents and the rebuilt target does not, as `read_events` does.
+    """Return the events of a copy that the rebuilt target lacks, in the shape of `read_events`.
 
-    What is at the point of a withheld event is no event of the copy.
+    Events of the copy at the point of a withheld event are omitted.
     """
     read = _keyed_events if target.scd_type == 1 else _historic_events
     old, new = read(copy, target), read(rebuilt, target)
@@ -110,7 +110,7 @@ def lost_events(copy: StoredTarget, rebuilt: StoredTarget, target: CdcTarget, wi
     known = new.where(_is_certain(target))
     lost = _without(old, known, target, _same_event(target))
     if target.scd_type == 2:
-        # What a row of the copy only implies counts where nothing else is known.
+        # An event that a row of the copy only implies counts if no other event is known there.
         is_certain, is_same = _is_certain(target), _same_point(target)
         implied = _without(lost.where(~is_certain), old.where(is_certain), target, is_same)
         lost = lost.where(is_certain).unionByName(_without(implied, known, target, is_same))
@@ -126,7 +126,7 @@ def _is_certain(target: CdcTarget) -> Column:
 
 
 def _without(events: DataFrame, others: DataFrame, target: CdcTarget, condition: Column) -> DataFrame:
-    """Return the events for which no other event of the key meets the condition."""
+    """Return the events for which none of `others` with the same key meets the condition."""
     event = F.struct(column(ORDER), column(OPERATION)).alias(_EVENT)
     compared = others.select(*map(column, target.keys), event)
     same = [column(key, of=_LEFT) == column(key, of=_RIGHT) for key in target.keys]
@@ -151,9 +151,9 @@ def _same_event(target: CdcTarget) -> Column:
 
 
 def _void(target: CdcTarget) -> Column:
-    """Return whether a newer row of the key, or a delete, makes an upsert void, so that it need not be applied.
+    """Return whether a newer upsert or a delete of the key makes an upsert void, so that it is not applied.
 
-    If deleted rows stay, an upsert that a delete undoes is such a row.
+    If deleted rows stay, a delete makes no upsert void, because the undone upsert is the row that stays.
     """
     ours, theirs = _points(target)
     other = column(_EVENT, of=_RIGHT).getField(OPERATION)
@@ -165,7 +165,7 @@ def _void(target: CdcTarget) -> Column:
 
 
 def _keyed_events(stored: StoredTarget, target: CdcTarget) -> DataFrame:
-    """Return the events of an SCD type 1 target: the newest of each row, or of each leaf, and the recorded deletes."""
+    """Return the events of an SCD type 1 target: the newest per row or per leaf, and the recorded deletes."""
     rows = _aligned(stored.rows, target)
     events = _authored_events(rows, target) if target.is_authored else _row_events(rows, target)
     if stored.auxiliary is None:
@@ -174,7 +174,7 @@ def _keyed_events(stored: StoredTarget, target: CdcTarget) -> DataFrame:
 
 
 def _aligned(rows: DataFrame, target: CdcTarget) -> DataFrame:
-    """Return rows of an earlier table in the target's schema; rows not written by AUTO CDC are before all events."""
+    """Return rows of an earlier table in the target's schema; rows not written by AUTO CDC precede all events."""
     fields = target.table_schema.fields
     aligned = rows.select(*(_taken(rows.schema, field.name, field.dataType).alias(field.name) for field in fields))
     if target.scd_type == 2:  # which has events for such rows
@@ -195,7 +195,7 @@ def _row_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
 
 
 def _authored_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
-    """Return an event for each author of a row, which wrote the leaves of that author."""
+    """Return one event per author of a row, with the leaves that the author wrote."""
     names, authors = value_names(target), author_names(target)
     order = row_order(column(HIDDEN_COLUMN), target.hidden_type).cast(target.order_type)
     flat = rows.select(*map(column, target.keys), *aliased([*names, *authors], flat_row(target)), order.alias(ORDER))

@@ -1,4 +1,4 @@
-"""The first load of a target: writes rows with unique keys directly.
+"""First load of a target: writes rows with unique keys directly.
 
 A snapshot is read once, from its source into the new files of the target. Duplicate keys are detected in
 those files, before the commit makes them visible.
@@ -34,14 +34,14 @@ _BITS = "__sluice_bits"
 _WORD_BITS = 6
 _WORD = 1 << _WORD_BITS
 _SPARSE = 32
-"""Number keys are dense if their range has fewer numbers per row than this."""
+"""Whole-number keys are dense if their range has fewer numbers per row than this."""
 _ROWS, _NULLS, _LEAST, _MOST = "numRecords", "nullCount", "minValues", "maxValues"
 
 
 def may_load(spec: AutoCdcSpec, target: CdcTarget) -> bool:
     """Return whether each event of a flow is a complete row if keys are unique: an upsert of the whole row.
 
-    A load is checked after it is stored, and storing changes some values of a key that is a text partition column.
+    A load is checked after it is stored, and storing changes some values of a key that is a string partition column.
     """
     is_stored_unchanged = not set(target.keys) & set(target.text_partitions)
     is_upsert = spec.apply_as_deletes is None and spec.apply_as_truncates is None
@@ -93,11 +93,11 @@ def _rows(events: DataFrame, target: CdcTarget) -> DataFrame:
 
 
 def has_distinct_keys(written: DataFrame, target: CdcTarget, statistics: NewFileStatistics, row_count: int) -> bool:
-    """Return whether all keys are unique; a false negative only costs time."""
+    """Return whether all keys are known to be unique; a false negative only costs time."""
     key = column(target.keys[0])
     span = statistics.span(target.keys[0]) if is_one_number(target) else None
     if span is not None and span[1] - span[0] < _SPARSE * row_count:
-        # Dense numbers are bits of a few words, so no row is kept or shuffled.
+        # Dense numbers fit a bitmap of a few words, so no row is kept or shuffled.
         number = key.cast("bigint")
         bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), number.bitwiseAND(_WORD - 1).cast("int"))
         words = written.groupBy(F.shiftright(number, _WORD_BITS)).agg(F.bit_or(bit).alias(_BITS))
@@ -147,7 +147,7 @@ class NewFileStatistics:
 
 
 def _is_faultless(nulls: Mapping[str, Any], target: CdcTarget) -> bool:
-    """Return whether no key and no order is null; if one leaf of the point is never null, every row has an order."""
+    """Return whether no key and no order is null; an order exists if some leaf of the point is never null."""
     hidden = nulls.get(HIDDEN_COLUMN, {})
     points = [leaf for part in (SEQUENCE, ONCE) for leaf in _leaves(hidden.get(part))]
     return 0 in points and all(nulls.get(key) == 0 for key in target.keys)

@@ -1,4 +1,4 @@
-"""The difference between a snapshot and its target: new, changed and missing rows become events at its version."""
+"""Diff of a snapshot and its target: new, changed and missing rows become events at the snapshot's version."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _ROWS = "__sluice_rows"
 def apply_snapshot(
     snapshot: DataFrame, spec: AutoCdcSpec, destination: Destination, version: SnapshotVersion, ordinal: int
 ) -> CdcMetrics:
-    """Make the target's rows that are open, or not flagged, equal to the snapshot's; unchanged rows are not written.
+    """Make the target's open (or unflagged) rows equal to the snapshot; unchanged rows are not written.
 
     Args:
         snapshot: all rows of the source.
         spec: the flow's declaration.
         destination: the destination: the target, its tables and the flow.
         version: the snapshot's version, which is the sequence of its changes.
-        ordinal: the number of its transaction, which the target takes once.
+        ordinal: the snapshot's transaction number, which the target takes once.
 
     Raises:
         OperationError: a key is null or occurs twice; nothing has been written.
@@ -58,7 +58,7 @@ def apply_snapshot(
 
 
 def _check_keys(rows: DataFrame, destination: Destination, ordinal: int) -> None:
-    """Check a snapshot's contract: keys are not null, and unique."""
+    """Check a snapshot's contract: keys are unique and not null."""
     keys = [column(key) for key in destination.target.keys]
     whole = F.expr("true")
     for key in keys:

@@ -1,7 +1,7 @@
-"""Rows that a complete snapshot did not confirm: they become deletes at the sequence of the snapshot.
+"""Rows that a complete snapshot did not confirm: they are deleted at the snapshot's sequence.
 
-A delete undoes what is older than its point, and events at or after the point win. So the result is the same whenever
-and however often these deletes are applied, if the caller applies all older events of the rows before.
+A delete undoes older events, and events at or after its point win. So the result doesn't depend on when and how often
+these deletes are applied, provided that the caller has applied all older events of the rows before.
 """
 
 from __future__ import annotations
@@ -37,26 +37,27 @@ if TYPE_CHECKING:
 _PAGE = 50_000
 
 Missing = Callable[[Sequence[Sequence[str]]], list[int]]
-"""Returns the indexes of the keys that the source does not have; a key is a list of texts."""
+"""Returns the indexes of the keys that are missing at the source; a key is a list of strings."""
 
 
 def delete_unconfirmed(
     session: SparkSession, destination: Destination, sequence: str, *, where: str | None, missing: Missing
 ) -> CdcMetrics:
-    """Delete the rows that are older than a sequence, or flag them; of SCD type 2, close them.
+    """Delete the rows that are older than a sequence, or flag them; for SCD type 2, close them.
 
     Args:
         session: the flow's session.
         destination: the target, and the flow of the snapshot.
         sequence: the sequence of the snapshot's rows, in SQL.
-        where: a condition that selected the rows of the snapshot, at the source; None if it read all rows. With one, a
-            row is deleted only if the source no longer has its key: the source may evaluate the condition otherwise, or
-            have another row than the target. A condition that Spark can't evaluate selects all rows.
+        where: the condition by which the source selected the rows of the snapshot; None if it read all rows. With a
+            condition, a row is deleted only if the source no longer has its key: the source may evaluate the condition
+            differently, or have a different row than the target. A condition that Spark can't evaluate selects all
+            rows.
         missing: looks up keys at the source.
     """
     rows = _older_rows(session, destination, sequence)
     if where is None:
-        # The table is read once, and mostly has no such row: then there is nothing to apply.
+        # The table is read once, and usually has no such row, so there is nothing to apply.
         with planned_for(rows), computed_once(rows.select(*map(column, destination.target.keys))) as keys:
             return _apply(keys, destination, sequence) if count_kept(keys) else CdcMetrics()
     total = CdcMetrics()
@@ -81,7 +82,7 @@ def _sequence(session: SparkSession, target: CdcTarget, sequence: str) -> Column
 
 
 def _apply(keys: DataFrame, destination: Destination, sequence: str) -> CdcMetrics:
-    """Apply a delete of each key, as a transaction of its own: applied twice, it changes nothing."""
+    """Apply a delete for each key in a separate transaction; idempotent."""
     target, session = destination.target, keys.sparkSession
     point = {SEQUENCE: _sequence(session, target, sequence)}
     order = F.struct(*(point.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in target.order_type.fields))
@@ -107,8 +108,8 @@ def _selected(rows: DataFrame, where: str) -> DataFrame:
 def _missing_keys(session: SparkSession, rows: DataFrame, target: CdcTarget, missing: Missing) -> Iterator[DataFrame]:
     """Yield the rows whose keys are missing at the source, in parts.
 
-    Python has the keys as text only: its times have no year before 1 and are of the zone of the machine, in which two
-    instants of a year have the same text.
+    Python gets the keys only as strings. Its times have no years before 1, and are in the machine's time zone, where
+    two instants have the same text when clocks are set back.
     """
     types = {field.name: field.dataType for field in target.row_schema.fields}
     texts = [_text(column(key), types[key]).alias(f"text_{index}") for index, key in enumerate(target.keys)]
@@ -134,7 +135,7 @@ def _missing_keys(session: SparkSession, rows: DataFrame, target: CdcTarget, mis
 def _text(value: Column, data_type: DataType) -> Column:
     """Return a value of a key as text that a database reads without settings."""
     if isinstance(data_type, TimestampType):
-        # In UTC, without the zone of the session: that may be off by seconds, and has some hours twice.
+        # In UTC, not in the session's zone, whose offset may have seconds and whose clocks repeat some hours.
         since = F.timestamp_add("MICROSECOND", F.unix_micros(value), F.lit("1970-01-01").cast("timestamp_ntz"))
         return F.concat(since.cast("string"), F.lit("+00"))
     if isinstance(data_type, BinaryType):

@@ -36,7 +36,7 @@ _WITHOUT_VECTORS = ("delta.enableicebergcompatv1", "delta.enableicebergcompatv2"
 
 
 def table_properties(wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a new target: with deletion vectors, unless the user's properties exclude them.
+    """Return the properties of a new target, with deletion vectors unless the user's properties exclude them.
 
     Args:
         wanted: the user's properties.
@@ -64,8 +64,8 @@ class AutoCdcWriter:
         spec: the flow's declaration.
         table: the target's Delta table, which exists with `target.table_schema`.
         auxiliary: the address of the auxiliary table, which is created when it is first needed.
-        application_id: unique to the flow and its checkpoint generation. A new generation restarts the batch
-            numbers, and its batches must not be mistaken for those of the previous one.
+        application_id: unique to the flow and its checkpoint generation. A new generation restarts the batch numbers,
+            and its batches must not be mistaken for batches of the previous generation.
     """
 
     def __init__(
@@ -115,17 +115,17 @@ class AutoCdcWriter:
         return apply_events(events, self._destination, batch_id, observed=observed, as_rows=as_rows)
 
     def added_column(self, rows: DataFrame) -> AddedColumn | None:
-        """Return the column that makes rows of the flow's source rows of the target, see `file_load`.
+        """Return the column that turns source rows into target rows; see `file_load`.
 
         Args:
-            rows: the flow's query over a relation that Spark does not know to be empty.
+            rows: the flow's query over an empty relation that Spark can't recognize as empty.
         """
         target = self._destination.target
         literal = self._destination.flow in target.literal_flows
         return added_column(rows, self._spec, target, literal=literal)
 
     def load_files(self, session: SparkSession, files: Sequence[NewFile], batch_id: int) -> CdcMetrics | None:
-        """Apply a batch whose rows are files with the added column; None if it must be applied as rows.
+        """Apply a batch as files that have the added column; None if it must be applied as rows.
 
         Args:
             session: the flow's session.
@@ -148,7 +148,7 @@ class AutoCdcWriter:
     def delete_unconfirmed(
         self, session: SparkSession, sequence: str, *, where: str | None, missing: Missing
     ) -> CdcMetrics:
-        """Delete the rows that a complete snapshot did not confirm, see `framework.cdc.unconfirmed`.
+        """Delete the rows that a complete snapshot did not confirm; see `framework.cdc.unconfirmed`.
 
         Args:
             session: the flow's session.

@@ -1,7 +1,7 @@
-"""The line between the faults of the code and those of its sources, for exceptions of Spark.
+"""Classification of Spark's exceptions: faults of the user's code, and faults of its sources.
 
-A name, an argument, a syntax and a column are code: with such a fault no dataset is updated. What is behind a path or
-an address is a source: its files and logs, the connection, the permission. With such a fault its dataset fails alone.
+Names, arguments, syntax and columns are code: with such a fault, no dataset is updated. Everything behind a path or an
+address is a source: files and logs, the connection, the permission. With such a fault, only its dataset fails.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _CONDITIONS = (
     "UNABLE_TO_INFER_SCHEMA",
     "UNSUPPORTED_TIME_TYPE",  # a logical type of Avro files
 )
-"""Spark's and Delta's conditions, with all that begin with their names."""
+"""Spark's and Delta's conditions, including all conditions whose names begin with one of these."""
 
 _REPEATED_COLUMN = "COLUMN_ALREADY_EXISTS"
 _READERS = "org.apache.spark.sql.execution.datasources."
-"""The Java package that reads files: there, a repeated column is one of the data, such as `id` and `ID` in a record."""
+"""The Java package that reads files: a duplicate column there comes from the data, such as `id` and `ID`."""
 
 _EXCEPTIONS = (
     "java.io.IOException",
@@ -67,10 +67,10 @@ _NO_FILE_SYSTEM = "org.apache.hadoop.fs.UnsupportedFileSystemException"
 
 
 def is_source_fault(error: BaseException) -> bool:
-    """Whether an error is one of what a query reads, and not of its code.
+    """Return whether a source of a query caused an error, not the query's code.
 
     Args:
-        error: an error of ours, or an exception of PySpark.
+        error: an error of Sluice, or an exception of PySpark.
     """
     if isinstance(error, RemoteError):
         return not error.is_users

@@ -1,4 +1,4 @@
-"""All kinds of streaming sources, and the questions that concern a flow with sources of several kinds."""
+"""All kinds of streaming sources, and functions for flows that read sources of several kinds."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ FlowPositions = tuple[tuple[StreamingSource, SourcePosition], ...]
 
 
 def kind_named(name: str) -> StreamingSource:
-    """The kind of a reference."""
+    """Return the kind with a name, as in `SourceReference.kind`."""
     return next(kind for kind in KINDS if kind.kind == name)
 
 
 def streamed_sources(frame: DataFrame) -> tuple[SourceReference, ...]:
-    """The sources of a streaming query that are no stand-ins, in the order of its plan."""
+    """Return the sources of a streaming query in plan order, without stand-ins."""
     return tuple(recognized(relation) for relation in _streaming_relations(frame))
 
 
 def source_identity(storage: Storage, source: SourceReference) -> str | None:
-    """A text that changes whenever the source's content changes; None if unknown, as where the storage can't see it."""
+    """Return a string that changes whenever the source's content changes; None if unknown or not visible."""
     is_place = source.shape in {SourceShape.TABLE, SourceShape.FOLDER}
     if is_place and not on_one_file_system(storage.root, str(source.location)):
         return None
@@ -90,19 +90,19 @@ def source_identity(storage: Storage, source: SourceReference) -> str | None:
 
 
 def is_drained(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> bool | None:
-    """Whether a flow's checkpoint has read everything that its sources hold now; None if unknown.
+    """Return whether a flow's checkpoint has read all present content of its sources; None if unknown.
 
-    False for a checkpoint that has not committed a batch, or whose last batch is not committed; a flow that has not
-    begun is drained if there is certainly nothing to begin with.
+    False if the checkpoint has no committed batch, or its last batch is not committed. A flow that has not begun is
+    drained if its sources certainly have no row for it.
     """
     positions = flow_positions(storage, checkpoint, sources)
     return all_drained(positions) if positions is not None else has_nothing_to_begin(storage, checkpoint, sources)
 
 
 def has_nothing_to_begin(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> bool:
-    """Whether a flow has no position, and its sources have no row for it yet.
+    """Return whether a flow has no position and its sources certainly have no row for it yet.
 
-    It may begin when they have one: it then begins with all rows that they have.
+    The flow may begin later: its first batch then reads all rows that the sources have by then.
     """
     if not sources or read_progress(storage, checkpoint).last_offset_batch is not None:
         return False
@@ -114,7 +114,7 @@ def has_nothing_to_begin(storage: Storage, checkpoint: str, sources: tuple[Sourc
 
 
 def all_drained(positions: FlowPositions | None) -> bool | None:
-    """Whether everything that the sources hold now has been read to these positions; None if unknown."""
+    """Return whether these positions cover all present content of the sources; None if unknown."""
     if positions is None:
         return False
     answers = {kind.is_drained(position) for kind, position in positions}
@@ -124,7 +124,7 @@ def all_drained(positions: FlowPositions | None) -> bool | None:
 
 
 def flow_lag(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...], *, now: float) -> Lag:
-    """What a flow has not read of all its sources; unknown before its first batch."""
+    """Return the unread content of all sources of a flow; unknown before its first batch."""
     positions = flow_positions(storage, checkpoint, sources)
     if positions is None:
         return UNKNOWN_LAG
@@ -132,14 +132,14 @@ def flow_lag(storage: Storage, checkpoint: str, sources: tuple[SourceReference, 
 
 
 def flow_gaps(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> tuple[Gap, ...]:
-    """The sources of a flow that no longer hold its stored position."""
+    """Return the sources of a flow that can't continue from its stored position."""
     positions = flow_positions(storage, checkpoint, sources) or ()
     gaps = tuple(gap for kind, position in positions for gap in kind.gaps(position))
     return (*gaps, *put_back_sources(storage, checkpoint, sources))
 
 
 def put_back_sources(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> tuple[Gap, ...]:
-    """The sources of a flow in which something else is in the place of what it has read."""
+    """Detect sources whose content was replaced, for example from a backup, after the flow had read it."""
     found = _begun_positions(storage, checkpoint, sources)
     return tuple(
         gap for kind, position in found if isinstance(kind, RememberingSource) for gap in kind.put_back(position)
@@ -147,16 +147,17 @@ def put_back_sources(storage: Storage, checkpoint: str, sources: tuple[SourceRef
 
 
 def remember_sources(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> None:
-    """Store what a flow has read, and what its stream may read that starts now, where offsets do not say it."""
+    """Store what a flow has read, and what a stream that starts now may read, where offsets don't identify it."""
     for kind, position in _begun_positions(storage, checkpoint, sources):
         if isinstance(kind, RememberingSource):
             kind.remember(position)
 
 
 def _begun_positions(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> FlowPositions:
-    """The end of the last planned batch by kind: it runs again if it is not committed, and the target may have it.
+    """Return the end of the last planned batch by kind, committed or not.
 
-    Without a batch, the positions have no offsets. None is known if the file of the batch is damaged.
+    An uncommitted batch runs again, and the target may already have it. Without a batch, the positions have no offsets.
+    If the file of the batch is damaged, no position is known.
     """
     progress = read_progress(storage, checkpoint)
     batch = progress.last_offset_batch
@@ -173,7 +174,7 @@ def flow_resume(
     sources: tuple[SourceReference, ...],
     progress: CheckpointProgress | None = None,
 ) -> dict[SourceReference, str] | None:
-    """The start of each source that continues where the checkpoint ends, or at `progress`; None if one is unknown."""
+    """Return the start of each source that continues at the end of the checkpoint or at `progress`; None if unknown."""
     found: dict[SourceReference, str] = {}
     for kind, position in flow_positions(storage, checkpoint, sources, settled=False, progress=progress) or ():
         starts = kind.resume(position) if isinstance(kind, ResumableSource) else None
@@ -184,14 +185,14 @@ def flow_resume(
 
 
 def removed_data(storage: Storage, sources: tuple[SourceReference, ...]) -> str:
-    """What the sources of a flow have deleted after it was read, as a clause; empty if nothing is gone."""
+    """Describe, as a clause, the data that a flow's sources deleted after it was read; empty if none."""
     kinds = [(kind_named(source.kind), source) for source in sources]
     found = [kind.removed(storage, source) for kind, source in kinds if isinstance(kind, CleaningSource)]
     return " and ".join(filter(None, dict.fromkeys(found)))
 
 
 def recognized(relation: StreamingRelation) -> SourceReference:
-    """The reference to a relation, of the first kind that recognizes it."""
+    """Return the reference to a relation from the first kind that recognizes it."""
     found = (kind.recognize(relation) for kind in KINDS)
     return next(reference for reference in found if reference is not None)
 
@@ -204,14 +205,14 @@ def flow_positions(
     settled: bool = True,
     progress: CheckpointProgress | None = None,
 ) -> FlowPositions | None:
-    """The flow's position by kind; None if the checkpoint has no committed batch to stand on.
+    """Return the flow's position by kind; None if the checkpoint has no committed batch.
 
     Args:
         storage: reads the checkpoint.
         checkpoint: its path.
         sources: the flow's sources.
-        settled: whether a planned batch that is not committed makes the position unknown.
-        progress: an earlier progress, in place of the last one.
+        settled: whether a planned but uncommitted batch makes the position unknown.
+        progress: an earlier progress to use instead of the last one.
     """
     progress = progress or read_progress(storage, checkpoint)
     if (settled and not progress.is_settled) or not progress.sources:
@@ -238,7 +239,7 @@ def flow_positions(
 def _position(
     storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...], kind: StreamingSource
 ) -> SourcePosition:
-    """The position of a flow that has read nothing of its sources of a kind."""
+    """Return a position without offsets: the flow has read nothing from its sources of a kind."""
     mine = tuple(source for source in sources if source.kind == kind.kind)
     return SourcePosition(storage=storage, checkpoint=checkpoint, sources=mine, offsets=(), source_count=0)
 

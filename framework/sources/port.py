@@ -27,7 +27,7 @@ class SourceShape(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingRelation:
-    """A streaming leaf of an analysed plan; all texts of the process hide the secrets of its options.
+    """A streaming leaf of an analysed plan; secrets in its options are redacted from all output of the process.
 
     Args:
         format: the data source's short name or class name, in lower case.
@@ -40,7 +40,7 @@ class StreamingRelation:
     options: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        """Remember the secrets."""
+        """Register the secrets for redaction."""
         remember_settings(self.options.items())
 
 
@@ -55,7 +55,7 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnValues:
-    """A condition of a query: it ignores all rows in which the column has another value.
+    """A condition of a query: only rows in which the column has one of the values are of interest.
 
     Args:
         column: the name of the column; case-insensitive.
@@ -68,7 +68,7 @@ class ColumnValues:
     values: tuple[str | None, ...]
 
     def __str__(self) -> str:
-        """The condition, as the reasons of a plan print it."""
+        """Return the condition as a plan's reasons print it."""
         texts = ["NULL" if value is None else value for value in self.values]
         return f"{self.column} = {texts[0]}" if len(texts) == 1 else f"{self.column} in ({', '.join(texts)})"
 
@@ -80,13 +80,13 @@ class SourceReference:
     Args:
         kind: name of the kind that recognized it.
         shape: how diagrams draw it.
-        location: the path or name of what is read; None if the kind has none.
-        details: what else the kind must know of it; not for users.
+        location: the path or name of the source; None if the kind has none.
+        details: further information for the kind; not for users.
         only: conditions that all rows of interest meet; a kind may ignore them.
         from_start: whether a stream without a position begins with all rows that the source has then.
-        begins: the start that the code gives, as `option=value`, of a stream that leaves out rows of the source without
-            a position; empty if it begins with all rows, or if the kind has no starts.
-        selects: what tells it from another read of the same location, as `option=value`; empty if nothing does.
+        begins: the start that the code gives, as `option=value`, if a stream without a position skips rows of the
+            source; empty if it begins with all rows, or if the kind has no starts.
+        selects: the `option=value` that distinguishes this read from other reads of the location; empty if none does.
     """
 
     kind: str
@@ -99,7 +99,7 @@ class SourceReference:
     selects: str = field(default="", repr=False, compare=False)
 
     def __str__(self) -> str:
-        """The source as a manifest and messages name it, such as `/landing/orders (cloud_files)`."""
+        """Return the source's name in manifests and messages, such as `/landing/orders (cloud_files)`."""
         location = self.location or "-"
         is_path = self.shape is SourceShape.FOLDER or location.startswith(("/", "file:"))
         return f"{plain_path(location) if is_path else location} ({', '.join(filter(None, (self.kind, self.selects)))})"
@@ -126,7 +126,7 @@ class SourcePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """What a source holds that a flow has not read; None where the number is unknown.
+    """The unread content of a source; None where a number is unknown.
 
     Args:
         records: rows.
@@ -139,7 +139,7 @@ class Lag:
     seconds: float | None = None
 
     def plus(self, other: Lag) -> Lag:
-        """The lag behind both sources: sums of records and bytes, the larger age."""
+        """Return the combined lag of two sources: the sums of records and bytes, and the larger age."""
         return Lag(
             records=None if self.records is None or other.records is None else self.records + other.records,
             bytes=None if self.bytes is None or other.bytes is None else self.bytes + other.bytes,
@@ -174,15 +174,15 @@ class StreamingSource(Protocol):
     """Reader options that set where a new checkpoint starts; () if the kind has none."""
 
     def recognize(self, relation: StreamingRelation) -> SourceReference | None:
-        """The reference to this relation; None if it is of another kind."""
+        """Return the reference to this relation; None if it is of another kind."""
         ...
 
     def owns(self, offset: str) -> bool:
-        """Whether an offset of a checkpoint was written by this kind."""
+        """Return whether this kind wrote an offset of a checkpoint."""
         ...
 
     def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
-        """A text that changes when the source gets new content, at the cost of a few file system calls.
+        """Return a string that changes when the source gets new content, at the cost of a few file system calls.
 
         None if a change can't be seen this way. Changes that are milliseconds apart may share a token.
 
@@ -194,15 +194,15 @@ class StreamingSource(Protocol):
         ...
 
     def is_drained(self, position: SourcePosition) -> bool | None:
-        """Whether everything that the sources hold now has been read; None if unknown."""
+        """Return whether all present content of the sources has been read; None if unknown."""
         ...
 
     def identity(self, storage: Storage, source: SourceReference) -> str | None:
-        """A text that changes whenever the source's content changes; None if unknown."""
+        """Return a string that changes whenever the source's content changes; None if unknown."""
         ...
 
     def lag(self, position: SourcePosition, *, now: float) -> Lag:
-        """What is unread.
+        """Return the unread content.
 
         Args:
             position: how far the flow has read.
@@ -211,12 +211,12 @@ class StreamingSource(Protocol):
         ...
 
     def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """The sources that no longer hold the stored position."""
+        """Return the sources that can't continue from the stored position."""
         ...
 
 
 class UnseenSource:
-    """The answers of a kind whose content can't be seen without the source itself: all unknown."""
+    """Base of kinds whose content is visible only to the source itself: every result is unknown."""
 
     def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
         """Unknown."""
@@ -239,7 +239,7 @@ class UnseenSource:
         return UNKNOWN_LAG
 
     def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """None without asking the source; the read itself reports a lost position."""
+        """Return no gap: only the read itself detects a lost position."""
         del position
         return ()
 
@@ -249,57 +249,57 @@ class ResumableSource(Protocol):
     """A kind whose position can be written as a start of a new checkpoint."""
 
     def resume(self, position: SourcePosition) -> tuple[str, ...] | None:
-        """The start of each of the position's sources that continues where it ends; None if unknown.
+        """Return, for each source, the start that continues at the end of the position; None if unknown.
 
-        It may repeat rows of a commit or file that was read in part, and never skips any.
+        A start may repeat rows of a partly read commit or file, and never skips any.
         """
         ...
 
 
 @runtime_checkable
 class RememberingSource(Protocol):
-    """A kind whose offsets do not tell what was read from what has taken its place."""
+    """A kind whose offsets can't distinguish content that was read from content that replaced it."""
 
     def remember(self, position: SourcePosition) -> None:
-        """Store in the checkpoint what was read up to the position, and what a stream may read that starts now.
+        """Store in the checkpoint what was read up to the position, and what a stream that starts now may read.
 
         Call it before a stream starts, and when it has ended. Idempotent.
         """
         ...
 
     def put_back(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """The sources in which something else is in the place of what was read."""
+        """Detect sources whose content was replaced after it was read."""
         ...
 
 
 @runtime_checkable
 class CleaningSource(Protocol):
-    """A kind that can delete or move what was read."""
+    """A kind that can delete or move data that was read."""
 
     def removed(self, storage: Storage, source: SourceReference) -> str:
-        """What a new generation can't read again, as a clause of a sentence; empty if nothing is gone."""
+        """Describe, as a clause, the data that a new generation can't read again; empty if none is missing."""
         ...
 
 
 @runtime_checkable
 class CountableSource(Protocol):
-    """A kind that may know that there is nothing to begin with."""
+    """A kind that can detect a source without rows of interest."""
 
     def is_empty(self, storage: Storage, source: SourceReference) -> bool:
-        """Whether the source certainly has no row of interest."""
+        """Return whether the source certainly has no row of interest."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindPosition:
-    """Where a flow is to read on: after an earlier batch of a checkpoint.
+    """The position to which a flow is rewound: the end of an earlier batch of a checkpoint.
 
     Args:
         storage: has the checkpoint.
         checkpoint: its path.
         offsets: the offsets of all sources of the flow after that batch, by their number in the query.
         sources: the sources of the kind, as the code declares them.
-        from_start: whether the flow begins anew: the offsets are the last ones, and all before them is read again.
+        from_start: whether the flow starts over: the offsets are the last ones, and all data before them is read again.
     """
 
     storage: Storage
@@ -311,23 +311,23 @@ class RewindPosition:
 
 @runtime_checkable
 class RewindableSource(Protocol):
-    """A kind that can be read again from an earlier batch of a checkpoint on."""
+    """A kind that can be read again from an earlier batch of a checkpoint."""
 
     def lost_since(self, position: RewindPosition) -> str:
-        """What can't be read again, as a clause; empty if nothing is gone, as far as that can be seen."""
+        """Describe, as a clause, the data that can't be read again; empty if none is known to be missing."""
         ...
 
     def describe(self, position: RewindPosition) -> tuple[str, ...]:
-        """Where the flow reads on, in words, for each offset of the kind."""
+        """Describe where the flow continues to read, for each offset of the kind."""
         ...
 
     def truncate(self, position: RewindPosition) -> None:
-        """Cut what the kind stores in the checkpoint down to the position. Idempotent."""
+        """Truncate the kind's state in the checkpoint to the position. Idempotent."""
         ...
 
 
 def is_same_location(one: str, other: str) -> bool:
-    """Whether two locations are the same; a path has several spellings.
+    """Return whether two locations are the same; a path has several spellings.
 
     Examples:
         >>> is_same_location("file:/in/a/", "/in//a"), is_same_location("./in", "in"), is_same_location("a", "b")
@@ -337,7 +337,7 @@ def is_same_location(one: str, other: str) -> bool:
 
 
 def offset_object(offset: str) -> dict[str, Any]:
-    """Return an offset that is a JSON object; {} for any other one."""
+    """Parse an offset that is a JSON object; {} for any other offset."""
     try:
         value = json.loads(offset)
     except ValueError:

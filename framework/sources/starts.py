@@ -1,7 +1,7 @@
-"""Starts of sources: where a new checkpoint begins to read, in place of what the code says.
+"""Starts of sources: where a new checkpoint begins to read, in place of the start in the code.
 
 A start is written as `option=value` or as one word: `startingVersion=12`, `earliest`. Each kind of source has the
-reader options of its `starts`; for Kafka there are shorter names too. A start belongs to one generation of a flow's
+reader options of its `starts`; Kafka also has shorter names. A start belongs to one generation of a flow's
 checkpoint and is kept in its manifest.
 """
 
@@ -24,7 +24,7 @@ from framework.sources.port import SourceReference, is_same_location
 
 _VERSION, _TIMESTAMP = "startingVersion", "startingTimestamp"
 _WORDS = ("earliest", "latest", "now", "position")
-# What a start of a source needs besides its own option. A start in the past means files that exist already.
+# Options that a start needs besides its own. A start in the past includes files that exist already.
 _COMPANIONS: Mapping[str, Mapping[str, str]] = {"modifiedAfter": {"cloudFiles.includeExistingFiles": "true"}}
 _KNOWN = re.compile(
     rf"(?:^|:)\s*((?:{_VERSION}|{_TIMESTAMP}|modifiedAfter|startingOffsets|offsets|timestamp)\s*=|(?:{'|'.join(_WORDS)})\s*$)",
@@ -57,7 +57,7 @@ class SourceStart:
 
     @property
     def text(self) -> str:
-        """The start without the name of its source."""
+        """Return the start without the name of its source."""
         return self.option if self.value is None else f"{self.option}={self.value}"
 
 
@@ -74,7 +74,7 @@ class ReaderStart:
     removed: frozenset[str] = field(default_factory=frozenset)
 
     def applied(self, options: Mapping[str, str]) -> dict[str, str]:
-        """Return a reader's options with the start in place of their own."""
+        """Return a reader's options with this start in place of the start that they contain."""
         gone = {name.lower() for name in self.removed | set(self.options)}
         return {name: value for name, value in options.items() if name.lower() not in gone} | dict(self.options)
 
@@ -131,7 +131,7 @@ def reader_start(kind: str, start: SourceStart, *, source: str, zone: str = "UTC
 
 
 def started(source: SourceReference, start: SourceStart) -> SourceReference:
-    """Return a source as a generation with a start of its own reads it; the same one if its content shows no start.
+    """Return a source with the start of a generation; unchanged if its reference holds no reader options.
 
     Raises:
         UserError: START_NOT_SUPPORTED, START_INVALID.
@@ -145,7 +145,7 @@ def started(source: SourceReference, start: SourceStart) -> SourceReference:
 
 
 def is_at_end(begin: str) -> bool:
-    """Whether a stream that begins there anew passes over what has arrived since an earlier one began there.
+    """Return whether a new stream at this start skips data that arrived after an earlier stream began there.
 
     Args:
         begin: a start of the code or of a user, as `option=value` or a word.
@@ -160,18 +160,18 @@ def is_at_end(begin: str) -> bool:
 
 
 def may_move(begin: str) -> bool:
-    """Whether a start of a Delta table, as `option=value`, is a version that depends on when a stream begins there."""
+    """Return whether the version of a Delta start, as `option=value`, depends on when the stream begins."""
     option, _, value = begin.lower().partition("=")
     return option == _TIMESTAMP.lower() or (option == _VERSION.lower() and value == "latest")
 
 
 def pin_start(storage: Storage, source: SourceReference, start: SourceStart, zone: str = "UTC") -> SourceStart:
-    """Return the start as a fixed point: the next version of a Delta table for `latest`, a time of files with a zone.
+    """Pin a start: `latest` becomes the next version of a Delta table, and a time of files gets a zone.
 
-    A query that begins at `latest` and finds nothing to read stores no position. The next one would begin at what is
-    the latest version then, and skip the commits in between. Delta refuses a time after the last commit; with such a
-    time that is not in the future, all later commits are read. A time of files gets its zone: that of the session may
-    be another one later, and other files would be older.
+    A query that begins at `latest` and finds nothing to read stores no position. The next query would begin at the
+    version that is the latest by then, and skip the commits in between. Delta refuses a time after the last commit;
+    with such a time that is not in the future, all later commits are read. A time of files gets its zone, because the
+    session's zone may change later, which would select different files.
 
     Args:
         storage: reads the log of a table.
@@ -180,7 +180,7 @@ def pin_start(storage: Storage, source: SourceReference, start: SourceStart, zon
         zone: the time zone in which Delta reads a time without one.
 
     Raises:
-        UserError: START_NOT_AVAILABLE if a Delta table has not the version, with those that it has.
+        UserError: START_NOT_AVAILABLE if a Delta table lacks the version; the error lists the available versions.
     """
     if source.kind == "cloud_files" and start.option.lower() == "modifiedafter":
         zone = json.loads(source.details or "{}").get("zone", "UTC")
@@ -203,17 +203,17 @@ def pin_start(storage: Storage, source: SourceReference, start: SourceStart, zon
 
 
 def _is_after(storage: Storage, path: str, last: int, start: SourceStart, zone: str) -> bool:
-    """Whether a time has passed, and is later than the last commit of a table."""
+    """Return whether a time has passed and is later than the last commit of a table."""
     try:
         time_ms = _time(start, zone).timestamp() * 1000
-    except UserError:  # Spark reads more texts as times, and refuses the others
+    except UserError:  # Spark accepts more formats of times, and refuses the rest
         return False
     history = CommitHistory(storage, path)
     return last in history.versions and history.time_ms(last) < time_ms <= SystemClock().now().timestamp() * 1000
 
 
 def awaits_version(storage: Storage, source: SourceReference, start: SourceStart) -> bool:
-    """Whether a start names a version of a Delta table that is not committed yet."""
+    """Return whether a start names a version of a Delta table that is not committed yet."""
     named = source.kind == "delta" and start.option.lower() == _VERSION.lower() and str(start.value).isdecimal()
     return named and int(start.value or 0) > (latest_version(storage, str(source.location)) or 0)
 
@@ -224,7 +224,7 @@ def starts_text(starts: Mapping[str, SourceStart]) -> str:
 
 
 def parse_starts(text: str | None) -> dict[str, SourceStart]:
-    """Return the starts of a generation by source; {} if it has none of its own."""
+    """Parse the starts of a generation by source; {} if it has none of its own."""
     found = json.loads(text) if text else {}
     return {source: parse_start(start) for source, start in found.items()}
 
@@ -243,7 +243,7 @@ def start_of(starts: Mapping[str, SourceStart], name: str, begin: str = "") -> S
 
 
 def name_of_one(name: str, begin: str) -> str:
-    """Return the name of a start of those reads of a table that begin at one place, if others begin elsewhere."""
+    """Return the name of a start for the reads of a table that begin at `begin`, if other reads begin elsewhere."""
     return f"{name} ({begin})"
 
 
@@ -254,7 +254,7 @@ def _kafka_options(start: SourceStart, source: str, zone: str) -> dict[str, str]
     if option in {"offsets", "startingoffsets"} and value is not None:
         return {"startingOffsets": value if value in {"earliest", "latest"} else _offsets(start)}
     if option in {"timestamp", "startingtimestamp"} and value is not None:
-        # A partition without a record that late starts at its end.
+        # A partition without a record at or after that time starts at its end.
         return {"startingTimestamp": _milliseconds(start, zone), "startingOffsetsByTimestampStrategy": "latest"}
     raise _not_supported("kafka", start, source)
 
@@ -280,7 +280,7 @@ def _milliseconds(start: SourceStart, zone: str) -> str:
 def _time(start: SourceStart, zone: str) -> datetime:
     text = start.value or ""
     try:
-        if _DATE.match(text) is None:  # `fromisoformat` takes any digits for a date, such as milliseconds
+        if _DATE.match(text) is None:  # `fromisoformat` accepts any digits as a date, such as milliseconds
             raise ValueError(text)  # noqa: TRY301 - becomes the condition below
         found = datetime.fromisoformat(text)
         return (found if found.tzinfo is not None else found.replace(tzinfo=zone_of(zone))).astimezone(UTC)

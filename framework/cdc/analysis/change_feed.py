@@ -1,7 +1,7 @@
 """Flows that read the change data feed of a Delta table.
 
-A commit has at most one state, so a row that it inserts is there after it, whatever else it deletes. A sequence that
-contains the version of the commit therefore orders deletes before upserts ([ADR 59]).
+After a commit, the table has exactly one state: a row that the commit inserts exists, whatever else the commit deletes.
+So if a sequence contains the commit version, deletes are ordered before upserts ([ADR 59]).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _OF_COMMIT = frozenset({COMMIT_VERSION, COMMIT_TIMESTAMP})
 
 
 def reads_feed(flow: CdcInput) -> bool:
-    """Return whether a flow reads the rows of a change data feed, themselves or as a table that has stored them."""
+    """Return whether a flow reads rows of a change data feed, directly or from a table that stored them."""
     return any(COMMIT_VERSION in str(leaf.output().mkString(" ")) for leaf in leaves_of(flow.source))
 
 
 def is_sequenced_by_commit(flow: CdcInput) -> bool:
-    """Return whether events of a flow with equal sequences are of one commit of the feed that it reads.
+    """Return whether a flow's events with equal sequences belong to one commit of its change data feed.
 
-    So it is if the sequence is the version or the time of the commit, or a struct that has one of them, whatever the
-    query of the flow and the views in between call it.
+    This holds if the sequence is the version or the time of the commit, or a struct that contains one of them, under
+    any name in the flow's query and the views in between.
     """
     if flow.versions is not None or not reads_feed(flow):
         return False
@@ -66,7 +66,7 @@ class _Sequence:
         self._definitions = definitions
 
     def is_of_commit(self, expression: Any) -> bool:
-        """Return whether equal values of an expression are of one commit."""
+        """Return whether equal values of an expression belong to one commit."""
         name = node_name(expression)
         if name == "AttributeReference":
             defined = self._definitions.get(identity(expression))

@@ -1,4 +1,4 @@
-"""Compatibility of the AUTO CDC flows of one target: with one another, and with the stored table.
+"""Compatibility of the AUTO CDC flows of one target with each other and with the stored table.
 
 A stored table may gain columns; other differences need a full refresh.
 """
@@ -80,7 +80,7 @@ def _check_soft_deletes(target: QualifiedName, inputs: Sequence[CdcInput]) -> It
 
 
 def soft_deletes_of(inputs: Sequence[CdcInput]) -> str | None:
-    """Return the column that flags deleted rows; None if they are removed. Flows that name none use that of others."""
+    """Return the flag column for deleted rows, shared by all flows; None if deleted rows are removed."""
     named = [flow.spec.soft_deletes for flow in inputs if flow.spec.soft_deletes is not None]
     return named[0] if named else None
 
@@ -111,11 +111,11 @@ def _check_sequences(target: QualifiedName, ordered: Sequence[CdcInput]) -> Iter
 def check_declared_columns(
     target: QualifiedName, inputs: Sequence[CdcInput], declared: StructType
 ) -> Iterator[UserError]:
-    """Check that no declared column has a number of its own or a default: AUTO CDC writes all columns of a row.
+    """Check that no declared column is an identity column or has a default: AUTO CDC writes all columns of a row.
 
     The column that flags deleted rows may be declared, as a BOOLEAN.
 
-    Databricks has no identity columns in such targets either. Generated columns are not among the declared ones here.
+    Databricks doesn't support identity columns in such targets either. `declared` does not include generated columns.
     """
     computed = [field.name for field in declared.fields if is_identity(field) or has_default(field)]
     if computed:
@@ -132,7 +132,7 @@ def check_declared_columns(
 def check_partition_keys(
     target: QualifiedName, inputs: Sequence[CdcInput], keys: Sequence[str], partitions: Sequence[StructField]
 ) -> Iterator[UserError]:
-    """Yield the faults of keys that are partition columns of a type whose values Delta changes when it stores them."""
+    """Yield the faults of keys that are partition columns with a type whose values Delta changes on write."""
     for field in partitions:
         if field.name in keys and isinstance(field.dataType, BinaryType):
             yield UserError(
@@ -145,7 +145,7 @@ def check_partition_keys(
 
 
 def common_sequence_type(inputs: Sequence[CdcInput], *, literal: bool) -> DataType | None:
-    """Return the common sequence type of the flows with, or those without, a literal sequence; None without flows."""
+    """Return the common sequence type of the flows with (or without) a literal sequence; None without such flows."""
     common: DataType | None = None
     for flow in inputs:
         if flow.is_literal is literal:
@@ -154,7 +154,7 @@ def common_sequence_type(inputs: Sequence[CdcInput], *, literal: bool) -> DataTy
 
 
 def tracked_columns(inputs: Sequence[CdcInput], values: Sequence[StructField]) -> tuple[str, ...]:
-    """Return the columns whose change begins a new row of SCD type 2; flows without a list use that of the others."""
+    """Return the columns whose change begins a new row of SCD type 2; flows without a list use the others' list."""
     explicit = [flow.spec.track_history for flow in inputs if flow.spec.track_history.columns is not None]
     selection = explicit[0] if explicit else ColumnSelection()
     return tuple(field.name for field in select_fields(StructType(list(values)), selection))
@@ -254,7 +254,7 @@ def _check_stored_sequence(
         for before, now in ((hidden, kept), (visible, shown))
         if before is not None
         and common_sequence(plain_type(before.dataType), now) != plain_type(before.dataType)
-        # The order of events is stored in the widest type of its kind; only what readers see becomes wider.
+        # The order of events is stored in the widest type of its kind; only the visible columns become wider.
         and not (before is visible and not isinstance(shown, StructType) and can_take(before.dataType, shown))
     ]
     for before in lost[:1]:
@@ -263,18 +263,18 @@ def _check_stored_sequence(
 
 
 def can_hold(stored: DataType, value: DataType) -> bool:
-    """Return whether a stored column can take values of a type with no change of its own type but added fields."""
+    """Return whether a stored column can take values of a type, with at most fields added to its own type."""
     change = _change_for(stored, value)
     return change is not None and change.is_additive
 
 
 def can_widen(stored: DataType, value: DataType) -> bool:
-    """Return whether a stored column can take values of a type, also if its own becomes wider, at any depth."""
+    """Return whether a stored column can take values of a type if its own type may widen, at any depth."""
     change = _change_for(stored, value)
     return change is not None and change.is_widening
 
 
 def _change_for(stored: DataType, value: DataType) -> SchemaChange | None:
-    """Return the change of a stored column that takes values of a type; None if no type has the values of both."""
+    """Return the change with which a stored column takes values of a type; None without a common type."""
     common = common_type(stored, value, AUTO_CDC)
     return None if common is None else type_change(stored.jsonValue(), common.jsonValue())

@@ -23,7 +23,7 @@ from framework.foundation.names import QualifiedName
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
 
-# Tree patterns of Catalyst, and the dependency of an expression with the pattern, besides its row.
+# Catalyst tree patterns, and the dependency besides the row that an expression with the pattern has.
 _DEPENDENCIES = {
     "WINDOW_EXPRESSION": "a window function reads other rows",
     "AGGREGATE_EXPRESSION": "an aggregate reads other rows",
@@ -44,7 +44,7 @@ class RowExpression:
     Args:
         data_type: the type of its value.
         is_constant: whether it reads no column.
-        dependency: its dependency besides the row; None if it is a function of the row.
+        dependency: its dependency besides the row; None if it depends only on the row.
     """
 
     data_type: DataType
@@ -157,7 +157,7 @@ def analyse_row_expression(session: SparkSession, schema: StructType, text: str)
 
 
 def _dependency(plan: Any) -> str | None:
-    """Return the dependency of the only column of an analysed plan, besides its row; None if there is none."""
+    """Return the dependency, besides the row, of an analysed plan's only column; None if there is none."""
     for pattern, dependency in _DEPENDENCIES.items():
         if has_pattern(plan, pattern):
             return dependency

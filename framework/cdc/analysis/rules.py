@@ -49,14 +49,14 @@ def _listed(parameter: str, selection: ColumnSelection) -> str:
 
 
 def _root(flow: CdcInput, name: str) -> str:
-    """Return the column of a name, which may be a dotted path into the column."""
+    """Return the column that a name refers to; the name may be a dotted path into it."""
     if name.startswith("`") or find_field(flow.source.schema, name) is not None:
         return name
     return name.split(".", maxsplit=1)[0]
 
 
 def listed_columns_are_selected(flow: CdcInput) -> Iterator[UserError]:
-    """Columns listed for ignored nulls or tracked history are columns of the target; tracked columns are no keys."""
+    """Columns listed for ignored nulls or tracked history are columns of the target; tracked columns are not keys."""
     spec = flow.spec
     nulls, history = spec.ignore_null_updates or ColumnSelection(), spec.track_history
     selected = StructType(list(flow.selected))
@@ -236,8 +236,7 @@ def parameters_fit_the_scd_type(flow: CdcInput) -> Iterator[UserError]:
 def names_are_not_those_of_files(flow: CdcInput) -> Iterator[UserError]:
     """No selected column, and no flag of deletes, has the name of Spark's file metadata.
 
-    If a file has a deletion vector, Delta and every reader of the target look for row numbers in a column of that
-    name.
+    If a file has a deletion vector, Delta and every reader of the target look for row numbers in a column of this name.
     """
     for name in _written_names(flow):
         if name.lower() == FILE_METADATA:

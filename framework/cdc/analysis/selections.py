@@ -1,4 +1,4 @@
-"""Selections of the parts of a row that the events of a flow author."""
+"""Selections of the parts of a row that a flow's events author."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def authors_parts(spec: AutoCdcSpec) -> bool:
 def split_columns(
     inputs: Sequence[CdcInput], values: Sequence[StructField], stored: StructType | None
 ) -> tuple[str, ...] | None:
-    """Return the columns whose fields have authors of their own; None if rows have one author.
+    """Return the columns whose fields have separate authors; None if rows have one author.
 
-    A table that stores authors continues to do so, even if no flow needs them any more: late events
-    may still fill leaves that older events did not write.
+    A table that stores authors keeps doing so, even if no flow needs them any more: late events may still fill leaves
+    that older events did not write.
     """
     authors = _stored_authors(stored)
     if authors is None and not any(authors_parts(flow.spec) for flow in inputs):

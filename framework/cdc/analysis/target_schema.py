@@ -72,7 +72,7 @@ class CdcTarget(TargetPlan):
 
     @property
     def plan(self) -> TargetPlan:
-        """The plan, without the types of Spark."""
+        """Return the plan without Spark types."""
         return TargetPlan(**{each.name: getattr(self, each.name) for each in fields(TargetPlan)})
 
     @property
@@ -87,7 +87,7 @@ class CdcTarget(TargetPlan):
 
     @property
     def row_schema(self) -> StructType:
-        """The columns that come from the flows: the visible ones without those of SCD type 2, and without the flag."""
+        """Return the columns that come from the flows: the visible columns without SCD type 2 columns and the flag."""
         ours = {START_AT, END_AT} if self.scd_type == 2 else {self.flag}
         return StructType([field for field in self.visible_schema.fields if field.name not in ours])
 
@@ -119,17 +119,17 @@ class CdcTarget(TargetPlan):
 
     @property
     def is_authored(self) -> bool:
-        """Whether events may author parts of rows, so that each leaf has an author of its own."""
+        """Return whether events may author parts of rows, so that each leaf has its own author."""
         return AUTHORS in self.hidden_type.fieldNames()
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        """The parts of a row that have authors: all columns but the keys, some split into their fields."""
+        """Return the parts of a row that have authors: all non-key columns, some split into their fields."""
         return split_leaves(self.value_fields, self.split)
 
     @property
     def auxiliary_schema(self) -> StructType:
-        """The schema of the auxiliary table: a struct with operation and order, the keys; for SCD type 2 the event."""
+        """Return the auxiliary schema: a struct with operation and order, the keys, and for SCD type 2 the event."""
         kind = [StructField(OPERATION_KIND, StringType()), StructField(RECORDED_AT, TimestampType())]
         ours = StructField(HIDDEN_COLUMN, StructType([*kind, *self.order_type.fields]))
         keys = [StructField(key, self.table_schema[key].dataType) for key in self.keys]
@@ -167,8 +167,8 @@ def plan_target(
         widens: whether the types of stored columns may become wider.
 
     Raises:
-        UserError: one fault of the flows, or of the flows against the stored table.
-        GraphErrors: several of these faults.
+        UserError: one fault of the flows, or one conflict with the stored table.
+        GraphErrors: several such faults.
     """
     declared = StructType([]) if declared_schema is None else declared_schema
     raise_all([fault for flow in inputs for fault in check_flow(flow)])
@@ -212,7 +212,7 @@ def raise_all(faults: Sequence[SluiceError]) -> None:
 
 
 def _has_deletes_first(inputs: Sequence[CdcInput]) -> bool:
-    """Return whether all deletes are of commits that may have upserts of the same keys, which are there after them."""
+    """Return whether all deletes are sequenced by commit, so that upserts of the same commit come after them."""
     deleting = [flow for flow in inputs if flow.spec.apply_as_deletes is not None]
     return bool(deleting) and all(map(is_sequenced_by_commit, deleting))
 
@@ -253,7 +253,7 @@ def _physical(
     split: tuple[str, ...] | None,
     stored: StructType | None,
 ) -> StructType:
-    """Return the table's schema: columns of the flows, of SCD type 2, the hidden one; stored fields keep positions."""
+    """Return the table's schema: flow columns, SCD type 2 columns, hidden column; stored fields keep positions."""
     scd_type = inputs[0].spec.scd_type
     displayed = common_sequence_type(inputs, literal=False)
     sequence = None if displayed is None else plain_type(stored_sequence(displayed))
@@ -274,7 +274,7 @@ def _physical(
 
 
 def _displayed_sequence_type(inputs: Sequence[CdcInput], displayed: DataType | None) -> DataType:
-    """Return the type of `__START_AT`: that of the sequences, or the widened type of literals if all are literals."""
+    """Return the type of `__START_AT`: the sequence type, or the widened type of literals if all are literals."""
     if displayed is not None:
         return plain_type(displayed)
     literal = common_sequence_type(inputs, literal=True)
@@ -282,7 +282,7 @@ def _displayed_sequence_type(inputs: Sequence[CdcInput], displayed: DataType | N
 
 
 def point_type(sequence: DataType | None) -> StructType:
-    """Return the type of a point; it has no sequence while a target has literal flows only."""
+    """Return the type of a point, without a sequence while a target has only literal flows."""
     fields = [] if sequence is None else [StructField(SEQUENCE, sequence)]
     return StructType([*fields, StructField(ONCE, DoubleType())])
 
@@ -295,9 +295,9 @@ def order_type(sequence: DataType | None) -> StructType:
 def hidden_type(sequence: DataType | None, scd_type: int, authored: Sequence[Leaf]) -> StructType:
     """Return the type of the hidden column.
 
-    It has the order of the row's newest event; per authored leaf the order of the event that wrote it,
-    unless the leaf has a value from the newest event (see `authorship`); and for SCD type 2 the points
-    at which the row's run began and ended, and whether a delete ended it.
+    It contains the order of the row's newest event. Per authored leaf, it contains the order of the event that wrote
+    the leaf, unless the newest event wrote it (see `authorship`). For SCD type 2, it contains the points at which the
+    row's run began and ended, and whether a delete ended it.
     """
     fields = list(order_type(sequence).fields)
     if authored:

@@ -1,1 +1,1 @@
-"""Delta tables of a target: the port that writes it, its two implementations, and the auxiliary table."""
+"""Delta tables of a target: the port that writes the target, its two implementations, and the auxiliary table."""

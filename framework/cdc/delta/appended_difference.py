@@ -1,6 +1,6 @@
-"""Appends the rows by which a query has more than its table, so that streams of the table go on.
+"""Appends the rows of a query that its table lacks, so that streams of the table can continue.
 
-A table that is replaced has a new id, and a stream that has read it with another id fails.
+A replaced table gets a new id, and a stream that has read the table under its old id fails.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _NOT_COMPARED = ("map<", "variant", "geography", "geometry")
 
 
 def append_difference(table: TableAddress, rows: DataFrame, definition: TableDefinition, *, user_metadata: str) -> bool:
-    """Append the rows that a table lacks in one commit, if it has no others than `rows`: equal rows are counted.
+    """Append the rows that a table lacks in one commit, if it has only rows of `rows`, duplicates counted.
 
     Args:
         table: the table, which exists.
-        rows: all rows that it must have. They are computed once.
-        definition: the definition that the table must have already.
-        user_metadata: recorded in the commit, which is made without a new row, too.
+        rows: all rows that the table must have; computed once.
+        definition: the definition, which the table must already have.
+        user_metadata: recorded in the commit, which is made even without new rows.
 
     Returns:
         Whether the table has the rows. If not, nothing was written: the table has other rows, another definition,
@@ -48,7 +48,7 @@ def append_difference(table: TableAddress, rows: DataFrame, definition: TableDef
         try:
             if not stored.exceptAll(kept).isEmpty():
                 return False
-            # One commit: a stop before it leaves the rows of the last update, which are compared again.
+            # One commit: if the process stops before it, the rows of the last update remain and are compared again.
             kept.exceptAll(stored).writeTo(table.sql).option("userMetadata", user_metadata).append()
         finally:
             kept.unpersist()

@@ -1,7 +1,6 @@
 """The auxiliary table of a target: deletes, truncates and events that the target's rows do not represent.
 
-It is a log: rows are appended, and deleted when they are old, but never changed. So a repeated append
-has no effect.
+It is a log: rows are appended, and deleted when they are old, but never changed. A repeated append has no effect.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from framework.engine.sessions.execution import with_settings
 from framework.foundation.table_address import TableAddress
 
 TRUNCATED_MARK = "__sluice_truncated"
-"""A column that only an auxiliary table with recorded truncates has; without it no search for truncates is needed."""
+"""A column that only tables with recorded truncates have; without it, no scan for truncates is needed."""
 
 CHECKPOINT_INTERVAL = ("delta.checkpointInterval", "50")
-"""Each batch is a commit, and a checkpoint of Delta's log costs as much as several batches."""
+"""A long interval, because each batch is a commit, and a log checkpoint costs as much as several batches."""
 
 _COLUMN_MAPPING = ("delta.columnMapping.mode", "name")
 _NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
@@ -56,7 +55,7 @@ def table_exists(session: SparkSession, table: TableAddress) -> bool:
 def create_auxiliary_table(session: SparkSession, table: TableAddress, target: CdcTarget) -> None:
     """Create the auxiliary table of a target, which does not exist; the user's readers never need it."""
     if table.path is not None:
-        # That of a creation that was killed: Delta creates no table where one exists.
+        # Left by a creation that was killed: Delta creates no table where a log exists.
         HadoopStorage(table.path, session).delete_tree(f"{table.path}/_delta_log")
     builder = new_table(session, table, target.auxiliary_schema).property(*CHECKPOINT_INTERVAL)
     for key, value in mapped_properties(target.auxiliary_schema).items():  # the target has it, too
@@ -70,7 +69,7 @@ def mapped_properties(schema: StructType) -> dict[str, str]:
 
 
 def _needs_mapping(schema: StructType) -> bool:
-    """Whether a column or a field of a struct has a name that Delta stores only with column mapping."""
+    """Return whether a column or a field of a struct has a name that Delta stores only with column mapping."""
     return any(
         _NOT_IN_PARQUET & {*field.name} or (isinstance(field.dataType, StructType) and _needs_mapping(field.dataType))
         for field in schema.fields
@@ -80,14 +79,14 @@ def _needs_mapping(schema: StructType) -> bool:
 def append_rows(rows: DataFrame, table: TableAddress, target: CdcTarget, *, batch: Batch, once: bool) -> None:
     """Append to the auxiliary table, which is created if needed and gains missing columns.
 
-    The commit names its batch, so that a rewind finds the version of this table that belongs to one of the target.
+    The commit names its batch, so that a rewind finds the version of this table that matches a version of the target.
 
     Args:
         rows: rows in the schema of the auxiliary table.
         table: the address of the auxiliary table.
         target: the target.
         batch: the batch of the rows.
-        once: whether the table takes the batch once; else the rows are appended in any case.
+        once: whether a batch that the table already has is skipped; otherwise the rows are always appended.
     """
     session, rows = rows.sparkSession, rows.coalesce(1)
     if not table_exists(session, table):
@@ -130,7 +129,7 @@ def truncate_row(session: SparkSession, target: CdcTarget, floor: Column) -> Dat
 
 
 def record_of(target: CdcTarget, *, operation: Column, point: Column, content: Column | None = None) -> Column:
-    """Return the struct column of the auxiliary table for an operation at a point, for an upsert with its content."""
+    """Return the auxiliary table's struct column for an operation at a point; for an upsert, with its content."""
     made = {OPERATION_KIND: operation, RECORDED_AT: _now()}
     if content is not None:
         made[CONTENT] = content
@@ -142,8 +141,8 @@ def record_of(target: CdcTarget, *, operation: Column, point: Column, content: C
 def _now() -> Column:
     """Return the time at which a row is computed.
 
-    Spark writes `current_timestamp` into generated code as a number, so the code of each batch would be compiled again,
-    and run slowly until then.
+    Spark inlines `current_timestamp` into generated code as a number, so the code of each batch would be compiled
+    again, and run slowly until then.
     """
     milliseconds = F.reflect(F.lit("java.lang.System"), F.lit("currentTimeMillis"))
     return F.timestamp_millis(milliseconds.cast("bigint"))
@@ -155,7 +154,7 @@ def read_auxiliary_table(session: SparkSession, table: TableAddress) -> DataFram
 
 
 def forget_deletes(session: SparkSession, table: TableAddress, *, older_than_seconds: int) -> None:
-    """Remove deletes and truncates recorded before the limit; a late event may then restore a row that they removed."""
+    """Remove deletes and truncates older than the limit; late events may then restore rows that they removed."""
     record = column(HIDDEN_COLUMN)
     limit = F.current_timestamp() - F.make_dt_interval(secs=F.lit(older_than_seconds))
     is_old = record.getField(OPERATION_KIND).isin(DELETE, TRUNCATE) & (record.getField(RECORDED_AT) < limit)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
 
 MANY = 40
-"""The number of small files that starts a compaction; also the interval in batches if the files are not listed."""
+"""The number of small files that triggers a compaction; also the interval in batches if files are not listed."""
 
 _SMALL_BYTES = 32 * 1024 * 1024
 _OPTIMIZE = "spark.databricks.delta.optimize"
 
 
 def compaction_is_due(batch_id: int) -> bool:
-    """Return whether a table whose files are not listed after each batch is compacted after this one."""
+    """Return whether a table is compacted after this batch if its files are not listed after each batch."""
     return batch_id % MANY == MANY - 1
 
 

@@ -45,7 +45,7 @@ class Destination:
 
 @contextmanager
 def naming_violations(destination: Destination, batch_id: int) -> Iterator[None]:
-    """Name the target's constraint in the error if a batch violates it; Delta then commits nothing of the batch.
+    """Name the constraint in the error if a batch violates it; Delta commits nothing of such a batch.
 
     Raises:
         OperationError: AUTOCDC_CONSTRAINT_VIOLATED.

@@ -80,7 +80,7 @@ class MergeWrite:
     def _merge_decided(self, source: DataFrame, merge: KeyedMerge) -> CdcMetrics:
         """Read the affected rows, decide the change of each, and merge the changes.
 
-        The MERGE reads the rows again: a row that another process changed in between is a conflict.
+        The MERGE reads the rows again; if another process changed a row in between, that is a conflict.
         """
         rows, how, matching = self._session.table(self._table.sql), "full_outer", same_key(merge.target)
         if not merge.sweeps:
@@ -94,7 +94,7 @@ class MergeWrite:
         is_safe = or_conflict(column(merge.target.keys[0], of=TARGET).isNull() | (~is_new & is_same))
         has_key = reduce(operator.and_, (column(key).isNotNull() for key in merge.target.keys))
         with computed_once(decided.where(column(CHANGE).isNotNull() & has_key)) as decided_rows, raising_conflicts():
-            # The changes of a truncate are as many as the rows of the target.
+            # A truncate changes as many rows as the target has.
             changes = decided_rows if merge.sweeps else broadcast_if_small(decided_rows, merge.row_count)
             done = _metrics(_with_changes(self._builder(changes, matching), merge.target, is_safe=is_safe))
             if merge.target.flag is None or not done.upserted:
@@ -113,7 +113,7 @@ class MergeWrite:
     def _builder(self, source: DataFrame, matching: Column) -> DeltaMergeBuilder:
         """Return the MERGE without clauses.
 
-        Delta binds a MERGE to the table that it finds when it runs, so the id is compared as late as possible.
+        Delta binds a MERGE to the table that exists when it runs, so the table id is compared as late as possible.
         """
         if can_open(self._table):
             TableVersion(self._session, self._table)

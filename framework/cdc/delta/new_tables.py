@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def new_table(session: SparkSession, table: TableAddress, columns: StructType) -> DeltaTableBuilder:
-    """Return the builder of a table with these columns at an address; nothing happens if there is one.
+    """Return the builder of a table with these columns at an address; it does nothing if the table exists.
 
-    Of a path alone, Delta makes a name without escaping a backtick in it.
+    If given only a path, Delta builds a name from it without escaping backticks.
     """
     builder = DeltaTable.createIfNotExists(session).tableName(table.sql).addColumns(columns)
     return builder if table.path is None else builder.location(table.path)

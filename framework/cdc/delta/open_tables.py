@@ -34,9 +34,9 @@ class OpenTables:
 def open_tables(session: SparkSession, destination: Destination, batch_id: int) -> OpenTables:
     """Open the tables of a target; this can run while a batch's events are counted.
 
-    The transaction begins before the auxiliary table is read, and each writer commits to the auxiliary table first.
-    So another process's batch is either visible in the auxiliary table already, or it commits its rows to the
-    target after this transaction began. In the second case this transaction fails if it depends on those rows.
+    The transaction begins before the auxiliary table is read, and each writer commits to the auxiliary table first. So
+    another process's batch is either already visible in the auxiliary table, or commits its rows to the target after
+    this transaction began. In the second case, this transaction fails if it depends on those rows.
     """
     compact(session, destination.table, batch_id)
     if table_exists(session, destination.auxiliary):

@@ -35,7 +35,7 @@ CHANGE = "__sluice_change"
 INSERTED, UPDATED, REMOVED = "inserted", "updated", "deleted"
 
 FLAGGED = "flagged"
-"""A row that a delete flags and that keeps its values: it is written as an updated row, and counts as a deleted one."""
+"""A row that a delete flags and that keeps its values: written like an update, counted as a delete."""
 
 BROADCAST_ROWS = 200_000
 """The largest batch, in rows, that is broadcast, so that a table is read without a shuffle."""
@@ -87,11 +87,11 @@ class KeyedMerge:
         ranges: the bounds of their keys.
         decide: decides the changes from rows of the target.
         new_rows: returns the target's rows for source rows whose keys have no row.
-        clauses: MERGE clauses with the same effect as `decide`, in its place; None if there are no such clauses.
+        clauses: MERGE clauses with the same effect as `decide`, to use instead; None if there are none.
         sweeps: whether rows of keys without a source row may change too; only a MERGE can write such a merge.
         apply_recorded: applies the recorded deletes to source rows; None if no delete is recorded.
-        checks_rows: whether recorded deletes matter to keys that have a row. If not, `apply_recorded` is needed
-            for new keys only, because a row that AUTO CDC wrote is newer than each recorded delete of its key.
+        checks_rows: whether recorded deletes matter to keys that have a row. If not, `apply_recorded` is only needed
+            for new keys, because a row that AUTO CDC wrote is newer than every recorded delete of its key.
         may_delete: whether a source row may delete a row, before `apply_recorded`.
     """
 
@@ -142,10 +142,10 @@ class Replacement(Protocol):
         """Count the removed rows that no added row replaces: one job."""
 
     def changes(self) -> DataFrame:
-        """Return the rows to add and those to remove, without `LOCATION`, and their `CHANGE`."""
+        """Return the rows to add and the rows to remove, without `LOCATION`, and their `CHANGE`."""
 
     def matching(self) -> Column:
-        """Return whether a row of `TARGET` is the one that a row of `changes`, under `SOURCE`, replaces or removes."""
+        """Return whether a row of `changes`, under `SOURCE`, replaces or removes a row of `TARGET`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -169,7 +169,7 @@ class TargetWrite(Protocol):
     """The write of one batch to a target: at most one commit, which the target takes once."""
 
     def has_applied(self) -> bool:
-        """Return whether the target is known to have the batch; if not, the commit may still be skipped."""
+        """Return whether the target is known to have the batch; if False, the commit may still be skipped."""
 
     def rows(self, ranges: Ranges) -> DataFrame:
         """Return the target's rows with keys in these ranges, with their `LOCATION`, possibly null; call it once."""
@@ -186,7 +186,7 @@ class TargetWrite(Protocol):
         """
 
     def replace(self, replacement: Replacement, prior: PriorCommit | None) -> CdcMetrics:
-        """Commit a replacement of rows after the prior commit; results and errors are those of `merge`."""
+        """Commit a replacement of rows after the prior commit, with the results and errors of `merge`."""
 
 
 @built_once

@@ -1,7 +1,7 @@
 """One commit to a Delta table, built from its parts: rows removed by their location, and rows added.
 
-Delta's MERGE reads a table with deletion vectors three times, and shuffles all of it when keys may be new. Here the
-table is read once, and the changes of a batch are decided from that read. ADR 13 has the reasons and the safeguards.
+Delta's MERGE reads a table with deletion vectors three times, and shuffles the whole table if keys may be new. Here the
+table is read once, and the changes of a batch are decided from this read. ADR 13 has the reasons and the safeguards.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 _STATISTICS = "spark.databricks.delta.stats.collect"
 _WITH_VECTORS = "delta.enableDeletionVectors"
-# Only a MERGE writes what these properties need: the previous version of each row.
+# These properties need the previous version of each row, which only a MERGE writes.
 _REQUIRES_MERGE = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
 _COMPUTED_FIELDS = ("delta.identity.", "delta.generationExpression", "CURRENT_DEFAULT")
 
 
 class Transaction:
-    """One version of a table, and a commit that fails if concurrent commits changed what was read.
+    """One version of a table, and a commit that fails if concurrent commits changed the rows that were read.
 
     Attributes:
-        rows_to_read: the number of rows in the files that `rows` reads; None if it is unknown.
+        rows_to_read: the number of rows in the files that `rows` reads; None if unknown.
     """
 
     def __init__(self, version: TableVersion) -> None:
@@ -74,7 +74,7 @@ class Transaction:
         return self._version.last_batch(batch.application_id) >= batch.number
 
     def rows(self, ranges: Ranges) -> DataFrame:
-        """Return the rows with keys in some ranges, with their `LOCATION`; call it once: the commit depends on them."""
+        """Return the rows with keys in `ranges`, with their `LOCATION`; the commit depends on them. Call it once."""
         condition = key_range(ranges)
         self._read(condition, ranges)
         frame = self._version.frame(self._files)
@@ -88,7 +88,7 @@ class Transaction:
         """Read the whole table, so that the commit depends on it, and return whether it is empty.
 
         Args:
-            ranges: of the keys that matter, if other rows do not; the files' statistics must tell.
+            ranges: the ranges of the keys that matter, by file statistics; None if all rows matter.
         """
         self._read(F.expr("true") if ranges is None else key_range(ranges), ranges)
         return self.read_nothing
@@ -182,7 +182,7 @@ class Transaction:
 
 
 def _has_columns(version: TableVersion, schema: StructType) -> bool:
-    """Return whether the table's columns are those of the rows, and no column is computed."""
+    """Return whether the table has exactly the columns of the rows, and no column is computed."""
     stored = version.columns
     if any(key.startswith(_COMPUTED_FIELDS) for field in stored.fields for key in field.metadata):
         return False

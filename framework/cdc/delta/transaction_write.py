@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from framework.engine.delta.transaction_identifiers import Batch
 
 SHUFFLED_ROWS_PER_KEY = 10
-"""The most table rows per affected key that are shuffled; this saves two broadcasts, each a job to wait for."""
+"""Maximum table rows per affected key to shuffle them; this saves two broadcasts, each a job to wait for."""
 
 FILTERED_ROWS = 200_000
-"""The fewest table rows that are filtered by the batch's keys before they are shuffled; the filter is another job."""
+"""Minimum table rows to filter them by the batch's keys before the shuffle; the filter is another job."""
 
 FEW_ROWS = 10_000
-"""The most removed rows whose locations the driver gets; the deletion vectors of more rows are written by jobs."""
+"""Maximum removed rows to collect their locations on the driver; for more, jobs write the deletion vectors."""
 
 _NUMBER = "__sluice_number"
 _IS_MANUAL = "__sluice_is_manual"
@@ -70,8 +70,8 @@ class TransactionWrite:
     def merge(self, merge: KeyedMerge, prior: PriorCommit | None) -> CdcMetrics:
         """Commit the changes of a merge after the prior commit.
 
-        A manually inserted row may be older than a recorded delete of its key. If recorded deletes are read for new
-        keys only, a batch that updates such a row is written by MERGE instead.
+        A manually inserted row may be older than a recorded delete of its key. If recorded deletes are read only for
+        new keys, a batch that updates such a row is written by MERGE instead.
         """
         if merge.sweeps:
             return self._merge_write.merge(merge, prior)
@@ -140,7 +140,7 @@ class TransactionWrite:
         return None if is_unchecked else CdcMetrics(upserted=upserted - flagged, deleted=deleted)
 
     def _prepare(self, added: DataFrame | None, *background: Callable[[], Any]) -> tuple[int, list[Any]]:
-        """Write new files, and do other work in the background; return the number of added rows and its results."""
+        """Write new files while other work runs in the background; return the number of added rows and the results."""
         with ExitStack() as until_done:
             running = [until_done.enter_context(in_background(self._session, work)) for work in background]
             upserted = 0 if added is None else self._transaction.add(added)
@@ -157,13 +157,13 @@ def _row(merge: KeyedMerge) -> list[Column]:
 
 
 def _decide_by_rows(source: DataFrame, rows: DataFrame, merge: KeyedMerge) -> DataFrame:
-    """Decide the change of each row of an affected key: joins the source rows to target rows."""
+    """Decide the change of each row of an affected key by a join of source rows to target rows."""
     sent = broadcast_if_small(source, merge.row_count)
     return merge.decide(sent, rows, how="inner", carried=(_IS_MANUAL, _NUMBER, LOCATION))
 
 
 def _decide_by_keys(source: DataFrame, rows: DataFrame, merge: KeyedMerge) -> DataFrame:
-    """Decide the change of each affected key: left-joins target rows to the source rows, which are in key order."""
+    """Decide the change of each affected key by a left join of target rows to source rows, which are sorted by key."""
     checked = source if merge.apply_recorded is None else merge.apply_recorded(source)
     return merge.decide(checked, rows, how="left", carried=(_IS_MANUAL, LOCATION))
 
@@ -175,7 +175,7 @@ def _remove(decided: DataFrame, transaction: Transaction, *, row_count: int, cou
         decided: the decided changes.
         transaction: the transaction on the target.
         row_count: the number of source rows.
-        counting: whether rows may be deleted, or it matters whether a row is manual; else no job counts them.
+        counting: whether rows may be deleted, or manual rows matter; if not, no job counts them.
 
     Returns:
         The number of deleted rows, flagged ones included, and the number of manually inserted rows that are replaced.

@@ -1,4 +1,4 @@
-"""The contract of a batch: required values of its events, whose violations are counted before the commit."""
+"""The contract of a batch: required values of its events; violations are counted before the commit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BatchCounts:
     Args:
         rows: events of the batch.
         null_sequences: events without a sequence.
-        null_keys: per key column, events in which it is null (truncates need no key).
+        null_keys: per key column, events in which the key is null (truncates need no key).
         unstorable_keys: per key in `text_partitions`, events whose value would change when stored.
         ranges: per key column the bounds of its values; a key whose type has no bounds is absent.
     """

@@ -1,6 +1,7 @@
 """Events that violate the contract of a batch, as conditions over the rows of a flow's source.
 
-`check_contract` counts them in normalized events and fails the batch; quarantine removes them before they are events.
+`check_contract` counts them in normalized events and fails the batch; quarantine removes their rows before
+normalization.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NULL_SEQUENCE = "AUTOCDC_MICROBATCH_VALIDATION.NULL_SEQUENCE"
 
 
 def event_faults(source: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, literal: bool) -> dict[str, Column]:
-    """Return per condition of the contract whether a row violates it; never NULL.
+    """Return, per condition of the contract, whether a row violates it; never NULL.
 
     Args:
         source: the rows of the flow's source.

@@ -1,7 +1,7 @@
-"""The bounds of a batch's keys, which are used to skip files and rows of a table.
+"""Bounds of a batch's keys, to skip files and rows of a table.
 
 A bound is a whole number or ASCII text. Both leave the JVM and return to it unchanged, and all readers of a bound
-agree on them: Spark, the Parquet reader and Delta's file statistics. ADR 14 lists the values on which they do not.
+agree on them: Spark, the Parquet reader and Delta's file statistics. ADR 14 lists the values on which they disagree.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DAY_MICROSECONDS = 24 * 60 * 60 * 1_000_000
 _EPOCH = date(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = (date(1, 1, 2) - _EPOCH).days, (date(9999, 12, 30) - _EPOCH).days
 _DAYS_GRID = 32
-"""Days are rounded to multiples of this, so that no bound is one of the days of 1582 that the Julian calendar lacks."""
+"""Days are rounded to multiples of this, so that no bound is a skipped day of the calendar change of 1582."""
 _TEXT_LENGTH = 32
 _LAST_ASCII = "\x7f"
 
@@ -92,7 +92,7 @@ class KeyRange:
 def has_bounds(data_type: DataType) -> bool:
     """Return whether keys of a type have bounds.
 
-    They have none if readers differ (-0.0 and NaN, collations, padded strings) or no reader skips data by them.
+    A type has no bounds if readers disagree (-0.0 and NaN, collations, padded strings) or no reader skips data by them.
     """
     if isinstance(data_type, StringType):
         return data_type.isUTF8BinaryCollation()
@@ -138,8 +138,8 @@ def _limits(data_type: DataType) -> tuple[int, int]:
 def _rounded(least: int, most: int, *, limits: tuple[int, int]) -> tuple[int | None, int | None]:
     """Widen bounds, at most by half, so that batches with similar keys share them; None beyond the type's limits.
 
-    Spark writes numbers into the code that it generates. With bounds of its own, the code of each batch would be
-    compiled again, and run slowly until then. That costs more than reading the table.
+    Spark inlines numbers into generated code. If each batch had different bounds, its code would be compiled again, and
+    run slowly until then. That costs more than reading the table.
 
     Examples:
         >>> limits = (-(2**31), 2**31 - 1)
@@ -209,7 +209,7 @@ def key_range(ranges: Ranges, *, of: str | None = None) -> Column:
 
 
 def may_contain(statistics: Mapping[str, Any], ranges: Ranges) -> bool:
-    """Return whether a file may have a row with keys in all of the ranges; true if its statistics do not rule it out.
+    """Return whether a file may have a row with keys in all ranges, as far as its statistics can exclude it.
 
     Examples:
         >>> known = {"minValues": {"id": 10}, "maxValues": {"id": 20}}

@@ -1,4 +1,4 @@
-"""A Bloom filter of a batch's keys: most rows of other keys are dropped while a table is scanned.
+"""A Bloom filter of a batch's keys, which drops most rows of other keys during a table scan.
 
 The rows that remain are shuffled and sorted for the join with the batch. A filter lets a few rows of other keys pass,
 and never drops a row of the batch's keys, because equal keys have equal hashes.
@@ -26,7 +26,7 @@ def with_keys_of(rows: DataFrame, source: DataFrame, keys: Sequence[str], *, key
 
     Args:
         rows: rows of a table.
-        source: rows that are computed already; the filter reads them in a job of its own.
+        source: rows that are already computed; the filter reads them in a separate job.
         keys: the key columns of both.
         key_count: the number of source rows.
     """

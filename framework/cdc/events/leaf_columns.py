@@ -1,9 +1,8 @@
 """The columns that hold the leaves of an authored target in a batch's DataFrames.
 
-Each leaf has flat columns of its own: its value, the order of its author, and whether an event wrote
-it. Structs are split once, where rows are read, and rebuilt once, where rows are written.
-Catalyst copies the expression of a struct into each field that is extracted from it, so a plan that
-splits and rebuilds structs at each step grows exponentially.
+Each leaf has its own flat columns: its value, the order of its author, and whether an event wrote it. Structs are split
+once, where rows are read, and rebuilt once, where rows are written. Catalyst copies the expression of a struct into
+each field that is extracted from it, so a plan that splits and rebuilds structs at each step grows exponentially.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def aliased(names: Sequence[str], values: Sequence[Column]) -> list[Column]:
 
 
 def take_leaf(leaf: Leaf, have: StructType, get: Callable[[str], Column]) -> Column:
-    """Return the value of a leaf, in its type, from rows of another schema; null if they have no such leaf.
+    """Return the value of a leaf, in its type, from rows with another schema; null if they lack the leaf.
 
     Args:
         leaf: the leaf.

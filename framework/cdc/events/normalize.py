@@ -36,7 +36,7 @@ _LISTED_INPUT = "__sluice_listed"
 
 
 def upsert_predicate(spec: AutoCdcSpec) -> str:
-    """Return an SQL condition over a flow's source that is true for its upserts.
+    """Return an SQL condition over a flow's source that is true for upserts.
 
     The engine checks expectations for upserts only, because the row of a delete seldom has values.
     """
@@ -51,7 +51,7 @@ def read_events(batch: DataFrame, spec: AutoCdcSpec, target: CdcTarget, *, liter
         batch: rows of the flow's source.
         spec: the flow's declaration.
         target: the target.
-        literal: whether the flow's sequence is a once flow's literal, which sorts before all other sequences.
+        literal: whether the flow is a once flow with a literal sequence, which sorts before all other sequences.
 
     Returns:
         One row per event: the columns `event_names`, `ORDER` and `OPERATION`. Columns that the flow does not
@@ -114,8 +114,8 @@ def _operation(spec: AutoCdcSpec, *, removes_preimages: bool) -> Column:
 
     Args:
         spec: the flow's declaration.
-        removes_preimages: whether a row of a change feed from before its update is a delete, which the upsert of the
-            same commit survives: an update of a key moves a row, so nothing else removes it from its old key.
+        removes_preimages: whether a change feed's `update_preimage` is a delete, which the same commit's upsert
+            survives. It is needed when an update changes a key: nothing else removes the row under the old key.
     """
     operation = F.lit(UPSERT)
     if spec.apply_as_deletes is not None:

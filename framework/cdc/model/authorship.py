@@ -1,8 +1,8 @@
 """The leaves of a row: the parts that events author independently.
 
-If events author only some of a row's values (`ignore_null_updates`, `columns_to_update`), each leaf has
-an author of its own: the event with the highest order that wrote it. A column is one leaf, but a struct
-in which nulls are ignored is split into its fields, at every depth.
+If events author only some of a row's values (`ignore_null_updates`, `columns_to_update`), each leaf has its own author:
+the event with the highest order that wrote it. A column is one leaf, but a struct in which nulls are ignored is split
+into its fields, at every depth.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Leaf:
         return value
 
     def is_within(self, names: Collection[str]) -> bool:
-        """Return whether one of the dotted names (in any case) is its path or that of a struct around it."""
+        """Return whether one of the dotted names (in any case) is its path or the path of an enclosing struct."""
         prefixes = {".".join(self.path[:depth]).lower() for depth in range(1, len(self.path) + 1)}
         return any(name.replace("`", "").lower() in prefixes for name in names)
 
@@ -75,7 +75,7 @@ def _descend(path: tuple[str, ...], data_type: DataType, *, into: bool) -> Itera
 
 
 def assemble(field: StructField, leaves: Sequence[Leaf], values: Sequence[Column]) -> Column:
-    """Return the value of a column from the values of its leaves; a struct is null if all of its leaves are."""
+    """Return the value of a column from the values of its leaves; a struct is null if all its leaves are null."""
     pairs = [(leaf.path, value) for leaf, value in zip(leaves, values, strict=True) if leaf.path[0] == field.name]
     return _build((field.name,), field.dataType, pairs)
 
@@ -103,7 +103,7 @@ def kept_authors(
 
 
 def _stored_authors_of(hidden: Column, hidden_type: StructType, leaf: Leaf) -> list[Column]:
-    """Return the stored authors of a leaf, and of the structs around it that were once single leaves."""
+    """Return the stored authors of a leaf, and of enclosing structs that were once single leaves."""
     authors_type = struct_of(hidden_type, AUTHORS)
     names = [part.name for part in (leaf, *reversed(leaf.ancestors)) if part.name in authors_type.names]
     kept = hidden.getField(AUTHORS)
@@ -117,7 +117,7 @@ def authors_to_keep(
     newest: Column,
     authors_type: StructType,
 ) -> Column:
-    """Return the hidden column's `authors` of a row whose newest event has the order `newest`.
+    """Return the hidden column's `authors` for a row whose newest event has the order `newest`.
 
     The author of a leaf with a value is null if it is the newest event.
     """

@@ -40,9 +40,9 @@ def find_field(schema: StructType, declared: str) -> StructField | None:
 
 
 def match_field(schema: StructType, name: str) -> StructField | None:
-    """Return the field called `name`, exactly or else in another case; None if there is no such field.
+    """Return the field called `name`, exactly or else case-insensitively; None if there is no such field.
 
-    The name is that of a field, of which backticks are a part.
+    Unlike in a declaration, backticks are a part of the name.
     """
     found = [field for field in schema.fields if field.name.lower() == name.lower()]
     exact = [field for field in found if field.name == name]
@@ -61,12 +61,12 @@ def struct_of(schema: StructType, name: str) -> StructType:
 
 
 def missing_names(schema: StructType, names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of `names` for which the schema has no column, in their order."""
+    """Return the names for which the schema has no column, in their order."""
     return tuple(name for name in names if find_field(schema, name) is None)
 
 
 def repeated_names(data_type: DataType, path: str = "") -> tuple[str, ...]:
-    """Return the names, at any depth, that are equal to another name in the same struct, ignoring case."""
+    """Return names, at any depth, that occur more than once in the same struct, ignoring case."""
     if isinstance(data_type, ArrayType):
         return repeated_names(data_type.elementType, path)
     if isinstance(data_type, MapType):
@@ -111,7 +111,7 @@ def _align_field(value: Column, have: StructType, want: StructField) -> Column:
 
 
 def has_void(data_type: DataType) -> bool:
-    """Return whether the type is or contains the type of NULL."""
+    """Return whether the type is or contains the void type of NULL."""
     if isinstance(data_type, StructType):
         return any(has_void(field.dataType) for field in data_type.fields)
     if isinstance(data_type, ArrayType):
@@ -122,12 +122,11 @@ def has_void(data_type: DataType) -> bool:
 
 
 def is_storable(value: Column, data_type: DataType) -> Column:
-    """Return whether a text or a timestamp stays the same when stored as a partition value.
+    """Return whether a string or a timestamp stays the same when stored as a partition value.
 
-    Delta stores partition values as text in paths and in its log. An empty text and Hive's name for NULL are read as
-    NULL, bytes that are not valid UTF-8 are replaced, and a path cannot have the character NUL. The path has a
-    timestamp without its offset: when clocks of the session's time zone are set back, the second of two equal hours
-    is read as the first.
+    Delta stores partition values as text in paths and in its log. An empty string and Hive's name for NULL are read as
+    NULL, invalid UTF-8 is replaced, and a path can't contain the character NUL. A timestamp is stored without its
+    offset: when clocks of the session's time zone are set back, the second of two equal hours is read as the first.
     """
     if isinstance(data_type, TimestampType):
         return value.eqNullSafe(as_stored(value, data_type))
@@ -135,7 +134,7 @@ def is_storable(value: Column, data_type: DataType) -> Column:
 
 
 def as_stored(value: Column, data_type: DataType) -> Column:
-    """Return a text or a timestamp in the form that it has after it is stored as a partition value."""
+    """Return a string or a timestamp as it reads back after being stored as a partition value."""
     if isinstance(data_type, TimestampType):
         return value.cast("string").try_cast("timestamp")
     return F.when(_is_some(value), F.make_valid_utf8(value))

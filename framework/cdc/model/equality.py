@@ -32,12 +32,12 @@ _NOT_IN_DELTA = {"interval", "yearmonthinterval", "daytimeinterval", "time", "ge
 
 
 def is_orderable(data_type: DataType) -> bool:
-    """Return whether Spark can compare values of the type; it cannot compare maps and variants, at any depth."""
+    """Return whether Spark can order values of the type; it can't order maps and variants, at any depth."""
     return not any(part.typeName() in _UNORDERED for part in _parts(data_type))
 
 
 def unstorable_part(data_type: DataType) -> DataType | None:
-    """Return the part of a type, possibly the whole, that a Delta table cannot store; None if it can store all."""
+    """Return the first part of a type, possibly the whole, that Delta can't store; None if it can store all."""
     return next((part for part in _parts(data_type) if _is_unstorable(part)), None)
 
 
@@ -93,8 +93,8 @@ def _comparable_entry(entry: Column, data_type: MapType) -> Column:
 def _canonical_variant(value: Column) -> Column:
     """Return the bytes of a variant whose dictionary lists the names of fields in the order of the encoded fields.
 
-    The dictionary of a variant depends on the order of fields in its source text, and the encoding on the
-    dictionary. A variant within another one is encoded again, so the array rebuilds both.
+    The dictionary of a variant depends on the order of fields in its source text, and the encoding depends on the
+    dictionary. A nested variant is encoded again, so wrapping the variant in an array rebuilds both.
     """
     rebuilt = F.call_function("to_variant_object", F.array(value))
     parts = F.struct(*(variant_bytes(rebuilt, part).alias(part) for part in ("value", "metadata")))

@@ -1,9 +1,9 @@
-"""The order of events: which event is older, and which of two events of one key counts.
+"""The order of events: which of two events is older, and which of two events of one key counts.
 
 An event's *point* is its sequence, or the literal if it is from a once flow with a literal sequence.
 Points without a sequence sort first, so the rows of such a once flow sort before all other events. An
-event's *order* is its point and the fingerprint of its content, so that of two upserts at one point the
-same one counts in any order of arrival. Both are structs that Spark compares field by field, nulls first.
+event's *order* is its point and the fingerprint of its content, so that the same one of two upserts at a point counts
+in any order of arrival. Both are structs that Spark compares field by field, nulls first.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def order_of(value: Column, struct_type: StructType) -> Column:
 
 
 def row_point(hidden: Column, struct_type: StructType) -> Column:
-    """Return the point of a target row; a row that AUTO CDC did not write is before all events."""
+    """Return the point of a target row; a row that AUTO CDC did not write precedes all events."""
     return _part(hidden, struct_type, (SEQUENCE, ONCE))
 
 
 def row_order(hidden: Column, struct_type: StructType) -> Column:
-    """Return the order of a target row; a row that AUTO CDC did not write is before all events."""
+    """Return the order of a target row; a row that AUTO CDC did not write precedes all events."""
     return _part(hidden, struct_type, (SEQUENCE, ONCE, CONTENT))
 
 

@@ -18,7 +18,7 @@ METADATA_KEY = "sluice.cdc"
 """Key in the hidden column's field metadata; its value has the table's keys and SCD type, and `SOFT_DELETES_KEY`."""
 
 SOFT_DELETES_KEY = "soft_deletes"
-"""Key in that value: the column that flags deleted rows. A table whose deleted rows are removed does not have it."""
+"""Key in that value: the column that flags deleted rows; absent if deleted rows are removed."""
 
 # Fields of the hidden column.
 SEQUENCE = "sequence"

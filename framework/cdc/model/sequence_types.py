@@ -1,4 +1,4 @@
-"""Types of sequences: the common one of several flows, and the one in which a table stores them."""
+"""Types of sequences: the common type of several flows, and the type in which a table stores sequences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def common_sequence(left: DataType, right: DataType) -> DataType | None:
 
 
 def stored_sequence(data_type: DataType) -> DataType:
-    """Return the type in which a sequence is stored: the widest of its kind, so that it need not be widened later.
+    """Return the storage type of a sequence: the widest of its kind, so that it never has to be widened.
 
     The fields of a struct are named by their position, because their order depends on nothing else.
     """

@@ -69,7 +69,7 @@ class SnapshotVersion:
 
     @property
     def data_type(self) -> DataType:
-        """The type of a sequence of such versions."""
+        """Return the sequence type of such versions."""
         return _TYPES[self.kind]
 
     @property
@@ -97,13 +97,13 @@ class SnapshotVersion:
         return self.kind == other.kind
 
     def follows(self, other: SnapshotVersion) -> bool:
-        """Return whether the version is greater than another one of its type; texts are ordered as in Spark."""
+        """Return whether the version is greater than another of the same type; strings are ordered as in Spark."""
         assert self.is_comparable(other), (self, other)
         return self.value > other.value  # type: ignore[operator]  # one kind has one type
 
 
 def version_at(now: datetime, *, after: SnapshotVersion | None) -> SnapshotVersion:
-    """Return the version of a snapshot taken now; greater than the last one, even if the clock was set back."""
+    """Return the version of a snapshot taken now; greater than `after`, even if the clock was set back."""
     version = SnapshotVersion(kind="timestamp", value=(now - _EPOCH) // _MICROSECOND)
     if after is None or version.follows(after):
         return version

@@ -1,4 +1,4 @@
-"""The plan of an AUTO CDC target as a value of texts and numbers, which is read without Spark."""
+"""The plan of an AUTO CDC target as a value of strings and numbers, readable without Spark."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class TargetPlan:
         scd_type: 1 or 2.
         table_json: the JSON of the physical schema: all columns and the hidden one.
         literal_flows: the once flows whose sequence is a literal, which sorts before all other sequences.
-        split: the columns whose fields have authors of their own.
+        split: the columns whose fields have separate authors.
         tracked: for SCD type 2, the columns whose change begins a new row.
-        text_partitions: the columns of texts and timestamps that the table is partitioned by, as the table spells them:
-            a partition may store another value (`as_stored`).
-        deletes_first: whether a delete comes before the upserts of its sequence, and not after them.
-        flag: the column that is true in rows that are deleted and stay; None if deleted rows are removed.
+        text_partitions: the string and timestamp columns that the table is partitioned by, as the table spells them; a
+            partition may store a different value (`as_stored`).
+        deletes_first: whether a delete comes before the upserts of its sequence instead of after them.
+        flag: the column that is true in deleted rows that stay; None if deleted rows are removed.
     """
 
     name: QualifiedName

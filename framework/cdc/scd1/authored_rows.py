@@ -2,8 +2,8 @@
 
 If deleted rows stay, a delete flags a row and clears no leaf.
 
-Each step names the columns that the next step uses several times. So the size of a plan grows with the number of
-leaves, and not with the size of each leaf's expressions.
+Each step names the columns that the next step uses several times, so the size of a plan grows with the number of leaves
+and not with the size of each leaf's expressions.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def decide_rows(
     row_columns = [name for name in carried if name in rows.columns]
     flat = rows.select(*map(column, (*target.keys, *row_columns)), *steps.flat).alias(TARGET)
     keys = [F.coalesce(column(key, of=SOURCE), column(key, of=TARGET)).alias(key) for key in target.keys]
-    # The latest events are in key order, so a merge join in a left join sorts the rows only.
+    # The latest events are sorted by key, so the merge join of a left join only sorts the rows.
     joined = latest.alias(SOURCE).join(flat.hint("merge") if how == "left" else flat, same_key(target), how)
     decided = (
         joined.select(*keys, *map(column, carried), *steps.joined).select("*", *steps.undone).select("*", *steps.newer)
@@ -88,7 +88,7 @@ class _Steps:
         flat: the order of a target row, and the value and author of each of its leaves.
         joined: the columns of latest events and of their row, and whether the row is undone.
         undone: whether each leaf of the row is undone.
-        newer: whether each leaf of the latest events is newer.
+        newer: whether each leaf of the latest events is newer than the row's leaf.
         becomes: the leaves of the resulting row, and its change.
     """
 
@@ -154,7 +154,7 @@ def _is_newer(new: Column, old: Column, is_cleared: Column) -> Column:
 
 
 def _surviving_order(target: CdcTarget) -> Column:
-    """Return the order of the row's newest event; null if there is no row or it is removed with the event."""
+    """Return the order of the row's newest event; null if there is no row, or it is undone and removed."""
     return F.when(~column(_IS_UNDONE), column(_OLD_ORDER)) if target.flag is None else column(_OLD_ORDER)
 
 
@@ -171,7 +171,7 @@ def _change_of(target: CdcTarget, newer: Iterable[Column], undone: Iterable[Colu
 
 
 def _chosen(newer: Sequence[str], undone: Sequence[str], new: Sequence[str], old: Sequence[str]) -> list[Column]:
-    """Return per leaf the new value, or else the value that the row keeps."""
+    """Return, per leaf, the new value, or else the value that the row keeps."""
     return [
         F.when(column(taken), column(value)).when(~column(lost), column(kept))
         for taken, lost, value, kept in zip(newer, undone, new, old, strict=True)

@@ -1,7 +1,7 @@
-"""SCD type 1 whose deleted rows stay: a delete flags its row, which keeps its values.
+"""SCD type 1 with soft deletes: a delete flags its row, which keeps its values.
 
-A row is the newest upsert of its key, also if a delete or a truncate undoes it; its flag says whether one does. Both
-are functions of the set of events, so they do not depend on the order of arrival.
+A row is the newest upsert of its key, even if a delete or a truncate undoes it; the flag is true if one does. Row and
+flag are functions of the set of events, so they do not depend on the order of arrival.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OLD_ORDER = "__sluice_old_order"
 
 
 def is_flagged(target: TargetPlan, *, of: str | None = None) -> Column:
-    """Return whether a row of a target is flagged as deleted; a user's row without a flag is not."""
+    """Return whether a row of a target is flagged as deleted; a manually inserted row without a flag is not."""
     return F.expr("false") if target.flag is None else F.coalesce(column(target.flag, of=of), F.expr("false"))
 
 
@@ -55,7 +55,7 @@ def decide_rows(
         `CHANGE`, null where nothing changes; the carried columns; the columns of the target's table.
     """
     known = rows.withColumn(_OLD_ORDER, row_order(column(HIDDEN_COLUMN), target.hidden_type)).alias(TARGET)
-    # The latest events are in key order, so a merge join in a left join sorts the rows only.
+    # The latest events are sorted by key, so the merge join of a left join only sorts the rows.
     joined = latest.alias(SOURCE).join(known.hint("merge") if how == "left" else known, same_key(target), how)
     upsert, old = column(ORDER, of=SOURCE), column(_OLD_ORDER, of=TARGET)
     is_newer = F.coalesce(upsert > old, upsert.isNotNull())
@@ -70,7 +70,7 @@ def decide_rows(
         old.isNotNull() & undone & ~was, F.lit(FLAGGED)
     )
     keys = {key: F.coalesce(column(key, of=SOURCE), column(key, of=TARGET)) for key in target.keys}
-    # A row that a user inserted has no hidden column, and keeps none.
+    # A manually inserted row has no hidden column, and gets none.
     new = _values(target) | flag_of(target, column(IS_DELETED, of=SOURCE))
     kept = {name: column(name, of=TARGET) for name in new} | flag_of(target, was | undone)
     row = keys | {name: F.when(is_newer, new[name]).otherwise(kept[name]) for name in new}

@@ -21,7 +21,7 @@ from framework.engine.plans.expressions import struct_literal
 DELETED = "__sluice_deleted"
 
 IS_DELETED = "__sluice_is_deleted"
-"""Column of a batch's latest events, if deleted rows stay: whether a delete or a truncate undoes the newest upsert."""
+"""Flag of latest events, if deleted rows stay: whether a delete or a truncate undoes the newest upsert."""
 
 _TRUNCATED = "__sluice_truncated"
 _ROWS = "__sluice_rows"
@@ -63,8 +63,8 @@ def collect_latest_events(events: DataFrame, target: CdcTarget, *, truncates: bo
     Returns:
         The values and `ORDER` of the key's newest upsert, unless the batch itself undoes it; `DELETED`, the
         point of its newest delete; `TOMBSTONE`, the same point if the delete must be recorded. For a target with
-        authors each leaf has the value of its newest author, whose order is in the column of `author_names`.
-        If deleted rows stay, an undone upsert stays as well, and `IS_DELETED` flags it.
+        authors, each leaf has the value of its newest author, and a column of `author_names` has the author's order. If
+        deleted rows stay, an undone upsert stays as well, and `IS_DELETED` flags it.
     """
     aggregates, made, tombstone = _gathering(target, truncates=truncates)
     grouped = events.groupBy(*(column(key) for key in target.keys)).agg(*aggregates)
@@ -73,13 +73,13 @@ def collect_latest_events(events: DataFrame, target: CdcTarget, *, truncates: bo
 
 
 def unflagged(events: DataFrame) -> DataFrame:
-    """Return events of a target whose deleted rows stay, none of which is undone yet."""
+    """Mark all events as not undone, for a target whose deleted rows stay."""
     return events.withColumn(IS_DELETED, F.expr("false"))
 
 
 @built_once
 def _gathering(target: CdcTarget, *, truncates: bool) -> tuple[list[Column], list[Column], Column]:
-    """Return the aggregates of a key's events, the columns derived from them, and the delete that must be recorded."""
+    """Return the aggregates of a key's events, the columns derived from them, and the delete to record."""
     operation, order = column(OPERATION), column(ORDER)
     point = point_of(order, target.order_type)
     upsert = F.when(operation == F.lit(UPSERT), order)
@@ -96,9 +96,8 @@ def _gathering(target: CdcTarget, *, truncates: bool) -> tuple[list[Column], lis
 def _own_tombstone(target: CdcTarget) -> Column:
     """Return a key's delete if it must be recorded.
 
-    A delete with a newer upsert in the batch need not be recorded: everything that it undoes is older than the
-    row, and the row only gets newer. If leaves have authors, a newer row may hold older leaves, so every delete
-    is recorded.
+    A delete with a newer upsert in the batch need not be recorded: all events that it undoes are older than the row,
+    and the row only gets newer. If leaves have authors, a newer row may hold older leaves, so every delete is recorded.
     """
     if target.is_authored:
         return column(DELETED)
@@ -144,7 +143,7 @@ def apply_recorded_deletes(
         The latest events that may still change the target; `ORDER` is null if the newest upsert is undone, unless
         deleted rows stay, and `DELETED` is the newest known delete.
     """
-    # A merge join, because both sides have their keys in order; a broadcast would be a job to wait for.
+    # A merge join, because both sides are sorted by key; a broadcast would be a job to wait for.
     checked = latest.join(tombstones.hint("merge"), list(target.keys), "left")
     checked = checked.withColumn(DELETED, F.greatest(column(DELETED), column(RECORDED))).drop(RECORDED)
     if floor is None:
@@ -193,7 +192,7 @@ def has_effect() -> Column:
 
 
 def count_latest_events(latest: DataFrame, target: CdcTarget, *, truncates: bool) -> LatestCounts:
-    """Count a batch from its latest events, which this computes: one job, and a second one if it has truncates."""
+    """Compute and count a batch's latest events: one job, and a second job if the batch has truncates."""
     row = latest.agg(*_counting(target, truncates=truncates)).first()
     assert row is not None  # an aggregate without groups has one row
     return LatestCounts(
@@ -225,12 +224,12 @@ def _counting(target: CdcTarget, *, truncates: bool) -> list[Column]:
 
 
 def flag_of(target: CdcTarget, value: Column) -> dict[str, Column]:
-    """Return the column of a target that flags deleted rows, with a value; empty if they are removed."""
+    """Return the target's flag column with a value; empty if deleted rows are removed."""
     return {} if target.flag is None else {target.flag: value}
 
 
 def hidden_column(target: CdcTarget, order: Column, authors: Column | None = None) -> Column:
-    """Return the hidden column of a row whose newest event has this order, its fields in the table's order."""
+    """Return the hidden column of a row whose newest event has this order, with fields in the table's order."""
     made = {name: order.getField(name) for name in target.order_type.names}
     if authors is not None:
         made[AUTHORS] = authors

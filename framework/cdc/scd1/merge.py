@@ -67,7 +67,7 @@ def merge_of(
         clauses=clauses_for(target, floor=counts.floor) if is_whole else None,
         sweeps=counts.floor is not None,
         apply_recorded=apply_recorded,
-        # A row is newer than each recorded delete of its key, but leaves may be older, and so may a row that stays.
+        # A row is newer than every recorded delete of its key, but single leaves, or a row that stays, may be older.
         checks_rows=not is_whole,
         may_delete=not is_whole or counts.upserts < counts.effects,
     )
@@ -147,7 +147,7 @@ def decide_rows(
         if how == "left" and clauses.inserted[name] is not value:
             value = F.when(is_new, clauses.inserted[name]).otherwise(value)
         values.append(value.alias(name))
-    # The latest events are in key order, so a merge join in a left join sorts the rows only.
+    # The latest events are sorted by key, so the merge join of a left join only sorts the rows.
     known = rows.alias(TARGET).hint("merge") if how == "left" else rows.alias(TARGET)
     joined = latest.alias(SOURCE).join(known, same_key(target), how)
     return joined.select(change.alias(CHANGE), *map(column, carried), *values)

@@ -33,8 +33,8 @@ def displayed_point(target: CdcTarget, point: Column) -> Column:
 def displays(target: CdcTarget, point: Column, value: Column) -> Column:
     """Return whether a value of `__START_AT` or `__END_AT` displays a point.
 
-    A literal displayed as a date, or as a time without a zone, depends on the time zone of the session that wrote
-    it. So any value displays such a literal.
+    A literal displayed as a date, or as a timestamp without a zone, depends on the time zone of the session that wrote
+    it. So any value counts as a display of such a literal.
     """
     is_same = displayed_point(target, point).eqNullSafe(value)
     if isinstance(target.table_schema[START_AT].dataType, DateType | TimestampNTZType):

@@ -1,7 +1,7 @@
 """SCD type 2 as a pure function: from the events of keys to the rows of their histories.
 
 A row represents a run of upserts with equal tracked columns and no delete between them. It begins at
-the first event of the run, holds the values of the last, and ends at the next event after the run.
+the first event of the run, holds the values of the last event, and ends at the next event after the run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IS_UNRECORDED = "__sluice_is_unrecorded"
 """No row represents the event, and the auxiliary table does not record it yet."""
 
 IS_DUPLICATE = "__sluice_is_duplicate"
-"""Several rows of the target belong to the entry, which represents one; the rest were inserted manually."""
+"""Several rows of the target belong to the entry; it represents one, and the others were inserted manually."""
 
 _PREVIOUS = "__sluice_previous"
 _FOLLOWING = "__sluice_following"
@@ -67,7 +67,7 @@ def _tracked(target: CdcTarget) -> Column:
 
 @built_once
 def _previous(target: CdcTarget) -> Column:
-    """Return the columns of the previous entry that an entry depends on."""
+    """Return the columns that an entry needs of the previous entry."""
     seen = F.struct(
         column(OPERATION).alias("operation"), _tracked(target).alias("tracked"), column(OLD_ROWS).alias("old_rows")
     )
@@ -80,7 +80,7 @@ def _comes_after_upsert() -> Column:
 
 @built_once
 def _links(target: CdcTarget) -> list[Column]:
-    """Return the start of the run that an entry belongs to, and the columns of the next entry that it depends on."""
+    """Return the start of an entry's run, and the columns that the entry needs of the next entry."""
     ordered, point, is_upsert = _ordered(target), column(POINT), column(OPERATION) == F.lit(UPSERT)
     goes_on = _comes_after_upsert() & (column(_PREVIOUS).getField("tracked") == _tracked(target))
     begins = is_upsert & ~goes_on
@@ -96,7 +96,7 @@ def _links(target: CdcTarget) -> list[Column]:
 def _bounds(target: CdcTarget) -> list[Column]:
     """Return the bounds of each row, which entries make rows, and which events must be recorded.
 
-    A run whose displayed interval is empty makes no row (a once flow's literal and a first event of the same number).
+    A run with an empty displayed interval makes no row (a once flow's literal equal to the first event's sequence).
     """
     following, stands = column(_FOLLOWING), ~column(IS_INNER)
     is_upsert, end = column(OPERATION) == F.lit(UPSERT), following.getField("point")
@@ -104,7 +104,7 @@ def _bounds(target: CdcTarget) -> list[Column]:
     is_closed = F.coalesce(following.getField("operation") != F.lit(UPSERT), F.expr("false"))
     ends = following.isNull() | is_closed | following.getField("begins")
     is_row = is_upsert & ends & stands & _has_width(target, end)
-    # For a delete, `STARTS` is the start of the run that it ends: the last run before it.
+    # For a delete, `STARTS` is the start of the last run before it, which it ends.
     is_represented_end = _comes_after_upsert() & stands & _has_width(target, column(POINT))
     is_represented = F.when(is_upsert, is_row).otherwise(is_represented_end)
     return [

@@ -1,8 +1,8 @@
 """The known events of keys, reconstructed from the rows of the target and of its auxiliary table.
 
 The rows of an SCD type 2 target and of its auxiliary table together represent a set of events. A row
-of the target represents the newest event of its run, and the delete that ended it, if any. The
-auxiliary table holds all other events. An event that both tables represent counts once.
+of the target represents the newest event of its run, and the delete that ended the run, if any. The auxiliary table
+holds all other events. An event that both tables represent counts once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _IS_MANUAL = "__sluice_is_manual"
 _KINDS = "__sluice_kinds"
 _KIND = "__sluice_kind"
 _LAST, _FIRST, _DELETED, _END = 1, 2, 3, 4
-"""Kinds of a row's events: its newest, the first of its run, the delete that ended it, its end without a delete."""
+"""Kinds of a row's events: newest event, first event of its run, delete that ended it, end without a delete."""
 
 
 def batch_events(events: DataFrame, target: CdcTarget) -> DataFrame:
@@ -74,7 +74,7 @@ def _from_batch(target: CdcTarget) -> list[Column]:
 
 
 def old_type(target: CdcTarget) -> StructType:
-    """The type of `OLD`."""
+    """Return the type of `OLD`."""
     point = target.point_type
     fields = [StructField("started", point), StructField("ended", point), StructField("deleted", BooleanType())]
     authors = [target.hidden_type[AUTHORS]] if target.is_authored else []
@@ -91,14 +91,14 @@ def old_row(
     authors: Column | None,
     location: Column,
 ) -> Column:
-    """Build the `OLD` of a target row: everything that the row depends on besides its newest event."""
+    """Build the `OLD` of a target row: the state that the row depends on besides its newest event."""
     kept = [] if authors is None else [authors.alias(AUTHORS)]
     parts = (started.alias("started"), ended.alias("ended"), deleted.alias("deleted"), content.alias(CONTENT))
     return F.struct(*parts, *kept, location.alias(LOCATION)).cast(old_type(target))
 
 
 def started_at(target: CdcTarget, *, of: str | None = None) -> Column:
-    """Return the start point of a target row: the one that AUTO CDC wrote, unless `__START_AT` displays another."""
+    """Return the start point of a target row: as AUTO CDC wrote it, unless `__START_AT` displays another point."""
     kept, is_kept = _kept_start(target, of)
     return F.when(is_kept, kept).otherwise(point_at(target, column(START_AT, of=of)))
 
@@ -128,12 +128,12 @@ def _kept_end(target: CdcTarget, of: str | None = None) -> tuple[Column, Column]
 def target_events(rows: DataFrame, target: CdcTarget) -> DataFrame:
     """Return the events that rows of the target, with their `LOCATION`, represent.
 
-    These are the newest event of the row's run, and the delete that ended it or else an `END`. The true first event
-    of the run may no longer be recorded. So there is also a supposed upsert at the row's start with the same values,
-    which counts only if no other upsert or delete is known there.
+    These are the newest event of the row's run, and the delete that ended it, or else an `END`. The true first event of
+    the run may no longer be recorded. So the result also has a supposed upsert with the same values at the row's start,
+    which counts only if no other upsert or delete is known at that point.
     """
     flat, events = _flat_and_exploded(target)
-    # A projection of their own computes the bounds once: Spark does not merge it with one that reads them often.
+    # A separate projection computes the bounds once: Spark does not merge it into a projection that reads them often.
     bounded = rows.select("*", *_bounds_of_row(target))
     named = bounded.select(*flat).select("*", F.explode(column(_KINDS)).alias(_KIND)).where(column(_KIND).isNotNull())
     return named.select(*events)
@@ -222,8 +222,8 @@ def _exploded(target: CdcTarget) -> list[Column]:
 def _wrote(target: CdcTarget, is_last: Column) -> list[Column]:
     """Return which leaves an event of a row wrote.
 
-    The newest event wrote the leaves of which it is the author. Any other event wrote all leaves with a value.
-    A manually inserted row is one event that wrote all leaves.
+    The newest event wrote the leaves that it authored. Any other event wrote all leaves with a value. A manually
+    inserted row is one event that wrote all leaves.
     """
     flags = []
     for author, value in zip(author_names(target), value_names(target), strict=True):
@@ -258,7 +258,7 @@ def _from_auxiliary(target: CdcTarget, schema: StructType) -> list[Column]:
 def _auxiliary_values(target: CdcTarget, schema: StructType) -> list[Column]:
     """Return the values of a recorded event, then which leaves it wrote.
 
-    An event that was recorded before leaves had authors wrote the leaves that have a value.
+    An event that was recorded before the target had authors counts as the writer of all leaves with a value.
     """
     stored, event = struct_of(schema, EVENT_COLUMN), column(EVENT_COLUMN)
     row, rows = event.getField("row"), struct_of(stored, "row") if "row" in stored.names else StructType([])

@@ -101,7 +101,7 @@ def compute_history(
 
 @built_once
 def _affected(target: CdcTarget) -> tuple[Column, Column]:
-    """Return a key's first point in a batch, and whether events from that point on may change a row of the key.
+    """Return a key's first point in a batch, and whether events from this point on may change a row of the key.
 
     A manually inserted row may overlap other rows, so any event of its key turns it into a row of AUTO CDC.
     """
@@ -113,7 +113,7 @@ def _affected(target: CdcTarget) -> tuple[Column, Column]:
 
 
 def open_rows(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """Return the open rows of upserts, each the only event of its key."""
+    """Return the open rows for upserts that are each the only event of their key."""
     return events.select("*", *_alone(target)).select(*_row_columns(target))
 
 
@@ -159,8 +159,8 @@ class HistoryCounts:
         unrecorded: events to record in the auxiliary table.
         added: rows to write.
         removed: rows of the target to delete or replace.
-        manual: rows of the target that were inserted or edited manually. Two of them may begin at one point, or
-            overlap. So if there is any, all rows that the batch may change are replaced.
+        manual: rows of the target that were inserted or edited manually. Manual rows may overlap or begin at the same
+            point. So if there are any, all rows that the batch may change are replaced.
     """
 
     unrecorded: int
@@ -238,19 +238,19 @@ class HistoryReplacement:
         return self._changed.where(column(OLD).isNotNull()).select(column(OLD).getField(LOCATION).alias(LOCATION))
 
     def count_deleted(self) -> int:
-        """Count the starts of removed target rows that no new row has."""
+        """Count the removed target rows whose start is not the start of a new row."""
         keys, start = key_columns(self.target), column(STARTS)
         starts = self._changed.select(*_starts(self.target)).select(*keys, f"{_ROW}.*").where(start.isNotNull())
         return starts.groupBy(*keys, start).agg(F.max(_IS_ADDED).alias(_IS_ADDED)).where(~column(_IS_ADDED)).count()
 
     def changes(self) -> DataFrame:
-        """Return the rows to add and the bounds of those to remove; one row per key and start if none is manual."""
+        """Return the rows to add and the bounds of rows to remove; one row per key and start if none is manual."""
         changes = self._all_changes() if self.counts.manual else self._net_changes()
         change = F.when(column(_IS_ADDED), F.lit(INSERTED)).otherwise(F.lit(REMOVED))
         return changes.select("*", change.alias(CHANGE))
 
     def matching(self) -> Column:
-        """Return whether a target row begins where a row of `changes` does; a manual row must end there too."""
+        """Return whether a target row has the start of a row of `changes`; a manual row must also have its end."""
         started = started_at(self.target, of=TARGET) == column(STARTS, of=SOURCE)
         matching = key_range(self.batch.ranges, of=TARGET) & same_key(self.target) & started
         if self.counts.manual:
@@ -272,7 +272,7 @@ class HistoryReplacement:
         return best.select(*keys, STARTS, f"{_ROW}.*")
 
     def _all_changes(self) -> DataFrame:
-        """Return all rows of the histories, and the bounds of the target rows that they replace."""
+        """Return all rows of the histories, and the bounds of the target rows to replace."""
         keys = key_columns(self.target)
         bounds = (started_at(self.target).alias(STARTS), ended_at(self.target).alias(ENDS))
         added = self.history.where(column(IS_ROW)).select(

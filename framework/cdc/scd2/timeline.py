@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 POINT = "__sluice_point"
 LEAF_AUTHORS = "__sluice_leaf_authors"
 WRITTEN = "__sluice_written"
-"""The values that an event wrote itself, without those that it left unchanged."""
+"""The values that an event wrote, without the values that it left unchanged."""
 IS_INNER = "__sluice_is_inner"
 FRESH = "__sluice_fresh"
-"""The event comes from the batch or from a target row, so the auxiliary table possibly lacks it."""
+"""The event comes from the batch or from a target row, so the auxiliary table may lack it."""
 KNOWN = "__sluice_known"
 """The auxiliary table records the event."""
 
@@ -64,7 +64,8 @@ def build_timeline(events: DataFrame, target: CdcTarget) -> DataFrame:
 
     Returns:
         The columns from the flows, `POINT`, `OPERATION`, `FINGERPRINT`, `OLD`, `OLD_ROWS`, `FRESH`, `KNOWN` and
-        `IS_INNER`; for a target with authors which leaves the event wrote, `WRITTEN` and `LEAF_AUTHORS` too.
+        `IS_INNER`. For a target with authors, also the flags of the leaves that the event wrote, `WRITTEN` and
+        `LEAF_AUTHORS`.
     """
     ranked = events.select("*", point_of(column(ORDER), target.order_type).alias(POINT), _rank(target).alias(_RANK))
     together = ranked.repartition(*key_columns(target))  # one shuffle: all further steps are by key
@@ -75,7 +76,7 @@ def build_timeline(events: DataFrame, target: CdcTarget) -> DataFrame:
 def _rank(target: CdcTarget) -> Column:
     """Return an event's rank at its point, ascending: `END`, supposed upsert, upsert, delete; then by content.
 
-    Where deletes are first, they rank between `END` and the upserts.
+    If deletes come first, they rank between `END` and the upserts.
     """
     operation, is_known = column(OPERATION), column(ORIGIN) > F.lit(INFERRED)
     delete = _EARLY_DELETE_STRENGTH if target.deletes_first else _DELETE_STRENGTH
@@ -140,7 +141,7 @@ def _last_at_point(target: CdcTarget) -> tuple[Column, list[Column]]:
 
 
 def _by_rank(events: DataFrame, target: CdcTarget) -> DataFrame:
-    """Return one entry per event, where events author parts; equal events of several flows merge their leaves."""
+    """Return one entry per event, where events author parts of rows; equal events of several flows are merged."""
     aggregates, entry, is_known = _merged_leaves(target)
     grouped = events.groupBy(*key_columns(target), POINT, _RANK).agg(*aggregates)
     return grouped.withColumns(entry).withColumn(KNOWN, is_known)
@@ -178,7 +179,7 @@ def _identity(target: CdcTarget, rank: Column) -> Column:
 def _filled(events: DataFrame, target: CdcTarget) -> DataFrame:
     """Fill the leaves that an upsert did not write with their values after the previous event.
 
-    A delete clears all leaves from before it and, unless deletes are first, at its own point. An `END` changes the
+    A delete clears all leaves written before it and, unless deletes come first, at its own point. An `END` does the
     same, but any other event at its point overrides it.
     """
     is_inner, counts, marks, latest = _leaves_before(target)
@@ -219,7 +220,7 @@ def _leaves_before(target: CdcTarget) -> tuple[Column, Column, dict[str, Column]
 
 @built_once
 def _current_leaves(target: CdcTarget) -> list[Column]:
-    """Return an event with the values and authors of all leaves: those that it wrote and those from before it."""
+    """Return an event with the values and authors of all leaves, written by it or by earlier events."""
     names, cleared_at = value_names(target), column(_CLEARED_AT)
     latest = [column(f"{name}{_LATEST}") for name in names]
     points = [point_of(each.getField("order"), target.order_type) for each in latest]

@@ -1,4 +1,4 @@
-"""Commits to Delta's log that look like those of Spark's streaming sink, and the sink itself."""
+"""Commits to Delta's log that are equivalent to commits of Delta's streaming sink, and the sink itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from framework.engine.delta.table_version import TableVersion
 
 _QUERY_ID = "sql.streaming.queryId"
-"""The property of a thread that has the id of its streaming query."""
+"""The thread-local property that holds the id of the streaming query."""
 
 
 def append_batch(version: TableVersion, adds: Any, query_id: str, number: int, counts: Mapping[str, int]) -> None:
@@ -26,7 +26,7 @@ def append_batch(version: TableVersion, adds: Any, query_id: str, number: int, c
         adds: the actions.
         query_id: the id of the stream.
         number: the number of the batch.
-        counts: rows and bytes for the history, where Delta did not write the files.
+        counts: rows and bytes for the history, if Delta did not write the files.
     """
     version.set_metrics({**counts, "numAddedFiles": int(adds.size()), "numRemovedFiles": 0})
     mode, none = java_class("org.apache.spark.sql.streaming.OutputMode").Append(), java_class("scala.Option").empty()
@@ -37,7 +37,7 @@ def append_batch(version: TableVersion, adds: Any, query_id: str, number: int, c
 def append_by_sink(
     version: TableVersion, rows: DataFrame, query_id: str, number: int, options: Mapping[str, str]
 ) -> None:
-    """Append rows by Delta's own sink: a transaction of its own, with the id of a stream that runs in this thread."""
+    """Append rows by Delta's own sink, in a separate transaction with the id of the stream in this thread."""
     spark = rows.sparkSession
     context: Any = spark.sparkContext._jsc
     before = context.getLocalProperty(_QUERY_ID)

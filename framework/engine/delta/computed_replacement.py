@@ -1,7 +1,7 @@
 """Replaces all rows of a table with columns that Delta computes: generated columns, and identity columns.
 
 `createOrReplace` computes no columns. Here the columns are defined in the transaction of Delta's own write, which then
-computes them; the numbers of an identity column begin anew.
+computes them; the values of identity columns start over.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ def replace_and_compute(
 ) -> None:
     """Replace rows, columns and definition of a table in one commit, and let Delta compute columns.
 
-    The table gets a new id, as from `createOrReplace`, unless it has a change data feed: its readers go on.
+    The table gets a new id, as from `createOrReplace`, unless it has a change data feed, whose readers must be able to
+    continue.
 
     Args:
         table: the table, which exists.
-        rows: the new rows, without columns that Delta computes, but for those that it checks.
-        columns: all columns, with the definitions of those that Delta computes in their metadata.
+        rows: the new rows, without columns that Delta computes, except for columns that it checks.
+        columns: all columns; the metadata of computed columns contains their definitions.
         definition: the new definition.
         user_metadata: recorded in the commit.
 
     Raises:
         pyspark.errors.PySparkException: an error of the query, or one of Delta's conflicts.
     """
-    if not can_open(table):  # the columns are those that the table was created with
+    if not can_open(table):  # the columns are the ones with which the table was created
         writer = rows.write.format("delta").mode("overwrite").option("userMetadata", user_metadata)
         writer.options(**ALL_PARTITIONS).save(str(table.path))
         return

@@ -1,4 +1,4 @@
-"""The data files of a Delta table and of its deletion vectors: their paths, and which of them are gone."""
+"""The data files and deletion vector files of a Delta table: their paths, and which are missing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _ENCODED_UUID = 20
 _MANY = 20
-"""The number of files in one folder from which it is listed, in place of a look for each file."""
+"""The number of files in one folder from which the folder is listed, instead of one check per file."""
 
 
 def missing_files(storage: Storage, table: str, files: Collection[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the files, and the files of their deletion vectors, that are not there any more.
+    """Return the data files and deletion vector files that no longer exist.
 
     Args:
-        storage: looks for them.
+        storage: checks that they exist.
         table: the folder of the table.
         files: the path and the deletion vector of each, see `file_name`.
     """
@@ -39,7 +39,7 @@ def _gone(storage: Storage, folder: str, names: set[str]) -> Collection[str]:
 
 
 def file_name(entry: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the path of a file and its deletion vector, empty for none, from its entry in the log."""
+    """Return a file's path and its deletion vector (empty for none) from its entry in the log."""
     vector = entry.get("deletionVector")
     return entry["path"], "" if vector is None else f"{vector['storageType']}{vector['pathOrInlineDv']}"
 
@@ -57,7 +57,7 @@ def vector_file(vector: str) -> str | None:
     """Return the file of a deletion vector, relative to the table or absolute; None if it is in the log.
 
     Args:
-        vector: the type of its storage, one letter, and its place in Delta's encoding.
+        vector: its storage type, one letter, followed by its location in Delta's encoding.
 
     Examples:
         >>> vector_file("uab^-aqEH.-t@S}K{vb[*k^")

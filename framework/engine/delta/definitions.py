@@ -1,4 +1,4 @@
-"""Delta's own checks of what a table is created with: properties, features and generated columns."""
+"""Delta's own checks of table definitions: properties, features and generated columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DELTA = "org.apache.spark.sql.delta"
 
 
 def has_feature(name: str) -> bool:
-    """Whether Delta has a table feature of a name."""
+    """Return whether Delta has a table feature with a name."""
     return not scala_object(f"{_DELTA}.TableFeature").featureNameToFeature(name).isEmpty()
 
 

@@ -1,4 +1,4 @@
-"""Deletion vectors of the rows that a transaction removes. Delta writes them: in a job, or on the driver if few."""
+"""Deletion vectors for rows that a transaction removes, written by Delta in a job, or on the driver for few rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LOCATION = "__sluice_location"
 """The location of a row: a hash of its file's path, and its row number in that file.
 
-Many rows are shuffled and sorted with their location, and a path is longer than most rows.
+Many rows are shuffled and sorted together with their location, and a path is longer than most rows.
 """
 
 _FILE, _INDEX, _PATH = "file", "index", "path"
@@ -38,7 +38,7 @@ def location_of(path: Column, index: Column) -> Column:
 
 
 def write_vectors(version: TableVersion, files: Any, locations: DataFrame) -> Any:
-    """Write the deletion vectors of any number of rows, by Delta's job.
+    """Write the deletion vectors for any number of rows, by Delta's job.
 
     Args:
         version: the version of the table that has the rows.
@@ -65,10 +65,10 @@ def write_vectors(version: TableVersion, files: Any, locations: DataFrame) -> An
 
 
 def write_few_vectors(version: TableVersion, files: Any, locations: Iterable[Row]) -> Any:
-    """Write the deletion vectors of few rows on the driver, without a job.
+    """Write the deletion vectors for few rows on the driver, without a job.
 
-    Delta's job groups the rows by file, after it has broadcast the files twice: three jobs of the eight of a batch of
-    a few events. What it does with the rows of one file is done here by the same code of Delta.
+    Delta's job broadcasts the files twice and then groups the rows by file: three of the eight jobs of a batch of a few
+    events. Here the same Delta code is called per file, on the driver.
 
     Args:
         version: the version of the table that has the rows.
@@ -98,7 +98,7 @@ def removals(version: TableVersion, files: Any, vectors: Any, *, has_statistics:
         version: the version of the table that has the files.
         files: the files that were read, a Scala `Seq[AddFile]`.
         vectors: the result of `write_vectors` or `write_few_vectors`.
-        has_statistics: whether the files have the statistics that the log has for them.
+        has_statistics: whether the `AddFile`s contain the statistics from the log.
     """
     helper = java_class(f"{_COMMANDS}.DMLWithDeletionVectorsHelper")
     by_path = helper.generateCandidateFileMap(version.log.dataPath(), files)
@@ -119,7 +119,7 @@ def _replaced(version: TableVersion, file: Any) -> list[Any]:
 
 
 def _removed_rows(path: str, file: Any, indexes: Sequence[int]) -> Any:
-    """Return the rows that a file loses, a `DeletionVectorData`; Delta adds them to those that it has lost before."""
+    """Return the rows that a file loses, a `DeletionVectorData`; Delta adds them to the rows deleted before."""
     some = java_class("scala.Option").apply
     vector = file.deletionVector()
     buffer = java_class("java.nio.ByteBuffer").wrap(struct.pack(f">{len(indexes)}q", *indexes)).asLongBuffer()
@@ -132,7 +132,7 @@ def _removed_rows(path: str, file: Any, indexes: Sequence[int]) -> Any:
 
 
 def _paths(version: TableVersion, files: Any) -> tuple[DataFrame, dict[int, str]]:
-    """Return the path of each file that was read, in their order, by its hash: as rows, and as a dictionary."""
+    """Return the path of each read file by its hash: as rows, and as a dictionary in the order of the files."""
     listed = version.paths(files)
     paths = version.texts(listed).select(F.col("value").alias(_PATH))
     hashed = paths.select(F.xxhash64(_PATH).alias(_FILE), _PATH)

@@ -1,6 +1,6 @@
-"""Replaces all rows of a table that has a change data feed, so that the readers of the feed can go on.
+"""Replaces all rows of a table with a change data feed, so that streams of the feed can continue.
 
-`createOrReplace` gives the table a new id, and a stream that has read the table with another id fails.
+`createOrReplace` gives the table a new id, and a stream that has read the table under its old id fails.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def has_feed(properties: Mapping[str, str]) -> bool:
 
 
 def replace_fed_rows(table: TableAddress, rows: DataFrame, definition: TableDefinition, *, user_metadata: str) -> bool:
-    """Replace rows, columns and definition of a table in one commit, as `createOrReplace`, but keep the table's id.
+    """Replace rows, columns and definition of a table in one commit, as `createOrReplace`, but keep the table id.
 
-    Clustering columns that the new rows have are kept.
+    Clustering columns are kept if the new rows have them.
 
     Args:
         table: the table, which exists.

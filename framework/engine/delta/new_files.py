@@ -1,4 +1,4 @@
-"""Parquet files that were written outside of Spark, as files of a Delta table."""
+"""Parquet files written outside of Spark that become files of a Delta table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from framework.engine.jvm.java import java_class
 if TYPE_CHECKING:
     from framework.engine.delta.table_version import TableVersion
 
-# Properties without an effect on the content of a file. Any other, such as a constraint or a column mapping, may have.
+# Properties that don't affect the content of a file. Any other property, such as a constraint or column mapping, may.
 _HARMLESS = (
     "sluice.",
     "pipelines.",
@@ -31,15 +31,15 @@ _HARMLESS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """A Parquet file in the folder of a table, which no commit names yet.
+    """A Parquet file in the folder of a table that no commit names yet.
 
     Args:
         name: its name in the folder, which needs no encoding in a URI.
         rows: number of rows.
         bytes: its size.
         statistics: JSON as in Delta's log.
-        is_stamped: whether it has the column that its writer was to add.
-        has_distinct_keys: whether no two of its rows have one key; false if that is unknown.
+        is_stamped: whether its writer added the requested column.
+        has_distinct_keys: whether no two of its rows have the same key; false if unknown.
     """
 
     name: str
@@ -64,7 +64,7 @@ def added_file(version: TableVersion, file: NewFile) -> Any:
 
 
 def takes_files(version: TableVersion) -> bool:
-    """Return whether a file with the table's columns is what Delta itself would write."""
+    """Return whether a plain file with the table's columns is equivalent to a file that Delta would write."""
     metadata = version.snapshot.metadata()
     fields = StructType.fromJson(json.loads(metadata.schemaString())).fields
     properties = [str(entry._1()) for entry in each(metadata.configuration())]

@@ -1,4 +1,4 @@
-"""The effect of a restore, as a value without Spark."""
+"""The effect of a restore, as a plain value without Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class RestoredRows:
     Args:
         before: the number of rows now; None if the log does not have it.
         after: the number of rows of the version; None if the log does not have it.
-        missing: files of the version that are not there any more.
+        missing: files of the version that no longer exist.
     """
 
     before: int | None

@@ -1,7 +1,7 @@
-"""A restore of a table to a version: what it brings back, from Delta's log, and its commit.
+"""Restores of a table to a version: their effect, computed from Delta's log, and their commit.
 
-`RESTORE` compares the files of two versions by some ten jobs. Here the lists in the checksums of their commits are
-compared, and the commit is the same. Tables for which that may not hold are left to `RESTORE`.
+`RESTORE` compares the files of two versions by some ten jobs. Here the file lists in the commits' checksum files are
+compared, and the resulting commit is the same. Tables for which it may differ are left to `RESTORE`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def restored_rows(spark: SparkSession, storage: Storage, path: str, version: int
 
     Args:
         spark: the session; jobs read the log of a table with more files than its checksum lists.
-        storage: looks for files.
+        storage: checks that files exist.
         path: the table's folder.
         version: the version; None for no rows.
     """
@@ -70,14 +70,14 @@ def restore(session: SparkSession, storage: Storage, path: str, version: int) ->
         version: the version, before the newest one.
 
     Raises:
-        pyspark.errors.PySparkException: an error of Delta: a file is gone, or a conflict.
+        pyspark.errors.PySparkException: an error of Delta: a missing file, or a conflict.
     """
     if not _restore_listed(session, storage, path, version):
         DeltaTable.forPath(session, path).restoreToVersion(version)
 
 
 def _restore_listed(session: SparkSession, storage: Storage, path: str, version: int) -> bool:
-    """Restore a table whose files are listed; return whether it is done. If not, nothing was written."""
+    """Restore a table whose files are listed; return whether it was restored. If not, nothing was written."""
     address = TableAddress(path=path)
     if not can_open(address):
         return False
@@ -99,10 +99,10 @@ def _restore_listed(session: SparkSession, storage: Storage, path: str, version:
 
 
 def _can_restore(present: Any, earlier: Any) -> bool:
-    """Whether the files of both versions are listed, and only files and the definition can differ."""
+    """Return whether both versions list their files, and differ at most in files and definition."""
     if listed_files(present) is None or listed_files(earlier) is None:
         return False
-    # Delta can be set to refuse transactions that change the partition columns; its RESTORE commits in another way.
+    # A setting makes Delta refuse transactions that change the partition columns; its RESTORE commits differently.
     partitions = present.metadata().partitionColumns(), earlier.metadata().partitionColumns()
     is_same = bool(present.protocol().equals(earlier.protocol())) and bool(partitions[0].equals(partitions[1]))
     return is_same and is_plain(present) and is_plain(earlier)
@@ -140,7 +140,7 @@ class _Files:
 
     Args:
         frame: path, deletion vector and number of rows of each; a query over the log.
-        listed: the same from the checksum, by path and vector; None if it has no list of them.
+        listed: the same from the checksum file, by path and vector; None if it has no list of files.
     """
 
     frame: Callable[[], DataFrame]
@@ -153,14 +153,14 @@ class _Files:
         return cls(frame=lambda: _frame(spark, snapshot), listed=listed)
 
     def without(self, others: _Files) -> Collection[tuple[str, str]]:
-        """Return path and vector of the files that the other version does not have."""
+        """Return path and vector of the files that the other version lacks."""
         if self.listed is not None and others.listed is not None:
             return self.listed.keys() - others.listed.keys()
         key = ["path", "vector"]
         return [(row["path"], row["vector"]) for row in self.frame().join(others.frame(), key, "left_anti").collect()]
 
     def rows(self) -> int | None:
-        """Return the number of all rows; None if a file has no number of rows."""
+        """Return the total number of rows; None if it is unknown for a file."""
         if self.listed is not None:
             counts = [count for count in self.listed.values() if count is not None]
             return sum(counts) if len(counts) == len(self.listed) else None

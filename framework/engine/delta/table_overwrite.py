@@ -1,8 +1,8 @@
-"""Overwrites a table with the rows and the columns of another one, in one commit, and keeps the rest of its definition.
+"""Overwrites the rows and columns of a table in one commit, and keeps the rest of its definition.
 
-Delta's option `overwriteSchema` takes the columns of a DataFrame, in which every column is nullable: the table loses
-its NOT NULL constraints, the defaults and comments that users gave its columns, and its clustering. Here the columns
-are defined first, in the transaction of Delta's own write.
+Delta's option `overwriteSchema` takes the columns of a DataFrame, in which every column is nullable. The table would
+lose its NOT NULL constraints, its clustering, and the defaults and comments that users gave its columns. Here the
+columns are defined first, in the transaction of Delta's own write.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
 
 _KEPT = ("comment", "CURRENT_DEFAULT")
-"""Metadata of a column that users set on a table, and that is valid for other rows too."""
+"""Column metadata that users set on a table and that remains valid for different rows."""
 _MAPPING = "delta.columnMapping."
 ALL_PARTITIONS: Mapping[str, str] = {"partitionOverwriteMode": "static"}
-"""Options that overwrite all partitions, whatever the session's setting is."""
+"""Options that overwrite all partitions, regardless of the session's settings."""
 _CLUSTERING = f"{DELTA}.skipping.clustering"
 
 
 def overwrite_table(session: SparkSession, source: TableAddress, target: TableAddress, batch: Batch) -> None:
-    """Replace the rows and columns of a table by those of another one; a batch that the table has is skipped.
+    """Replace the rows and columns of a table by the source's; a batch that was already applied is skipped.
 
-    The columns have the types, the order and the NOT NULL constraints of the source. Where the source has no comment or
-    default, those of a column with the same name and type are kept. Properties, CHECK constraints and clustering are
-    kept. With an untested version of Delta, columns become nullable, and lose their comments, defaults and clustering.
-    A target that does not exist, such as an auxiliary table that was not needed so far, is created.
+    The columns have the types, the order and the NOT NULL constraints of the source. If a source column has no comment
+    or default, the comment or default of the target's column with the same name and type is kept. Properties, CHECK
+    constraints and clustering are kept. With an untested version of Delta, columns become nullable and lose their
+    comments and defaults, and the table loses its clustering. A missing target, such as an auxiliary table that was not
+    needed so far, is created.
 
     Args:
         session: reads and writes the rows.
@@ -84,10 +85,10 @@ def _commit(version: TableVersion, rows: DataFrame, definition: Any, batch: Batc
 
 
 def _written(version: TableVersion, rows: DataFrame, partitions: Any) -> Any:
-    """Write the rows, and return the actions that replace all files by theirs, a Scala `Seq`.
+    """Write the rows, and return the actions that replace all files by the new files, a Scala `Seq`.
 
-    Delta's command lists the files that it removes by queries over the log (ADR 49). Where no feature takes part, the
-    list is read from the checksum of the last commit.
+    Delta's command lists the files that it removes by queries over the log (ADR 49). If no feature of the table
+    is affected, the list is read from the checksum file of the last commit instead.
     """
     files, transaction = version.listed_files(), version.transaction
     columns = json.loads(transaction.metadata().schemaString())
@@ -101,10 +102,11 @@ def _written(version: TableVersion, rows: DataFrame, partitions: Any) -> Any:
 
 
 def _files_with_numbers(version: TableVersion, rows: DataFrame, definition: Any) -> Any:
-    """Write rows with the numbers of their identity columns to new files; return the actions that add them.
+    """Write rows with explicit identity values to new files; return the actions that add the files.
 
-    Delta refuses numbers for `GENERATED ALWAYS`. So a transaction that is never committed writes the files, in which
-    the columns take numbers. Those of a column mapping are named there, and by the commit as well.
+    Delta refuses explicit values for `GENERATED ALWAYS`. So the files are written by a transaction that is never
+    committed, in which the columns accept values. With column mapping, both this transaction and the commit define the
+    physical names.
     """
     scratch = version.log.startTransaction()
     stored = version.snapshot.metadata()
@@ -116,7 +118,7 @@ def _files_with_numbers(version: TableVersion, rows: DataFrame, definition: Any)
 
 
 def _replacing(version: TableVersion, added: Any) -> Any:
-    """Return the actions that replace all files by new ones, a Scala `Seq`."""
+    """Return the actions that replace all files by new files, a Scala `Seq`."""
     version.transaction.readWholeTable()  # a concurrent commit of another writer is a conflict
     now, present = version.now(), version.transaction.filterFiles()
     removed = [file.removeWithTimestamp(now, True) for file in each(present)]  # noqa: FBT003 - a JVM call
@@ -125,7 +127,7 @@ def _replacing(version: TableVersion, added: Any) -> Any:
 
 
 def _metadata(stored: Any, columns: dict[str, Any], partitions: Any) -> Any:
-    """Return the metadata of a table with other columns."""
+    """Return the metadata of a table with new columns."""
     return stored.copy(
         stored.id(),
         stored.name(),
@@ -145,13 +147,13 @@ def _define_columns(version: TableVersion, definition: Any) -> None:
 
 
 def _struct(struct: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
-    """Return a struct, as in the JSON of a schema, with what is kept of the stored one."""
+    """Return a struct (as in a schema's JSON) with the metadata that is kept from the stored struct."""
     known = {field["name"].lower(): field for field in stored["fields"]}
     return {**struct, "fields": [_field(field, known.get(field["name"].lower())) for field in struct["fields"]]}
 
 
 def _field(field: dict[str, Any], stored: dict[str, Any] | None) -> dict[str, Any]:
-    # The names and ids of a column mapping are those of the target, to which Delta adds new ones.
+    # Column mapping keeps the target's names and ids; Delta adds them for new columns.
     metadata = {key: value for key, value in field["metadata"].items() if not key.startswith(_MAPPING)}
     if stored is None:
         stored = {"type": None, "metadata": {}}
@@ -168,7 +170,7 @@ def _is_struct(kind: Any) -> bool:
 
 
 def clustering(version: TableVersion) -> Iterator[Any]:
-    """Yield the actions that cluster the table as before; no more if it has partitions, or a column of them is gone."""
+    """Yield the actions that keep clustering; none if the table has partitions or lacks a clustering column."""
     tables = java_class(f"{_CLUSTERING}.ClusteredTableUtils")
     is_possible = tables.isSupported(version.snapshot.protocol())  # else there is nothing to compute the state for
     if not (is_possible and tables.getClusteringColumnsOptional(version.snapshot).isDefined()):
@@ -185,7 +187,7 @@ def clustering(version: TableVersion) -> Iterator[Any]:
 
 
 def _has(struct: dict[str, Any], path: str) -> bool:
-    """Whether a struct has a field at a path, whose names may contain dots."""
+    """Return whether a struct has a field at a path, whose names may contain dots."""
     for field in struct["fields"]:
         name, kind = field["name"].lower(), field["type"]
         if path == name or (_is_struct(kind) and path.startswith(f"{name}.") and _has(kind, path[len(name) + 1 :])):

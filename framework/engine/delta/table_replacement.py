@@ -1,7 +1,7 @@
 """Replaces all rows of a table whose definition stays the same, in one commit.
 
-`createOrReplace` lists the files that it removes by queries over the log. Here the list is read from the checksum of
-the last commit, and the commit is the same. Tables for which that may not hold are left to `createOrReplace`.
+`createOrReplace` lists the files that it removes by queries over the log. Here the list is read from the checksum file
+of the last commit, and the resulting commit is the same. Tables for which it may differ are left to `createOrReplace`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from framework.foundation.table_address import TableAddress
 
 _DELTA_PROPERTY = "delta."
-# Properties that change neither which files are removed nor the schema. With another one, Delta's command decides.
+# Properties that affect neither the removed files nor the schema. With any other property, Delta's command is used.
 _INDEPENDENT = frozenset(
     {
         "delta.autoOptimize.autoCompact",
@@ -41,7 +41,7 @@ _INDEPENDENT = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDefinition:
-    """What `createOrReplace` would give a table, besides the columns of its rows.
+    """The definition that `createOrReplace` would give a table, besides the columns of its rows.
 
     Args:
         properties: the table's properties.
@@ -55,17 +55,17 @@ class TableDefinition:
 
 
 def replace_rows(table: TableAddress, rows: DataFrame, definition: TableDefinition, *, user_metadata: str) -> bool:
-    """Replace all rows of a table, as `createOrReplace` does: the table gets a new id, and its history the same entry.
+    """Replace all rows of a table as `createOrReplace` does, with a new table id and the same history entry.
 
     Args:
         table: the table, which exists.
         rows: the new rows.
-        definition: the definition that the table must have already.
+        definition: the definition, which the table must already have.
         user_metadata: recorded in the commit.
 
     Returns:
-        Whether the rows are replaced. If not, nothing was written: the table has other columns, properties or features
-        than `createOrReplace` would give it, more files than its checksum lists, or an untested version of Delta.
+        Whether the rows are replaced. If not, nothing was written: the table's columns, properties or features differ
+        from the result of `createOrReplace`, its checksum file lists no files, or the version of Delta is untested.
 
     Raises:
         pyspark.errors.PySparkException: an error of the query, or one of Delta's conflicts.
@@ -82,7 +82,7 @@ def replace_rows(table: TableAddress, rows: DataFrame, definition: TableDefiniti
 
 
 def is_plain(snapshot: Any) -> bool:
-    """Return whether no feature of a table takes part if its files are replaced: computed columns, clustering, others.
+    """Return whether a table has no feature that matters when files are replaced, such as computed columns.
 
     Args:
         snapshot: a version of the table whose checksum lists its files.
@@ -96,7 +96,7 @@ def is_plain(snapshot: Any) -> bool:
 
 
 def keeps_definition(version: TableVersion, rows: DataFrame, definition: TableDefinition) -> bool:
-    """Define the table again in the transaction, and return whether only its id and its time of creation change."""
+    """Redefine the table in the transaction, and return whether only its id and creation time change."""
     transaction, stored = version.transaction, version.snapshot.metadata()
     columns = rows._jdf.schema().asNullable().json()
     if columns != stored.schemaString():

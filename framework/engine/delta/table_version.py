@@ -1,8 +1,8 @@
 """One version of a Delta table, read without Spark jobs that list its files.
 
-While a table has few files, Delta stores their list in the checksum of the last commit. Reading that list takes
-milliseconds. Delta's own method takes several Spark jobs per version of the table, and each batch of a flow creates
-a version.
+While a table has few files, Delta stores their list in the checksum file of the last commit. Reading this list takes
+milliseconds. Delta's own method takes several Spark jobs per version of the table, and each batch of a flow creates a
+version.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _COMMENT, _OURS = "comment", "sluice."
 _MOST_UNSKIPPED_BYTES = 64 << 20
 _MOST_BYTES_OF_ONE_TASK = 1 << 20
 _PLAIN_PATH = re.compile(r"[\w=-][\w=.-]*(/[\w=-][\w=.-]*)*", re.ASCII)
-"""A path relative to the table that is the same in the log, as a path and as a URI."""
+"""Matches a relative path that is the same in the log, as a path and as a URI."""
 
 
 def can_open(table: TableAddress) -> bool:
     """Return whether a table can be opened this way: it has a path, and its Delta version was tested.
 
-    Delta's internals are no public interface, and a catalog may define commits differently from the table's log.
+    Delta's internals are not a public interface, and a catalog may define commits differently from the table's log.
     """
     return table.path is not None and delta_version() in _TESTED
 
@@ -57,7 +57,7 @@ class TableVersion:
         table: the table, which exists at its path (`can_open`).
 
     Raises:
-        OperationError: TABLE_REPLACED, if the address is of another table.
+        OperationError: TABLE_REPLACED, if a different table is at the address.
     """
 
     def __init__(self, session: SparkSession, table: TableAddress) -> None:
@@ -85,7 +85,7 @@ class TableVersion:
         return str(self.log.dataPath().toString())
 
     def file_paths(self, *, removed: bool, prefix: str) -> set[str]:
-        """Return the paths with a prefix of the files of the table, or of those that were removed, by a query."""
+        """Query the paths with a prefix, of the table's present files or of its removed files."""
         files = self.snapshot.tombstones() if removed else self.snapshot.allFiles()
         paths = DataFrame(files.toDF(), self.session).select("path")
         return {row.path for row in paths.where(paths.path.startswith(prefix)).collect()}
@@ -100,24 +100,24 @@ class TableVersion:
         self.transaction.registerSQLMetrics(self.session._jsparkSession, scala_map(metrics))
 
     def listed_files(self) -> Any | None:
-        """Return all files with their statistics, a Scala `Seq[AddFile]`; None if they are too many to be listed."""
+        """Return all files with their statistics, a Scala `Seq[AddFile]`; None if they are too many to list."""
         return listed_files(self.snapshot)
 
     def listed_bytes(self) -> int:
-        """Return the size of the files that are listed."""
+        """Return the total size of the listed files in bytes."""
         return int(self.snapshot.checksumOpt().get().tableSizeBytes())
 
     def listed_batches(self) -> dict[str, int] | None:
-        """Return the last batch of each application that the table has; None if they are not listed."""
+        """Return the table's last batch of each application; None if the transactions are not listed."""
         checksum = self.snapshot.checksumOpt()
         if checksum.isEmpty() or checksum.get().setTransactions().isEmpty():
             return None
         return {taken.appId(): int(taken.version()) for taken in each(checksum.get().setTransactions().get())}
 
     def last_batch(self, application_id: str) -> int:
-        """Return the last batch of an application that the table has, -1 for none; the transaction depends on it.
+        """Return the table's last batch of an application, -1 for none; the transaction depends on it.
 
-        The same batch in two processes is then a conflict.
+        If two processes commit the same batch, the second commit is a conflict.
         """
         listed = self.listed_batches()
         if listed is None:
@@ -148,17 +148,17 @@ class TableVersion:
         self.commit(self.sequence(*actions), merge(none, none, none, none, nothing, nothing, nothing))
 
     def commit(self, actions: Any, operation: Any) -> None:
-        """Commit a Scala `Seq` of actions, after a look for the table and for the files that they add.
+        """Commit a Scala `Seq` of actions, after a check that the table and the added files still exist.
 
-        `VACUUM` with a short retention deletes files that no commit names yet. Delta would commit them all the same,
-        and also to the log of a table that was deleted and created again.
+        `VACUUM` with a short retention deletes files that no commit names yet. Without the check, Delta would commit
+        such files, and would also commit to the log of a table that was deleted and created again.
 
         Raises:
             OperationError: TABLE_REPLACED or FILES_GONE_BEFORE_COMMIT; nothing is committed.
             pyspark.errors.PySparkException: one of Delta's conflicts.
         """
         self._check_same_log()
-        # Of all kinds of actions, only added files have this.
+        # Only actions that add files have this.
         added = [file_name(entry) for entry in log_entries(actions) if "modificationTime" in entry]
         folder = str(self.log.dataPath().toString())
         gone = missing_files(open_storage(folder, self.session), folder, added)
@@ -167,9 +167,9 @@ class TableVersion:
         self.transaction.commit(actions, operation)
 
     def _check_same_log(self) -> None:
-        """Raise TABLE_REPLACED if the log is that of another table: its versions are not those of the transaction."""
+        """Raise TABLE_REPLACED if the log is of a different table, whose versions don't match the transaction."""
         read = self.snapshot.logSegment().deltas().lastOption()
-        if read.isEmpty():  # nothing but a checkpoint was read, or the table is a new one
+        if read.isEmpty():  # only a checkpoint was read, or the table is new
             return
         status = read.get()
         files = status.getPath().getFileSystem(self.session.sparkContext._jsc.hadoopConfiguration())
@@ -177,12 +177,12 @@ class TableVersion:
             found = files.getFileStatus(status.getPath())
             if (found.getLen(), found.getModificationTime()) == (status.getLen(), status.getModificationTime()):
                 return
-        # Only a log that is read from its files anew shows the table that is there.
+        # Only a log that is freshly read from its files shows the present table.
         java_class(f"{DELTA}.DeltaLog").invalidateCache(self.session._jsparkSession, self.log.dataPath())
         TableVersion(self.session, replace(self.table, table_id=self.table_id)).check_exists()
 
     def check_exists(self) -> None:
-        """Raise Delta's error if there is no table: a commit would create one, without the rows that it had."""
+        """Raise Delta's error if there is no table: a commit would create a table without the earlier rows."""
         if self.snapshot.version() < 0:
             DeltaTable.forPath(self.session, str(self.table.path))
 
@@ -208,7 +208,7 @@ class TableVersion:
         return command.writeAndReturnCommitData(self.transaction, session, none, is_replace).actions()
 
     def write_files(self, rows: DataFrame) -> Any:
-        """Write rows to new files in `transaction`; return the actions that add them, a Scala `Seq[AddFile]`."""
+        """Write rows to new files in `transaction`; return the actions that add the files, a Scala `Seq[AddFile]`."""
         return self.transaction.writeFiles(rows._jdf)
 
     def read_whole_table(self) -> None:
@@ -229,17 +229,17 @@ class TableVersion:
         return self.transaction.filterFiles(conditions, True)  # noqa: FBT003 - a JVM call
 
     def logged(self, files: Any) -> list[LoggedFile]:
-        """Return the log entry of each file of a Scala `Seq[AddFile]`, by one call for all of them.
+        """Return the log entry of each file of a Scala `Seq[AddFile]`, by a single call.
 
-        With column mapping, the names in the statistics are not those of the table's columns.
+        With column mapping, the statistics use physical names, not the names of the table's columns.
         """
         names_match = self.properties(_MAPPING).get(_MAPPING, "none").lower() == "none"
         return [LoggedFile.read(entry, names_match=names_match) for entry in log_entries(files)]
 
     def paths(self, files: Any) -> list[str]:
-        """Return the absolute path of each file of a Scala `Seq[AddFile]`, as Spark's file metadata has it.
+        """Return the absolute path of each file of a Scala `Seq[AddFile]`, as in Spark's `_metadata`.
 
-        Only a path with special characters, or outside of the table, takes calls of its own to the JVM.
+        Only paths with special characters or outside of the table take further calls to the JVM.
         """
         base = self.log.dataPath().toString()
         absolute = java_class(f"{DELTA}.util.DeltaFileOperations").absolutePath
@@ -262,7 +262,7 @@ class TableVersion:
         return DataFrame(self.log.createDataFrame(self.snapshot, files, False, none), self.session)  # noqa: FBT003 - a JVM call
 
     def properties(self, *names: str) -> dict[str, str]:
-        """Return those of these properties that the table has."""
+        """Return the values of the named properties that the table has."""
         found = {name: self.snapshot.metadata().configuration().get(name) for name in names}
         return {name: str(value.get()) for name, value in found.items() if value.isDefined()}
 
@@ -279,7 +279,7 @@ class TableVersion:
 
 
 def listed_files(snapshot: Any) -> Any | None:
-    """Return all files of a version with their statistics, a Scala `Seq[AddFile]`; None if its checksum lists none."""
+    """Return all files of a version with statistics, a Scala `Seq[AddFile]`; None if its checksum has no list."""
     checksum = snapshot.checksumOpt()
     if checksum.isEmpty() or checksum.get().allFiles().isEmpty():
         return None
@@ -300,7 +300,7 @@ def each(items: Any) -> Iterator[Any]:
 
 
 def row_count(file: Any) -> int | None:
-    """Return the rows in an `AddFile`, deleted ones included; None if the log has no number of them."""
+    """Return the number of rows in an `AddFile`, including deleted rows; None if the log does not have it."""
     count = file.numPhysicalRecords()
     return int(count.get()) if count.isDefined() else None
 
@@ -321,7 +321,7 @@ class LoggedFile:
 
     @classmethod
     def read(cls, entry: Mapping[str, Any], *, names_match: bool) -> Self:
-        """Parse an entry of the log; if names do not match, keep the number of rows only."""
+        """Parse an entry of the log; if names do not match, keep only the number of rows."""
         statistics = json.loads(entry["stats"]) if entry.get("stats") else {}
         return cls(
             statistics=statistics if names_match else {key: statistics[key] for key in (_ROWS,) if key in statistics},
@@ -337,7 +337,7 @@ class LoggedFile:
 
 
 def has_plain_fields(part: Any) -> bool:
-    """Return whether no field of a type, as in the JSON of a schema, has metadata of Delta or Spark, at any depth."""
+    """Return whether no field of a type (as in a schema's JSON), at any depth, has metadata of Delta or Spark."""
     if isinstance(part, list):
         return all(has_plain_fields(item) for item in part)
     if not isinstance(part, dict):
@@ -347,14 +347,14 @@ def has_plain_fields(part: Any) -> bool:
 
 
 def has_plain_metadata(metadata: Mapping[str, Any]) -> bool:
-    """Return whether the metadata of a field is its comment and what Sluice itself adds."""
+    """Return whether a field's metadata contains only its comment and Sluice's own entries."""
     return all(key == _COMMENT or key.startswith(_OURS) for key in metadata)
 
 
 def in_few_tasks(rows: DataFrame, size: int) -> DataFrame:
     """Read rows of small files in one task; Spark plans a task for each file.
 
-    A task costs some 20 ms of CPU time, for its plan and its code. That is more than to read a small file.
+    A task costs some 20 ms of CPU time for its plan and its code, which is more than reading a small file.
 
     Args:
         rows: the rows.
@@ -368,17 +368,17 @@ def read_small_table(
 ) -> DataFrame | None:
     """Return the rows of the newest version of a small table, for a query that runs now and once.
 
-    Delta's own relation lists the files by two queries over the log, to skip those that cannot have rows for a filter.
+    Delta's own relation lists the files by two queries over the log, to skip files that can't match a filter.
 
     Args:
         session: the session of the frame.
         table: the table, which exists.
         few_tasks: read the rows as `in_few_tasks` does.
-        number: the version whose rows are wanted; None for the newest.
+        number: the version to read; None for the newest.
 
     Returns:
-        The rows; None for a large table, whose files should be skipped, for one with columns or metadata that Delta's
-        own relation hides, for a version that is not the newest, and with an untested version of Delta.
+        The rows; None for a large table, where file skipping pays off; for a table with columns or metadata that
+        Delta's own relation hides; for a version that is not the newest; and with an untested version of Delta.
     """
     if not can_open(table):
         return None
@@ -394,12 +394,12 @@ def read_small_table(
 
 
 def read_table(session: SparkSession, table: TableAddress, *, few_tasks: bool = False) -> DataFrame:
-    """Return the rows of a Delta table that exists, for a query that runs now and once; of a small one without jobs."""
+    """Return the rows of an existing Delta table for one immediate query; a small table takes no extra jobs."""
     rows = read_small_table(session, table, few_tasks=few_tasks)
     return session.table(table.sql) if rows is None else rows
 
 
 def read_version(session: SparkSession, path: str, number: int) -> DataFrame:
-    """Return the rows of a version of a Delta table, for queries that run now; of a small newest one without jobs."""
+    """Return the rows of a version for immediate queries; the newest version of a small table takes no extra jobs."""
     rows = read_small_table(session, TableAddress(path=path), number=number)
     return session.read.format("delta").option("versionAsOf", number).load(path) if rows is None else rows

@@ -44,11 +44,11 @@ CONFLICTS = (
     MetadataChangedException,
     ProtocolChangedException,
 )
-"""All conflicts, also with a change of the table's definition; Delta's have no common base class in Python."""
+"""All conflicts, including changes of the table's definition; Delta's have no common base class in Python."""
 
 
 def or_conflict(condition: Column) -> Column:
-    """Return a merge condition that must hold; the merge fails with a conflict where it does not."""
+    """Return a merge condition that must hold; the merge fails with a conflict if it does not."""
     return F.when(condition, F.expr("true")).otherwise(F.raise_error(_CHANGED))
 
 
@@ -70,7 +70,7 @@ def raising_conflicts() -> Iterator[None]:
 _APPLICATION = "spark.databricks.delta.write.txnAppId"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _VERSION = "spark.databricks.delta.write.txnVersion"
-# The merge's source is computed once already, so Delta need not materialize it again.
+# The merge's source is computed once already, so Delta need not materialize it.
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 
@@ -96,7 +96,7 @@ class Batch:
 def committing_once(session: SparkSession, batch: Batch) -> Iterator[None]:
     """Set the batch as the transaction identifier of every Delta commit in the block.
 
-    A table that has that transaction, or a later one of the application, skips the command.
+    A table that has this transaction, or a later one of the application, skips the command.
     These are settings of the session, so no other flow may use the session (a streaming query has its own).
     """
     wanted = {_APPLICATION: batch.application_id, _VERSION: str(batch.number), _MATERIALIZE: "none"}

@@ -1,1 +1,1 @@
-"""Files of the file systems that Hadoop has."""
+"""Files on Hadoop file systems."""

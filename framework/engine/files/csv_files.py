@@ -1,4 +1,4 @@
-"""The beginnings of CSV files, read on the driver by Spark's own parser with all options of a reader."""
+"""Beginnings of CSV files, read on the driver by Spark's parser with all options of a reader."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class CsvColumns:
     """The columns of a line.
 
     Args:
-        names: as Spark names them when it infers them: without an empty name, and each once.
-        written: as they are in the file; None for an empty name. Without a header, the same as `names`.
+        names: as Spark's inference names them: without empty or repeated names.
+        written: the names in the file; None for an empty name. Without a header, the same as `names`.
     """
 
     names: tuple[str, ...]
@@ -39,7 +39,7 @@ class CsvRecords:
 
     @property
     def end(self) -> int:
-        """The place in the file, in characters, behind the last record."""
+        """Return the position in the file, in characters, after the last record."""
         return int(self._parser.getContext().currentChar())
 
 
@@ -77,12 +77,12 @@ class CsvReader:
 
     @property
     def ignores_corrupt_files(self) -> bool:
-        """Whether files that can't be read are passed over."""
+        """Return whether unreadable files are skipped."""
         return bool(self._options.ignoreCorruptFiles())
 
     @contextmanager
     def lines(self, uri: str, size: int) -> Iterator[Iterator[str]]:
-        """Yield the lines of a file as Spark's reader of texts splits and decodes them."""
+        """Yield the lines of a file as Spark's text reader splits and decodes them."""
         kind = java_class("org.apache.spark.sql.execution.datasources.HadoopLineRecordReader")
         reader = kind(self._separator.get()) if self._separator.isDefined() else kind()
         split = java_class("org.apache.hadoop.mapreduce.lib.input.FileSplit")(path_of_uri(uri), 0, size, None)
@@ -109,7 +109,7 @@ class CsvReader:
 
     @contextmanager
     def records(self, uri: str, skip: int) -> Iterator[CsvRecords]:
-        """Yield the records of a file without the first ones."""
+        """Yield the records of a file without the first `skip` records."""
         streams = java_class("org.apache.spark.sql.execution.datasources.CodecStreams")
         stream = streams.createInputStream(self._conf, path_of_uri(uri))
         try:

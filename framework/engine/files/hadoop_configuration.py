@@ -1,4 +1,4 @@
-"""Hadoop's configuration of a JVM, which Spark and Delta copy and serialize several times for each query."""
+"""The JVM's Hadoop configuration, which Spark and Delta copy and serialize several times per query."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def lighten_hadoop_configuration(spark: SparkSession) -> None:
-    """Drop what nothing reads: YARN's defaults, 527 of 1,145 entries, and the names of the files that entries are from.
+    """Drop unused parts: YARN's defaults (527 of 1,145 entries) and the source file names of entries.
 
-    The names of an entry's files are compressed on their own, and Java reads them with an exception for each: three
-    quarters of the time.
+    The source file names of each entry are compressed separately, and Java raises an exception for each when it reads
+    them, which takes three quarters of the time.
     """
     spark._jsparkSession.sharedState()  # reads the configuration again
     of_yarn = java_class("org.apache.hadoop.conf.Configuration")(False)  # noqa: FBT003 - Java's
@@ -30,7 +30,7 @@ def lighten_hadoop_configuration(spark: SparkSession) -> None:
 
 
 def common_file_system_class(spark: SparkSession, scheme: str) -> str | None:
-    """Return the class of a scheme's file system in the configuration of all sessions; None if it has none."""
+    """Return the class of a scheme's file system in the shared configuration of all sessions; None if not set."""
     configuration = spark.sparkContext._jsc.hadoopConfiguration()
     with suppress(Py4JError):
         found = java_class("org.apache.hadoop.fs.FileSystem").getFileSystemClass(scheme, configuration)

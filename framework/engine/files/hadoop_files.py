@@ -1,4 +1,4 @@
-"""Files of any file system that Hadoop has: located, listed as Spark lists them, and their headers."""
+"""Files of any Hadoop file system: locating, listing as Spark does, and reading headers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def located_uri(spark: SparkSession, uri: str) -> tuple[Any, Any]:
 
 
 def hadoop_path(*parts: Any) -> Any:
-    """Return a path as Hadoop has it: of a text, or of a folder and a name."""
+    """Return a Hadoop `Path` of a string, or of a folder and a name."""
     return java_class("org.apache.hadoop.fs.Path")(*parts)
 
 
 def path_of_uri(uri: str) -> Any:
-    """Return the path of an encoded URI as Hadoop has it."""
+    """Return the Hadoop `Path` of an encoded URI."""
     return java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri))
 
 
@@ -40,21 +40,21 @@ def copy_file(source_system: Any, source: Any, system: Any, target: Any) -> None
 
 
 def file_system_class(spark: SparkSession, scheme: str) -> str:
-    """Return the class of the file system of a scheme; Java's exception if there is none is not caught."""
+    """Return the class of a scheme's file system; Java's exception for an unknown scheme is not caught."""
     found = java_class("org.apache.hadoop.fs.FileSystem").getFileSystemClass(scheme, hadoop_configuration(spark))
     return str(found.getName())
 
 
 def hadoop_setting(spark: SparkSession, name: str) -> str | None:
-    """Return a setting of Hadoop in a session; None if it has none."""
+    """Return a Hadoop setting of a session; None if it is not set."""
     found: str | None = hadoop_configuration(spark).get(name)
     return found
 
 
 def listed_below(spark: SparkSession, path: str) -> str | None:
-    """Describe all files below a folder or a glob as Spark lists them, `FileStatus{…}` one a line; None for no folder.
+    """List all files below a folder or a glob as Spark does, one `FileStatus{…}` per line; None if there is no folder.
 
-    Those of a file system that wraps another one are described by their getters, a call for each.
+    Files of a file system that wraps another one are described by their getters, with a call each.
     """
     system, root = located(spark, path)
     roots = (

@@ -28,8 +28,8 @@ _KEEP_SOURCE = False
 class HadoopStorage:
     """The storage port for a Hadoop file system; see `Storage` for the contract of each method.
 
-    A file becomes visible by the rename of a complete temporary file. FileContext renames over an existing
-    file atomically. A file system without FileContext is an object store, where each write is atomic.
+    A file becomes visible when a complete temporary file is renamed. FileContext replaces an existing file atomically.
+    A file system without FileContext is an object store, where each write is atomic.
 
     Args:
         root: a URI with a scheme.
@@ -45,7 +45,7 @@ class HadoopStorage:
         self._configuration: Any = spark._jsparkSession.sessionState().newHadoopConf()
 
     def path(self, *parts: str) -> str:
-        """The URI of `parts` below the root."""
+        """Return the URI of `parts` below the root."""
         return "/".join([self.root, *parts])
 
     def check_writable(self) -> None:
@@ -55,11 +55,11 @@ class HadoopStorage:
         self.delete_tree(probe)
 
     def read_text(self, path: str) -> str | None:
-        """The whole file as UTF-8; None if it is absent."""
+        """Return the whole file as UTF-8; None if it is absent."""
         return self._read(path, lambda stream: str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")))
 
     def read_after(self, path: str, position: int) -> bytes:
-        """The bytes of the file behind the first `position` ones."""
+        """Return the bytes of the file after the first `position` bytes."""
 
         def rest(stream: Any) -> bytes:
             try:
@@ -105,11 +105,11 @@ class HadoopStorage:
         self.write_text(path, (self.read_text(path) or "") + text)
 
     def list_names(self, path: str) -> list[str]:
-        """Names in a folder, sorted, without those that begin with a dot; [] if it is absent."""
+        """Return names in a folder, sorted, without those that begin with a dot; [] if it is absent."""
         return sorted(status.getPath().getName() for status in self._statuses(path))
 
     def list_files(self, path: str) -> list[FileStatus]:
-        """The files in a folder with size and modification time, sorted by name."""
+        """Return the files in a folder with size and modification time, sorted by name."""
         files = [
             FileStatus(name=s.getPath().getName(), size=s.getLen(), modified_at=s.getModificationTime() / 1000)
             for s in self._statuses(path)
@@ -118,12 +118,12 @@ class HadoopStorage:
         return sorted(files, key=lambda file: file.name)
 
     def folder_token(self, path: str) -> str:
-        """The number of names in the folder and the last of them: one listing."""
+        """Return the number of names in the folder and the last name: one listing."""
         names = self.list_names(path)
         return f"{len(names)} {names[-1]}" if names else ""
 
     def exists(self, path: str) -> bool:
-        """Whether a file or folder exists."""
+        """Return whether a file or folder exists."""
         target = self._locate(path)
         with _java_errors("STORAGE_NOT_READABLE", path):
             return bool(self._file_system(target).exists(target))
@@ -157,7 +157,7 @@ class HadoopStorage:
         return target.getFileSystem(self._configuration)
 
     def _context(self, path: str) -> Any:
-        """The FileContext of a path; None if its file system has none."""
+        """Return the FileContext of a path; None if its file system has none."""
         try:
             target = self._file_system(self._locate(path)).makeQualified(self._locate(path))
             return self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(target.toUri(), self._configuration)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def open_storage(uri: str, spark: SparkSession | None = None) -> Storage:
-    """The storage at a path or URI; nothing is created or checked until it is used.
+    """Return the storage at a path or URI; nothing is created or checked until first use.
 
     Args:
         uri: a path, a `file:` URI, or a URI of any file system that Spark's Hadoop supports.

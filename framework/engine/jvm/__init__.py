@@ -1,1 +1,1 @@
-"""The JVM and the gateway to it: classes, exceptions, callbacks, call sites, and what a session leaves in it."""
+"""The JVM and its gateway: classes, exceptions, callbacks, call sites, and the state that a session leaves behind."""

@@ -1,4 +1,4 @@
-"""PySpark's server for accumulators, which each session has and no update needs."""
+"""PySpark's accumulator server, which each session starts and no update needs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 
 
 def tame_accumulators() -> None:
-    """Keep PySpark's server for accumulators from printing a traceback and from delaying the end of a command.
+    """Keep PySpark's accumulator server from printing a traceback and from delaying the end of a command.
 
-    It prints one when the JVM ends before this process. Its `shutdown` waits up to half a second, the interval of
-    `socketserver`: a thread waits in its place. The server of a Unix socket waits itself, because it deletes a file.
+    It prints a traceback when the JVM ends before this process. Its `shutdown` waits up to half a second, the poll
+    interval of `socketserver`, so a thread does the waiting. The server of a Unix socket still waits, because it
+    deletes a file.
     """
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         server.handle_error = lambda *_: None  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""The baseline of a JVM before a command, to which it is cleaned after the command."""
+"""The state of a JVM before a command, to which it is restored after the command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Baseline:
 
     Args:
         spark: the session of the server; each command has a new one.
-        clock: the clock of the time that work may take to end.
+        clock: measures how long work may take to end.
     """
 
     def __init__(self, spark: SparkSession, clock: Clock) -> None:
@@ -43,15 +43,15 @@ class Baseline:
         assert self._running_calls() >= 0, "the call that reads the stacks must be seen"
 
     def start_gateway(self) -> Any:
-        """Start a gateway server for one command, with a secret of its own; its objects go with it."""
+        """Start a gateway server for one command, with its own secret; its objects are released with it."""
         gateway = self._jvm.org.apache.spark.api.python.Py4JServer(self._context.conf())
         gateway.start()
         return gateway
 
     def restore(self) -> str | None:
-        """Remove what a command left; return why the JVM must be replaced, or None.
+        """Remove the state that a command left behind; return why the JVM must be replaced, or None.
 
-        It must if work of the command still runs, or if the command left something that can't be removed.
+        The JVM must be replaced if work of the command still runs, or if the command left state that can't be removed.
         """
         if self._context.isStopped():
             return "it stopped Spark"
@@ -80,7 +80,7 @@ class Baseline:
         self._jvm.java.lang.System.gc()
 
     def _remaining_work(self) -> str | None:
-        """Return the work that still runs after some patience."""
+        """Return the work that still runs after a grace period; None if there is none."""
         deadline = self._clock.monotonic() + _PATIENCE_SECONDS
         while (work := self._work()) is not None:
             if self._clock.monotonic() > deadline:
@@ -89,7 +89,7 @@ class Baseline:
         return None
 
     def _work(self) -> str | None:
-        """Return whether a stream, a job or a call of a command still runs, and which."""
+        """Describe a stream, a job or a call of a command that still runs; None if there is none."""
         if not self._session.sharedState().activeStreamingQueries().isEmpty():
             return "a stream still runs"
         jobs = [*self._context.statusTracker().getActiveJobIds()]
@@ -99,21 +99,22 @@ class Baseline:
         return f"{calls} calls to Java still run" if calls > 0 else None
 
     def _lasting_change(self) -> str | None:
-        """Return what only a new JVM can take back, if it has changed."""
+        """Describe changes that only a new JVM can undo; None if there are none."""
         now = self._lasting_state()
         changed = [name for name, value in now.items() if self._lasting.get(name) != value]
         changed += [name for name in self._lasting if name not in now]
         return f"it changed {', '.join(changed)}" if changed else None
 
     def _running_calls(self) -> int:
-        """Return the number of threads that execute a call from Python, apart from this one."""
+        """Return the number of threads, other than this one, that execute a call from Python."""
         stacks = self._jvm.java.lang.Thread.getAllStackTraces()
         return sum(_is_running_call(entry.getValue()) for entry in stacks.entrySet().toArray()) - 1
 
     def _lasting_state(self) -> dict[str, str]:
-        """Return what only a new JVM can take back, such as the catalog in memory, added files, Hadoop's configuration.
+        """Return the state that only a new JVM can reset, such as the in-memory catalog and added files.
 
-        Spark and Java keep values that they have derived from the default time zone and locale.
+        It includes Hadoop's configuration, the time zone and the locale: Spark and Java keep values that they have
+        derived from the defaults.
         """
         catalog, context = self._session.sharedState().externalCatalog(), self._context
         found = {
@@ -135,7 +136,7 @@ class Baseline:
         return found
 
     def _forget_python_workers(self) -> None:
-        """Remove the Python workers from Spark's pool, which would send the next command's tasks to killed ones."""
+        """Remove the Python workers from Spark's pool, which would send the next command's tasks to killed workers."""
         workers = private_field(self._jvm.org.apache.spark.SparkEnv.get(), "pythonWorkers")
         factories = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(workers)
         for entry in factories.entrySet().toArray():

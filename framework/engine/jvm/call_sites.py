@@ -1,11 +1,11 @@
 """The call sites of columns: PySpark sends the line that builds a column to the JVM, for its error messages.
 
-Each function of a column takes several round trips for that: they are a fifth of the calls of a small update.
-Columns of users keep their call sites; the lines that Sluice builds columns on say nothing to a user.
+Each column function takes several round trips for this, a fifth of the calls of a small update. Users' columns keep
+their call sites; the lines where Sluice builds columns are of no use to a user.
 
-To look for a notebook's cell, PySpark imports IPython if it is installed (0.1 s), and looks for it in each call if it
-is not. A process that has not imported it is no notebook. In a notebook, PySpark names the cell that runs: that is the
-cell of the update, not the one with the query.
+To find a notebook's cell, PySpark imports IPython if it is installed (0.1 s), and searches for it in each call if it is
+not. A process that has not imported IPython is not a notebook. In a notebook, PySpark names the running cell, which is
+the cell of the update and not the cell with the query.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PYSPARK = str(Path(pyspark.__file__).parent)
 def _is_wanted() -> bool:
     if _unwanted.get():
         return False
-    # PySpark reads its setting for the first column of the process. Without an active session it would keep "off".
+    # PySpark reads its setting at the first column of the process. Without an active session, it would stay off.
     is_unread = utils._enable_debugging_cache is None
     return not (is_unread and SparkSession.getActiveSession() is None) and _is_enabled()
 
@@ -40,7 +40,7 @@ def _is_wanted() -> bool:
 def _call_site(depth: int) -> str:
     """Return file and line of the innermost frames outside PySpark, a line each."""
     if "IPython" in sys.modules and not _of_pipeline.get():
-        return _in_notebook(depth + 1).partition("\n")[2]  # the innermost one is this function
+        return _in_notebook(depth + 1).partition("\n")[2]  # the innermost frame is this function
     frames = (frame for frame in _frames(sys._getframe(1)) if not frame.f_code.co_filename.startswith(_PYSPARK))
     return "\n".join(f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in islice(frames, depth))
 
@@ -51,14 +51,14 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-# PySpark has only a setting of the whole process. Without this function nothing changes: PySpark looks its own one up.
+# PySpark has only a process-wide setting. If this function is missing, nothing changes: PySpark uses its own function.
 utils.is_debugging_enabled = _is_wanted
 utils._capture_call_site = _call_site
 
 
 @contextmanager
 def call_sites_of_files() -> Iterator[None]:
-    """Name the file of each call site in the block, in this thread; IPython gives each cell a file name of its own."""
+    """Record the file of each call site in the block, in this thread; IPython gives each cell its own file name."""
     token = _of_pipeline.set(True)
     try:
         yield
@@ -68,7 +68,7 @@ def call_sites_of_files() -> Iterator[None]:
 
 @contextmanager
 def without_call_sites() -> Iterator[None]:
-    """Build columns without their call sites in the block, in this thread; no code of a user runs in it."""
+    """Build columns without call sites in the block, in this thread; no user code may run in it."""
     token = _unwanted.set(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Calls from the JVM to Python objects that implement an interface of Java."""
+"""Calls from the JVM to Python objects that implement a Java interface."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from framework.engine.jvm.java_errors import Py4JError
 
 _starting = threading.Lock()
 _noting = threading.Lock()
-# The threads of the JVM that called Python, by gateway and the port that the JVM has in their connection.
+# The JVM threads that called Python, by gateway and by the JVM's port of their connection.
 _callers: dict[tuple[Any, int], Any] = {}
 
 
 def accept_callbacks() -> None:
     """Let the JVM call Python from here on. Idempotent.
 
-    Py4J's server listens as soon as its thread runs, and the JVM knows its port a moment later. Before that, a call of
-    the JVM fails with "Error while obtaining a new communication channel": on a busy machine, or if another thread has
-    just started the server.
+    Py4J's server listens as soon as its thread runs, but the JVM learns its port a moment later. Until then, a call
+    from the JVM fails with "Error while obtaining a new communication channel". This happens on a busy machine, or if
+    another thread has just started the server.
     """
     gateway: Any = SparkContext._gateway
     with _starting:
@@ -36,10 +36,11 @@ def accept_callbacks() -> None:
 
 
 def note_caller() -> None:
-    """Remember the thread of the JVM that calls Python now, so that its connection can be closed after its end.
+    """Remember the JVM thread that calls Python now, so that its connection can be closed after the thread's end.
 
-    Py4J opens a connection for each such thread, with a thread and a descriptor in Python and a descriptor in the JVM,
-    and never closes it: the JVM keeps it in a list, also after its thread has ended. Streams have a thread each.
+    Py4J opens a connection for each such thread, with a thread and a descriptor in Python and a descriptor in the JVM.
+    It never closes the connection: the JVM keeps it in a list even after the thread has ended. Each stream has a
+    thread.
     """
     client: Any = SparkContext._gateway._gateway_client  # type: ignore[union-attr]
     connection = client.get_thread_connection() if hasattr(client, "get_thread_connection") else None
@@ -54,7 +55,7 @@ def note_caller() -> None:
 
 
 def close_ended_callers() -> None:
-    """Close the connections of those threads of the JVM that have called Python and ended."""
+    """Close the connections of JVM threads that have called Python and ended."""
     gateway: Any = SparkContext._gateway
     with suppress(Py4JError, AttributeError):  # a JVM that has ended; another version of Py4J, with another field
         client = gateway._gateway_client
@@ -69,7 +70,7 @@ def close_ended_callers() -> None:
 
 
 def _close(client: Any, ports: set[int]) -> None:
-    """Close connections and remove them from the list of the JVM; its lock is held as shortly as Py4J does."""
+    """Close connections and remove them from the JVM's list, whose lock is held as briefly as in Py4J."""
     callbacks = JavaObject("GATEWAY_SERVER", client).getCallbackClient()
     lock, kept = (private_field(callbacks, name, of="py4j.CallbackClient") for name in ("lock", "connections"))
     lock.lock()
@@ -78,7 +79,7 @@ def _close(client: Any, ports: set[int]) -> None:
             socket = connection.getSocket()
             if socket is not None and socket.getLocalPort() not in ports:
                 continue
-            # A call from within a call adds its connection twice.
+            # A nested call adds its connection twice.
             kept.removeAll(java_class("java.util.Collections").singleton(connection))
             if socket is not None:
                 connection.shutdown()  # Python's thread reads the end, and ends

@@ -1,4 +1,4 @@
-"""PySpark's gateway to the JVM: launched, adopted and forgotten, and a session in a JVM that somebody else started."""
+"""PySpark's gateway to the JVM: launch, adopt, forget; and sessions in a JVM that another process started."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def launched_gateway(output: int | IO[bytes]) -> JavaGateway:
     """Start a JVM by spark-submit, as PySpark does, with its output in a file.
 
     Raises:
-        pyspark.errors.PySparkException: it ended before it was ready.
+        pyspark.errors.PySparkException: the JVM ended before it was ready.
     """
     return launch_gateway(None, {"stdout": output, "stderr": output})
 
@@ -46,7 +46,7 @@ def connect_gateway() -> JavaGateway:
 
 
 def adopt_gateway(gateway: Any, process: subprocess.Popen[bytes]) -> JavaGateway:
-    """Make a gateway that of PySpark, so that it starts no JVM."""
+    """Set a gateway as PySpark's, so that PySpark starts no JVM."""
     gateway.proc = process
     SparkContext._gateway = gateway
     SparkContext._jvm = gateway.jvm
@@ -61,35 +61,35 @@ def forget_gateway() -> None:
 
 
 def uses_gateway(spark: SparkSession, gateway: JavaGateway) -> bool:
-    """Whether a session is in the JVM of a gateway."""
+    """Return whether a session belongs to the JVM of a gateway."""
     return spark.sparkContext._gateway is gateway
 
 
 def current_jvm() -> int:
-    """Return the process of the JVM that PySpark of this process uses; 0 if there is none."""
+    """Return the process id of the JVM that PySpark uses in this process; 0 if there is none."""
     jvm: Any = SparkContext._jvm
     if jvm is None:
         return 0
     try:
-        # By its full name: a lookup by parts searches all jars for each of them.
+        # By its full name: a lookup by parts searches all jars for each part.
         return int(getattr(jvm, "java.lang.ProcessHandle").current().pid())
     except (Py4JError, OSError):
         return 0
 
 
 def started_session() -> SparkSession | None:
-    """Return the active session of this process, or the one that it started; None if Spark does not run."""
+    """Return the active session of this process, or the session that it started; None if Spark does not run."""
     active = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     return None if active is None or active.sparkContext._jsc is None else active
 
 
 def is_active_context(spark: SparkSession) -> bool:
-    """Whether the context of a session is the one of this process."""
+    """Return whether a session's context is the context of this process."""
     return spark.sparkContext is SparkContext._active_spark_context
 
 
 def session_of_jvm(connected: Any) -> SparkSession:
-    """Return a new session in the Spark that runs in a JVM, and make its gateway that of PySpark."""
+    """Return a new session in a JVM's running Spark, and set its gateway as PySpark's."""
     SparkContext._gateway, SparkContext._jvm = connected, connected.jvm
     shared = connected.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession().get()
     java_context = connected.jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(shared.sparkContext())
@@ -117,12 +117,12 @@ def forget_session() -> None:
 
 
 def shut_down_connections(gateway: Any) -> None:
-    """End the reads of other threads: Py4J closes a stream before its socket, and waits for ever for its reader."""
+    """Unblock reads in other threads: Py4J closes a stream before its socket, and would wait forever for a reader."""
     callbacks = vars(gateway).get("_callback_server")
     calls = gateway._gateway_client.deque.copy()  # a copy, because threads change it
     if callbacks is not None:
         with callbacks.lock:
-            callbacks.is_shutdown = True  # it ends a connection that it accepts from here on
+            callbacks.is_shutdown = True  # closes every connection accepted from here on
             calls.extend(callbacks.connections)
     for connection in calls:
         if connection.socket is not None:

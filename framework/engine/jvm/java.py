@@ -34,9 +34,9 @@ _FULL_NAMES = (
 """The classes that PySpark uses by their full names."""
 
 _PATHS = ("io.delta.tables.DeltaTable", "py4j.reflection.TypeUtil")
-"""The classes that Delta and Py4J use package by package. For a package, Java searches all jars, once for each import.
+"""The classes that Delta and Py4J look up package by package; Java then searches all jars per package and import.
 
-PySpark compares each exception of Java with 14 classes by `TypeUtil`: also that which ends the iteration over a list.
+PySpark compares each Java exception with 14 classes by `TypeUtil`, including the exception that ends an iteration.
 """
 
 # Per gateway to a JVM: the result of each call.
@@ -47,7 +47,7 @@ def built_once(build: Callable[P, R]) -> Callable[P, R]:
     """Cache a function's results by its arguments, for the lifetime of the JVM.
 
     Args:
-        build: builds columns from hashable values only; its result must not be changed.
+        build: builds columns from hashable values only; its result must not be modified.
     """
 
     @wraps(build)
@@ -67,14 +67,14 @@ class _KeptClass(JavaClass):  # type: ignore[misc]  # Py4J has no types
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
-        if isinstance(found, JavaMember):  # a field may get another value
+        if isinstance(found, JavaMember):  # the value of a field may change
             setattr(self, name, found)
         return found
 
 
 @built_once
 def java_class(name: str) -> Any:
-    """Return a class by its full name; a lookup by the parts of its name makes Java search all jars per package."""
+    """Return a class by its full name; a lookup by parts of the name makes Java search all jars per package."""
     found = getattr(SparkContext._jvm, name)
     if not isinstance(found, JavaClass):
         return found
@@ -82,13 +82,13 @@ def java_class(name: str) -> Any:
 
 
 def has_class(name: str) -> bool:
-    """Whether the JVM has a class of a full name."""
+    """Return whether the JVM has a class with a full name."""
     return isinstance(java_class(name), JavaClass)
 
 
 @built_once
 def keep_classes_of_pyspark() -> None:
-    """Let PySpark find the classes that it uses most without a lookup in the JVM, by the names that it uses."""
+    """Cache the classes that PySpark uses most, under the names that it uses, to avoid lookups in the JVM."""
     for name in _FULL_NAMES:
         setattr(SparkContext._jvm, name, java_class(name))
     for alias, name in _ALIASES.items():
@@ -111,7 +111,7 @@ def scala_object(name: str) -> Any:
 
 @built_once
 def method(owner: str, name: str, returned: str) -> Any:
-    """Return a method without arguments as a Scala function, so that a collection is mapped by one call from Python.
+    """Return a method without arguments as a Scala function, to map a collection by one call from Python.
 
     Args:
         owner: the full name of the class.
@@ -130,10 +130,10 @@ def private_field(owner: Any, name: str, of: str = "") -> Any:
     Args:
         owner: the object.
         name: the name of the field.
-        of: the full name of the class that has the field, if it is not the object's own.
+        of: the full name of the class that declares the field, if it is not the object's class.
 
     Raises:
-        py4j.protocol.Py4JError: its class has no such field.
+        py4j.protocol.Py4JError: the class has no such field.
     """
     kind = java_class("java.lang.Class").forName(of) if of else owner.getClass()
     field = kind.getDeclaredField(name)
@@ -151,13 +151,13 @@ def scala_map(entries: Mapping[str, Any]) -> Any:
 
 
 def text_map(entries: Any) -> dict[str, str]:
-    """Return a Java map of texts by one call; an iteration ends with an exception in the JVM, which costs dozens."""
+    """Convert a Java map of strings by one call; an iteration takes dozens, as it ends with a JVM exception."""
     found: dict[str, Any] = json.loads(_json_mapper().writeValueAsString(entries))
     return {key: str(value) for key, value in found.items()}
 
 
 def array_texts(array: Any) -> list[str | None]:
-    """Return a Java array of texts by one call."""
+    """Convert a Java array of strings by one call."""
     found: list[str | None] = json.loads(_json_mapper().writeValueAsString(array))
     return found
 

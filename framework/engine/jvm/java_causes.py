@@ -1,7 +1,7 @@
-"""What an exception of the JVM is caused by: its last cause, and faults that lie with the session, not with a query.
+"""Causes of JVM exceptions: the last cause, and faults of the session rather than of a query.
 
-A missing library, an invalid setting, a storage's connector, and the Python or the memory of a machine fail any query;
-advice to correct the query would be wrong. Graph, updates and commands ask here before they give it.
+A missing library, an invalid setting, a storage connector, or a machine's Python or memory makes any query fail, so
+advice to correct the query would be wrong. Graph, updates and commands check for session faults before they give it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _CONNECTORS = (
 _NO_FILE = re.compile(r"FileNotFoundException|PATH_NOT_FOUND|NoSuchFileException")
 _NO_PYTHON = re.compile(r"Cannot run program \"(?P<python>[^\"]+)\"")
 _NO_MEMORY = "java.lang.OutOfMemoryError"
-# Java unpacks these from jars of Spark's own into its temporary folder, and loads them there.
+# Java unpacks these from Spark's jars into its temporary folder, and loads them from there.
 _UNPACKED = r"snappyjava|zstd-jni[\w.-]*|lz4-java|rocksdbjni[\w.-]*"
 _NOT_LOADED = re.compile(
     rf"UnsatisfiedLinkError: (?P<problem>no (?:{_UNPACKED}) in java\.library\.path"
@@ -88,14 +88,14 @@ class JavaCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFault:
-    """A fault of the session: the condition that says so, and the fields of its texts but for the subject."""
+    """A fault of the session: its error condition, and the fields of its message except the subject."""
 
     condition: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_of_read(self) -> bool:
-        """Whether one read of the user's code meets the fault, so that its line says something."""
+        """Return whether a single read in the user's code causes the fault, so that its line is useful."""
         return self.condition in {"SESSION_LIBRARY_MISSING", "STORAGE_CONNECTOR_FAILED"}
 
 
@@ -113,7 +113,7 @@ def java_stack(error: BaseException) -> str:
 def java_causes(stack: str) -> tuple[JavaCause, ...]:
     r"""Return the exceptions of a printed stack, the last cause last.
 
-    A failed job has the stack of its task in its message: the causes in it count, too.
+    The message of a failed job contains the stack of its task, whose causes are included.
 
     Examples:
         >>> stack = "a.b.RunException: No.\n\tat a.C.run(C.java:1)\nCaused by: java.io.IOException\n\tat a.D.x(D:2)"
@@ -133,7 +133,7 @@ def _causes(stack: str) -> Iterator[JavaCause]:
 
 
 def with_last_cause(words: str, error: BaseException) -> str:
-    """Return the words about an error with the last cause in Java, unless they have it already."""
+    """Append the last Java cause to the description of an error, unless it is already included."""
     causes = java_causes(java_stack(error))
     if len(causes) < 2:
         return words
@@ -144,24 +144,24 @@ def with_last_cause(words: str, error: BaseException) -> str:
 
 
 def session_fault(error: BaseException) -> SessionFault | None:
-    """Return the fault of the session that an exception is caused by; None if it is the query's or unknown."""
+    """Return the session fault that caused an exception; None if the query is the cause, or it is unknown."""
     stack = java_stack(error)
     return fault_in(stack, _settings()) if stack else None
 
 
 def fault_in(stack: str, settings: Mapping[str, str]) -> SessionFault | None:
-    """Return the fault of the session in a printed stack, decided by its last cause.
+    """Return the session fault in a printed stack, determined by its last cause.
 
     Args:
         stack: the exception with its causes.
-        settings: those of the session, in which the one with the bad value is looked up.
+        settings: the settings of the session, to find the setting with the invalid value.
     """
     causes = java_causes(stack)
     return (_of_machine(stack, causes[-1]) or _of_settings(causes, settings)) if causes else None
 
 
 def _of_machine(stack: str, last: JavaCause) -> SessionFault | None:
-    """Return that Python can't be started or that memory is exhausted, which Spark names above other causes."""
+    """Return the fault if Python can't be started or memory is exhausted; Spark names these above other causes."""
     python = _NO_PYTHON.search(stack)
     if python is not None:
         return SessionFault(condition="PYTHON_OF_TASKS_UNFIT", fields={"python": python["python"], "error": last.words})
@@ -174,7 +174,7 @@ def _of_machine(stack: str, last: JavaCause) -> SessionFault | None:
 
 
 def _of_settings(causes: Sequence[JavaCause], settings: Mapping[str, str]) -> SessionFault | None:
-    """Return the fault of a library, a setting or a storage's connector."""
+    """Return the fault of a library, a setting or a storage connector."""
     last = causes[-1]
     if last.kind.rpartition(".")[2] in _LIBRARY or last.message.startswith(_DRIVER):
         found = _CLASS.search(last.message)

@@ -1,4 +1,4 @@
-"""Java classes that are compiled by Spark's own compiler, and defined in the loader of the class path."""
+"""Java classes compiled by Spark's own compiler and defined in the class path's class loader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def compile_classes(gateway: Any, source: str, names: Sequence[str]) -> list[byt
         names: the full names of the classes.
 
     Raises:
-        Py4JError: it can't be compiled.
+        Py4JError: the source can't be compiled.
     """
     compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(gateway.jvm.java.lang.ClassLoader.getSystemClassLoader())
@@ -31,7 +31,7 @@ def compile_classes(gateway: Any, source: str, names: Sequence[str]) -> list[byt
 
 
 def are_defined(gateway: Any, names: Sequence[str]) -> bool:
-    """Whether the loader of the class path has all classes of these full names."""
+    """Return whether the class path's loader has all classes with these full names."""
     java = gateway.jvm.java.lang
     loader = java.ClassLoader.getSystemClassLoader()
     try:
@@ -43,10 +43,10 @@ def are_defined(gateway: Any, names: Sequence[str]) -> bool:
 
 
 def define_classes(gateway: Any, names: Sequence[str], code: Sequence[bytes]) -> None:
-    """Define classes in the loader of the class path, where Hadoop looks for them by name.
+    """Define classes in the class path's loader, where Hadoop looks them up by name.
 
     Raises:
-        Py4JError: they can't be defined, such as a second time.
+        Py4JError: a class can't be defined, for example because it is already defined.
     """
     java = gateway.jvm.java.lang
     types = gateway.new_array(java.Class, 4)

@@ -1,4 +1,4 @@
-"""Exceptions of the JVM as Py4J and PySpark raise them, and the throwables of Java behind them."""
+"""JVM exceptions as Py4J and PySpark raise them, and the Java throwables behind them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def throwable_of(error: BaseException) -> JavaObject | None:
 
 
 def stack_text(error: PySparkException) -> str:
-    """Return the stack of Java that PySpark keeps of an exception; empty for an exception of Python."""
+    """Return the Java stack that PySpark keeps with an exception; empty for a Python exception."""
     return str(getattr(error, "_stackTrace", ""))
 
 
@@ -66,7 +66,7 @@ def throwables(error: BaseException) -> Iterator[JavaObject]:
 
 
 def is_of_class(throwable: JavaObject, name: str) -> bool:
-    """Whether the class of a throwable or one of its super classes has a name; it need not be on the class path."""
+    """Return whether a throwable is an instance of a class by name; the class need not be on the class path."""
     kind = throwable.getClass()
     while kind is not None:
         if kind.getName() == name:
@@ -90,7 +90,7 @@ def condition_of(throwable: JavaObject) -> str | None:
 
 
 def is_raised_by_py4j(error: BaseException) -> bool:
-    """Whether Py4J itself could not reach Java; it is also among the callers of a user's batch function."""
+    """Return whether Py4J itself could not reach Java; Py4J as a mere caller of a user's function does not count."""
     modules = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)]
     inner = [module for module in modules if module != "socket"]
     return bool(inner) and inner[-1].startswith("py4j.")

@@ -1,4 +1,4 @@
-"""How processes of Spark ended, as far as the system says it: exit codes, and processes killed for lack of memory."""
+"""How Spark's processes ended, as far as the system reports it: exit codes, and out-of-memory kills."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COUNTERS = (
     Path("/sys/fs/cgroup/memory/memory.oom_control"),
     Path("/proc/vmstat"),
 )
-"""Files of Linux with the number: of the container (of both versions of control groups), and of the machine."""
+"""Linux files with the number of kills: of the container (cgroups v1 and v2), and of the machine."""
 
 _KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 _BY_ITSELF = 3  # Java's own exit code if it has no memory left
@@ -27,7 +27,7 @@ _UNKNOWN = "it was killed, or had no memory left"
 
 
 def memory_kills(counters: Sequence[Path] = _COUNTERS) -> int | None:
-    """Return how many processes the system has killed for lack of memory since it started; None if it does not say."""
+    """Return how many processes the system has killed for lack of memory since its start; None if unknown."""
     counts = []
     for path in counters:
         with suppress(OSError):
@@ -36,14 +36,14 @@ def memory_kills(counters: Sequence[Path] = _COUNTERS) -> int | None:
 
 
 def kills_since(before: int | None, now: int | None) -> str:
-    """Return as a sentence that processes were killed for lack of memory; empty if none was, or if it is unknown."""
+    """Return a sentence if processes were killed for lack of memory; empty if none was, or if it is unknown."""
     if before is None or now is None or now <= before:
         return ""
     return " Meanwhile the system has killed processes for lack of memory."
 
 
 def end_of_java(before: int | None) -> str:
-    """Return how the JVM of this process ended, as a clause; what may have ended it if that is unknown.
+    """Return how the JVM of this process ended, as a clause; the possible causes if that is unknown.
 
     Args:
         before: the number of `memory_kills` at an earlier time.

@@ -1,7 +1,7 @@
-"""Keeps PySpark 4.2 from importing its test tools, and with them pandas and PyArrow, in each process: 0.4 s of CPU.
+"""Keeps PySpark 4.2 from importing its test tools, with pandas and PyArrow, in each process (0.4 s of CPU).
 
-`lit` and each call to Java import `pyspark.testing.utils` to know whether NumPy is installed. A value can only be one
-of NumPy if the process has imported it.
+`lit` and each call to Java import `pyspark.testing.utils` to check whether NumPy is installed. A value can only be a
+NumPy value if the process has imported NumPy.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def defer_test_tools() -> None:
 
 
 class _Deferred(ModuleType):
-    """Stands for a module until something of it is used, other than the question whether NumPy is there."""
+    """A placeholder for a module until one of its attributes, other than the NumPy check, is used."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the module, which is imported first."""
+        """Import the module and return its attribute."""
         if name == "have_numpy":
             return "numpy" in sys.modules
-        if name.startswith("__"):  # what Python and its tools ask each module for
+        if name.startswith("__"):  # attributes that Python and its tools look up in every module
             raise AttributeError(name)
         for each in (_PACKAGE, _UTILS):
             if isinstance(sys.modules.get(each), _Deferred):

@@ -1,1 +1,1 @@
-"""Catalyst: plans of queries, their relations and expressions, and what Spark's parser reads."""
+"""Catalyst: query plans, their relations and expressions, and the output of Spark's parser."""

@@ -26,7 +26,7 @@ class NotSqlError(Exception):
 
 
 def quote_column(name: str) -> str:
-    """A column name as SQL, in backticks unless it is a plain identifier without another meaning in SQL.
+    """Return a column name as SQL, in backticks unless it is a plain identifier and not a keyword.
 
     Examples:
         >>> quote_column("userId"), quote_column("a b"), quote_column("null")
@@ -53,12 +53,12 @@ def render_column(column: Any) -> str:
 
 
 def is_classic(column: Any) -> bool:
-    """Whether a column is of a classic session, and not of Spark Connect."""
+    """Return whether a column belongs to a classic session, not to Spark Connect."""
     return hasattr(column, "_jc")
 
 
 def identifier_parts(column: Any) -> list[str] | None:
-    """The name parts of a plain column reference; None for any other column."""
+    """Return the name parts of a plain column reference; None for any other column."""
     node = column._jc.node()
     return list(_items(node.nameParts())) if _kind(node) == "UnresolvedAttribute" else None
 
@@ -88,8 +88,8 @@ class _Renderer:
         expression = _catalyst(node)
         kind = expression.dataType().sql()
         if kind == "TIMESTAMP" and expression.value() is not None:
-            # The text has a zone: without one it depends on the session's zone, and is ambiguous in the hour that
-            # repeats when daylight saving time ends.
+            # The text includes a zone. Without it, the text depends on the session's zone, and is ambiguous in the hour
+            # that repeats when daylight saving time ends.
             instant = _EPOCH + dt.timedelta(microseconds=expression.value())
             return f"TIMESTAMP_LTZ '{instant.replace(tzinfo=None).isoformat(sep=' ')} UTC'"
         return str(expression.sql())
@@ -150,7 +150,7 @@ class _Renderer:
 
 
 def _apply(name: str, arguments: list[str], *, quoted: bool) -> str:
-    """An infix operator in parentheses, or a function call, so that precedence does not matter."""
+    """Render an infix operator in parentheses or a function call, so that precedence does not matter."""
     lowered = name.lower()
     if lowered in _INFIX and len(arguments) == 2:
         return f"({arguments[0]} {name.upper()} {arguments[1]})"
@@ -165,7 +165,7 @@ def _apply(name: str, arguments: list[str], *, quoted: bool) -> str:
 
 
 def _catalyst(node: Any) -> Any:
-    """The Catalyst expression of a node, whose text is exact for literals."""
+    """Return the Catalyst expression of a node; its text is exact for literals."""
     from framework.engine.jvm.java import scala_object
 
     return scala_object("org.apache.spark.sql.classic.ColumnNodeToExpressionConverter").apply(node)

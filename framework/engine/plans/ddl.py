@@ -1,4 +1,4 @@
-"""Schemas that Spark's parser reads from DDL, with the clauses of columns that only tables have."""
+"""Schemas parsed from DDL by Spark's parser, including column clauses that only tables have."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def schema_of_ddl(text: str) -> StructType:
 
 
 def columns_of_create_table(spark: SparkSession, statement: str) -> StructType | None:
-    """Return the columns of a `CREATE TABLE`, with what Delta computes them from in their metadata.
+    """Return the columns of a `CREATE TABLE`, with generation expressions and identities in their metadata.
 
     Args:
-        spark: the session whose parser reads the statement, exceptions of which are not caught.
+        spark: the session whose parser reads the statement; the parser's exceptions are not caught.
         statement: the statement; it is not run.
 
     Returns:

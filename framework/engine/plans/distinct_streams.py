@@ -1,6 +1,6 @@
-"""`SELECT DISTINCT` and `UNION` over a stream: a deduplication, which appends each row when it comes first.
+"""`SELECT DISTINCT` and `UNION` over a stream as deduplication, which appends each row on first arrival.
 
-Spark makes an aggregation of it, which appends nothing without a watermark. `DataFrame.distinct` is a deduplication.
+Spark plans them as an aggregation, which can't append without a watermark. `DataFrame.distinct` is a deduplication.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _WATERMARK = "spark.watermarkDelayMs"
 
 
 def deduplicated(frame: DataFrame, text: str) -> DataFrame:
-    """Return the rows of a query; each DISTINCT over a stream without a watermark is a deduplication.
+    """Return a query in which each DISTINCT over a stream without a watermark is a deduplication.
 
-    With a watermark Spark's own aggregation appends rows, and flows that have its state go on with it.
+    With a watermark, Spark's aggregation appends rows, and flows that already have its state continue with it.
 
     Args:
         frame: the query.

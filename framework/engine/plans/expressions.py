@@ -1,4 +1,4 @@
-"""Catalyst's expressions as columns of PySpark, and their parts, where functions of PySpark have no such expression."""
+"""Catalyst expressions for which PySpark has no function, as PySpark columns, and their parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BRIDGE = "org.apache.spark.sql.classic.ExpressionUtils"
 
 
 def bloom_filter(source: DataFrame, hashed: Column, *, items: int, bits: int) -> Column:
-    """Return the Bloom filter of the hashes of rows, as a scalar subquery.
+    """Return the Bloom filter of row hashes, as a scalar subquery.
 
     Args:
         source: the rows.
@@ -32,7 +32,7 @@ def bloom_filter(source: DataFrame, hashed: Column, *, items: int, bits: int) ->
 
 
 def might_contain(bits: Column, hashed: Column) -> Column:
-    """Return whether a Bloom filter may have a hash."""
+    """Return whether a Bloom filter may contain a hash."""
     bridge = java_class(_BRIDGE)
     test = java_class(f"{_CATALYST}.BloomFilterMightContain")
     return ClassicColumn(bridge.column(test(bridge.expression(bits._jc), bridge.expression(hashed._jc))))
@@ -43,7 +43,7 @@ def _long(number: int) -> Any:
 
 
 def struct_literal(frame: DataFrame) -> Column:
-    """Return the literal of the only value in a frame: one job.
+    """Return a literal of the only value in a frame: one job.
 
     Args:
         frame: one row with one struct column.
@@ -69,7 +69,7 @@ def variant_bytes(value: Column, part: Literal["value", "metadata"]) -> Column:
 
 
 def constant_text(expression: Any) -> str | None:
-    """Return the value of an expression that is a constant, as a text; None if it is no constant or NULL."""
+    """Return the value of a constant expression as a string; None if it is NULL or not constant."""
     while expression.nodeName() == "Alias":
         expression = expression.child()
     value = expression.value() if expression.nodeName() == "Literal" else None

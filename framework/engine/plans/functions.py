@@ -1,4 +1,4 @@
-"""Functions of SQL as Spark has them: the built-in ones, and those in Python that a session registers."""
+"""SQL functions: Spark's built-in functions, and Python functions that a session registers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _CATALYST = "org.apache.spark.sql.catalyst"
 
 
 def is_built_in_function(name: str) -> bool:
-    """Whether Spark has a function of this name: SQL finds it before those of the session."""
+    """Return whether Spark has a built-in function of this name, which takes precedence over the session's."""
     identifier = java_class(f"{_CATALYST}.FunctionIdentifier")(name)
     registries = (java_class(f"{_CATALYST}.analysis.{kind}") for kind in ("FunctionRegistry", "TableFunctionRegistry"))
     return any(registry.builtin().functionExists(identifier) for registry in registries)
 
 
 def signature_of(function: Any) -> str:
-    """Return the type, the kind and whether a Python function of the JVM is deterministic, as a text."""
+    """Return type, kind and determinism of a Python function in the JVM, as a string."""
     return f"{_returned(function)} {function.pythonEvalType()} {function.udfDeterministic()}"
 
 
 def _returned(function: Any) -> str:
-    """The type that a function of the JVM returns; "" for a table function that computes it from its arguments."""
+    """Return a JVM function's return type; "" for a table function that computes it from its arguments."""
     if function.getClass().getSimpleName() == "UserDefinedPythonFunction":
         return str(function.dataType().json())
     declared = function.returnType()
@@ -34,11 +34,11 @@ def _returned(function: Any) -> str:
 
 
 class CheckedRegistrations:
-    """Stands for the session in a call of `register`, up to the registry of the JVM's session, and checks the call.
+    """A stand-in for the session in a call of `register`, which checks functions before the JVM registers them.
 
     Args:
         spark: the session.
-        check: gets the name and the function of the JVM, before Spark has it.
+        check: gets the name and the JVM function before Spark registers it.
     """
 
     def __init__(self, spark: SparkSession, check: Callable[[str, Any], None]) -> None:
@@ -50,12 +50,12 @@ class CheckedRegistrations:
         return self
 
     def udf(self) -> CheckedRegistrations:
-        """The registry of functions."""
+        """Return the registry of functions."""
         self._registry = self._spark._jsparkSession.udf()
         return self
 
     def udtf(self) -> CheckedRegistrations:
-        """The registry of table functions."""
+        """Return the registry of table functions."""
         self._registry = self._spark._jsparkSession.udtf()
         return self
 

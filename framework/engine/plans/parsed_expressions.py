@@ -1,4 +1,4 @@
-"""Expressions as Spark's parser reads them: what in them needs more than one row."""
+"""Expressions parsed by Spark: detection of parts that need more than one row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def part_beyond_one_row(text: str) -> str | None:
     """Return the first part of an expression that needs more than one row; None if there is none.
 
     Raises:
-        pyspark.errors.ParseException: it is no expression.
+        pyspark.errors.ParseException: the text is not an expression.
     """
     return _beyond_one_row(scala_object(f"{_CATALYST}.parser.CatalystSqlParser").parseExpression(text))
 
@@ -39,7 +39,7 @@ def _beyond_one_row(expression: Any) -> str | None:
 
 
 def _group_of(function: str) -> str | None:
-    """The kind of a builtin function that needs more than one row, or None for any other function."""
+    """Return the kind of a built-in function that needs more than one row; None for any other function."""
     identifier = java_class(f"{_CATALYST}.FunctionIdentifier")(function)
     info = java_class(f"{_CATALYST}.analysis.FunctionRegistry").builtin().lookupFunction(identifier)
     return _GROUPS.get(info.get().getGroup()) if info.isDefined() else None

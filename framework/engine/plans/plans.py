@@ -20,33 +20,33 @@ _CATALYST = "org.apache.spark.sql.catalyst"
 
 
 def java_frame(frame: DataFrame) -> Any:
-    """The JVM's part of a DataFrame, for a class that extends `pyspark.sql.classic.dataframe.DataFrame`."""
+    """Return the JVM object of a DataFrame, for a class that extends `pyspark.sql.classic.dataframe.DataFrame`."""
     return frame._jdf
 
 
 def analysed_plan(frame: DataFrame) -> Any:
-    """The analysed Catalyst plan of a DataFrame."""
+    """Return the analysed Catalyst plan of a DataFrame."""
     return frame._jdf.queryExecution().analyzed()
 
 
 def optimized_plan(frame: DataFrame) -> Any:
-    """The optimized Catalyst plan of a DataFrame."""
+    """Return the optimized Catalyst plan of a DataFrame."""
     return frame._jdf.queryExecution().optimizedPlan()
 
 
 def leaves_of(frame: DataFrame) -> list[Any]:
-    """The leaves of the analysed plan of a DataFrame, without those of subqueries."""
+    """Return the leaves of a DataFrame's analysed plan, without those of subqueries."""
     return scala_items(analysed_plan(frame).collectLeaves())
 
 
 def of_plan(spark: SparkSession, plan: Any) -> DataFrame:
-    """A DataFrame of `spark` from a Catalyst plan; it is analysed at once and not run."""
+    """Return a DataFrame of `spark` from a Catalyst plan; it is analysed at once and not run."""
     dataset = scala_object("org.apache.spark.sql.classic.Dataset")
     return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)
 
 
 def replaced_leaves(plan: Any, replace: Callable[[Any], Any]) -> Any:
-    """The plan with each leaf replaced by `replace(leaf)`; None keeps it. Subqueries are left as they are.
+    """Replace each leaf of a plan by `replace(leaf)`; None keeps the leaf. Subqueries are unchanged.
 
     A leaf's replacement must have the same output attributes.
     """
@@ -62,7 +62,7 @@ def replaced_leaves(plan: Any, replace: Callable[[Any], Any]) -> Any:
 
 
 def node_name(node: Any) -> str:
-    """The name of a node of a plan."""
+    """Return the name of a node of a plan."""
     return str(node.nodeName())
 
 
@@ -72,78 +72,78 @@ def node_names(plan: Any) -> Iterator[str]:
 
 
 def children_of(node: Any) -> list[Any]:
-    """The children of a node of a plan or an expression."""
+    """Return the children of a node of a plan or an expression."""
     return scala_items(node.children())
 
 
 def arguments_of(function: Any) -> list[Any]:
-    """The arguments of a table function of a parsed plan."""
+    """Return the arguments of a table function of a parsed plan."""
     return scala_items(function.functionArgs())
 
 
 def selects_from_leaf(plan: Any) -> bool:
-    """Whether a plan is a projection of a leaf."""
+    """Return whether a plan is a projection of a leaf."""
     return node_name(plan) == "Project" and bool(plan.children().head().children().isEmpty())
 
 
 def selected_columns(plan: Any) -> list[Any]:
-    """The expressions of a projection."""
+    """Return the expressions of a projection."""
     return scala_items(plan.projectList())
 
 
 def parts_of_plan(plan: Any) -> tuple[list[Any], list[Any]]:
-    """The expressions and the children of the top node of a plan."""
+    """Return the expressions and the children of the top node of a plan."""
     return scala_items(plan.expressions()), scala_items(plan.children())
 
 
 def output_of(plan: Any) -> list[Any]:
-    """The columns of a plan."""
+    """Return the columns of a plan."""
     return scala_items(plan.output())
 
 
 def refers_to_columns(plan: Any) -> bool:
-    """Whether the first expression of the top node of a plan refers to a column."""
+    """Return whether the first expression of the top node of a plan refers to a column."""
     return not plan.expressions().head().references().isEmpty()
 
 
 def is_streaming(node: Any) -> bool:
-    """Whether a node of a plan has the rows of a stream."""
+    """Return whether a node of a plan has the rows of a stream."""
     return bool(node.isStreaming())
 
 
 def tree_text(plan: Any, *, most_fields: int) -> str:
-    """The text of a plan as `explain` displays it."""
+    """Return the text of a plan as `explain` displays it."""
     return str(plan.treeString(True, False, most_fields, False, False))  # noqa: FBT003 - a Java call
 
 
 def is_repeatable(plan: Any) -> bool:
-    """Whether a plan has neither random values nor the current time: its rows depend on its inputs only."""
+    """Return whether a plan's rows depend only on its inputs: it has no random values and no current time."""
     return bool(plan.deterministic()) and not has_pattern(plan, "CURRENT_LIKE")
 
 
 def runs_python_function(plan: Any) -> bool:
-    """Whether an expression of a plan is a function in Python."""
+    """Return whether an expression of a plan is a function in Python."""
     return has_pattern(plan, "PYTHON_UDF")
 
 
 def has_pattern(node: Any, name: str) -> bool:
-    """Whether a plan or an expression has a node with one of Catalyst's patterns."""
+    """Return whether a plan or an expression has a node with a Catalyst tree pattern."""
     return bool(node.containsPattern(tree_pattern(name)))
 
 
 @built_once
 def tree_pattern(name: str) -> Any:
-    """Return the pattern of a name, by which Catalyst marks the nodes of plans and expressions."""
+    """Return the tree pattern with a name, by which Catalyst marks the nodes of plans and expressions."""
     return getattr(java_class("org.apache.spark.sql.catalyst.trees.TreePattern"), name)()
 
 
 def with_subqueries(plan: Any) -> tuple[Any, ...]:
-    """A plan and the plans of all of its subqueries."""
+    """Return a plan and the plans of all of its subqueries."""
     return (plan, *scala_items(plan.subqueriesAll()))
 
 
 def expression_texts(plan: Any) -> str | None:
-    """The SQL of the expressions of a plan and its subqueries; None if Spark has none for one of them."""
+    """Return the SQL of the expressions of a plan and its subqueries; None if Spark can't render one of them."""
     of_node = method(f"{_CATALYST}.plans.QueryPlan", "expressions", "scala.collection.immutable.Seq")
     to_sql = method(f"{_CATALYST}.expressions.Expression", "sql", "java.lang.String")
     try:
@@ -153,7 +153,7 @@ def expression_texts(plan: Any) -> str | None:
 
 
 def local_rows_text(leaf: Any) -> str:
-    """The rows of a local relation as SQL; empty without rows."""
+    """Return the rows of a local relation as SQL; empty without rows."""
     return "" if leaf.data().isEmpty() else str(leaf.toSQL("t"))
 
 

@@ -1,4 +1,4 @@
-"""The relations that a query reads, and DataFrames of relations: without rows, under a name, in another session.
+"""Relations of a query, and DataFrames made from relations: empty, named, or moved to another session.
 
 PySpark has no public call for an empty streaming DataFrame or for a DataFrame in a cloned
 session; the JVM's own constructors create both without a job.
@@ -28,16 +28,16 @@ _DELTA_FILES = "org.apache.spark.sql.delta.files.TahoeFileIndex"
 _CHANGE_FEED = "org.apache.spark.sql.delta.commands.cdc.CDCReader$DeltaCDFRelation"
 
 _PARTS_OF_SOURCE = range(2, 10)
-"""The parameters of Spark's `DataSource` besides its session."""
+"""The parameters of Spark's `DataSource` other than its session."""
 _OTHERS_OF_RELATION = range(2, 5)
-"""The parameters of a `StreamingRelation` besides its source."""
+"""The parameters of a `StreamingRelation` other than its source."""
 
 
 def batch_paths(frame: DataFrame) -> tuple[str, ...]:
-    """The folders and files that a query reads as batches, whether by path or by name, subqueries included.
+    """Return the folders and files that a query reads as batches, whether by path or by name, subqueries included.
 
-    A Delta table is one path, its folder. Streaming sources are not included (see `framework.sources`), and neither
-    are sources without files, such as JDBC.
+    A Delta table is one path, its folder. Streaming sources (see `framework.sources`) and sources without files, such
+    as JDBC, are not included.
     """
     return tuple(dict.fromkeys(path for leaf in plan_leaves(frame) for path in _paths(leaf)))
 
@@ -58,7 +58,7 @@ def plan_leaves(frame: DataFrame) -> Iterator[Any]:
 
 
 def file_relation(leaf: Any) -> Any | None:
-    """The files that a leaf of an analysed plan reads; None if it reads no files."""
+    """Return the files that a leaf of an analysed plan reads; None if it reads no files."""
     if leaf.nodeName() != "LogicalRelation":
         return None
     gateway: Any = SparkContext._gateway
@@ -67,7 +67,7 @@ def file_relation(leaf: Any) -> Any | None:
 
 
 def delta_table_of(files: Any) -> tuple[str, int, str] | None:
-    """Return id, version and folder of the Delta table whose files a leaf reads; None for files of no table."""
+    """Return id, version and folder of the Delta table that a leaf reads; None if the files are not of a table."""
     gateway: Any = SparkContext._gateway
     if not is_instance_of(gateway, files, _DELTA_FILES):
         return None
@@ -80,7 +80,7 @@ def input_files(files: Any) -> list[str]:
 
 
 def format_of(leaf: Any) -> str:
-    """The columns and options with which a leaf reads files, as JSON."""
+    """Return the columns and options with which a leaf reads files, as JSON."""
     relation = leaf.relation()
     mapper = java_class("org.apache.spark.sql.delta.util.JsonUtils").mapper()
     options = json.loads(mapper.writeValueAsString(relation.options()))
@@ -88,7 +88,7 @@ def format_of(leaf: Any) -> str:
 
 
 def scanned_files(frame: DataFrame) -> int:
-    """The number of files of a DataFrame that only reads files; one that is read twice counts twice."""
+    """Return the number of files of a DataFrame that only reads files; a file that is read twice counts twice."""
     return int(analysed_plan(frame).relation().location().allFiles().size())
 
 
@@ -104,12 +104,12 @@ def _paths(leaf: Any) -> Iterator[str]:
 
 
 def stand_in(spark: SparkSession, schema: StructType, *, streaming: bool) -> DataFrame:
-    """A DataFrame with that schema and no rows, streaming or batch."""
+    """Return an empty DataFrame with a schema, streaming or batch."""
     return of_plan(spark, empty_relation(schema, streaming=streaming))
 
 
 def empty_relation(schema: StructType, *, streaming: bool) -> Any:
-    """Return the plan of a relation with that schema and no rows."""
+    """Return the plan of an empty relation with a schema."""
     struct = java_class("org.apache.spark.sql.types.DataType").fromJson(schema.json())
     attributes = scala_object(f"{_CATALYST}.types.DataTypeUtils").toAttributes(struct)
     nil, none = scala_object("scala.collection.immutable.Nil"), java_class("scala.Option").empty()
@@ -117,23 +117,23 @@ def empty_relation(schema: StructType, *, streaming: bool) -> Any:
 
 
 def fresh_columns(relation: Any) -> Any:
-    """Return a relation whose columns have other expression identifiers, as each read of a table has."""
+    """Return a relation with new expression ids for its columns, as for a separate read of the table."""
     return relation.newInstance()
 
 
 def opaque_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """A batch with that schema and no rows, which Spark's optimizer does not know to be empty."""
+    """Return an empty batch with a schema that Spark's optimizer can't recognize as empty."""
     struct = java_class("org.apache.spark.sql.types.DataType").fromJson(schema.json())
     return DataFrame(spark._jsparkSession.createDataFrame(spark.sparkContext._jsc.emptyRDD(), struct), spark)
 
 
 def named(frame: DataFrame, name: QualifiedName) -> DataFrame:
-    """The same rows, with columns that can be qualified by the table's name, as for a table of a catalog."""
+    """Return the same rows, with columns that can be qualified by the table's name, as for a catalog table."""
     return of_plan(frame.sparkSession, aliased(analysed_plan(frame), name.catalog, name.schema, name.table))
 
 
 def qualified(frame: DataFrame, parts: Sequence[str]) -> Any:
-    """The analysed plan of a table, whose columns can be qualified by its name as it is written in SQL."""
+    """Return the analysed plan of a table, with columns that can be qualified by its name as written in SQL."""
     plan = analysed_plan(frame)
     has_name = plan.nodeName() == "SubqueryAlias" and plan.identifier().name().lower() == parts[-1].lower()
     return plan if has_name and parts[0].lower() != "live" else aliased(plan, *parts)
@@ -146,26 +146,26 @@ def aliased(plan: Any, *name: str) -> Any:
 
 
 def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:
-    """The same query in another session, so that each flow has its own settings."""
+    """Return the same query in another session, so that each flow has its own settings."""
     return of_plan(spark, analysed_plan(frame))
 
 
 def executed_rows(frame: DataFrame, spark: SparkSession, *, streams: bool) -> DataFrame:
-    """Return the rows of a frame of another session, which plans them; as the batch of a stream or not."""
+    """Return the rows of a frame that another session plans, optionally as the batch of a stream."""
     struct = java_class("org.apache.spark.sql.types.DataType").fromJson(frame.schema.json())
     rows = frame._jdf.queryExecution().toRdd()
     return DataFrame(spark._jsparkSession.internalCreateDataFrame(rows, struct, streams), spark)
 
 
 def as_stream(frame: DataFrame) -> DataFrame:
-    """Return the rows of a native read as the batch of a stream, which is the same relation with another mark."""
+    """Return a native read as the batch of a stream: the same relation, marked as streaming."""
     relation = scala_object("org.apache.spark.sql.execution.datasources.LogicalRelation")
     leaf = analysed_plan(frame)
     return of_plan(frame.sparkSession, relation.apply(leaf.relation(), True))  # noqa: FBT003 - `isStreaming`
 
 
 def range_as_stream(frame: DataFrame) -> DataFrame:
-    """Return the numbers of `spark.range` as the batch of a stream."""
+    """Return the rows of `spark.range` as the batch of a stream."""
     leaf, is_streaming = analysed_plan(frame), True
     numbers = java_class(f"{_CATALYST}.plans.logical.Range")
     of_stream = numbers(leaf.start(), leaf.end(), leaf.step(), leaf.numSlices(), leaf.output(), is_streaming)
@@ -174,12 +174,12 @@ def range_as_stream(frame: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingSourceOfPlan:
-    """A streaming source in a plan, as its reader had it.
+    """A streaming source in a plan, as its reader defined it.
 
     Args:
         name: the name of the format.
         options: its options, with keys in lower case.
-        is_data_source_v1: whether the options are those of the reader; else the format's own, with the path among them.
+        is_data_source_v1: whether the options are the reader's; else they are the format's, and include the path.
     """
 
     name: str
@@ -188,7 +188,7 @@ class StreamingSourceOfPlan:
 
 
 def streaming_sources(frame: DataFrame) -> Iterator[StreamingSourceOfPlan]:
-    """Yield the streaming sources of a query, in the order of its plan; not those of subqueries."""
+    """Yield the streaming sources of a query in plan order, without those in subqueries."""
     for leaf in leaves_of(frame):
         name = leaf.nodeName()
         if name == "StreamingRelation":
@@ -205,7 +205,7 @@ def _streaming(name: str, options: Any, *, is_data_source_v1: bool) -> Streaming
 
 
 def option_of_stream(leaf: Any, name: str) -> str | None:
-    """Return an option of a leaf that is a stream of Spark's first interface; None for any other leaf or option."""
+    """Return an option of a Data Source V1 stream; None for any other leaf, or if the option is not set."""
     if leaf.nodeName() != "StreamingRelation":
         return None
     found = leaf.dataSource().options().get(name)
@@ -213,7 +213,7 @@ def option_of_stream(leaf: Any, name: str) -> str | None:
 
 
 def of_own_session(leaf: Any, spark: SparkSession) -> Any:
-    """Return the leaf of a stream with its source in another session, whose settings it then has."""
+    """Return the leaf of a stream with its source moved to a session, whose settings then apply."""
     source = leaf.dataSource()
     parts = [getattr(source, f"copy$default${number}")() for number in _PARTS_OF_SOURCE]
     others = [getattr(leaf, f"copy$default${number}")() for number in _OTHERS_OF_RELATION]

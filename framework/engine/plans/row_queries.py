@@ -1,6 +1,6 @@
-"""Queries whose rows each depend on one row of one streaming source, and the same queries over other rows.
+"""Row-by-row queries over one streaming source, which can also be applied to other rows.
 
-For runners that have a micro-batch of a source in another form than the source's own reader gives.
+For runners that get a micro-batch in a different form than from the source's reader.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _SOURCE = "StreamingRelationV2"
-# One input each, and no state, no order and no number of rows matter to them.
+# Each has one input, and does not depend on state, order or the number of rows.
 _ROW_BY_ROW = frozenset({"Project", "Filter", "SubqueryAlias", "Generate", "CollectMetrics"})
 _UNCHANGED = frozenset({"Project", "SubqueryAlias"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowQuery:
-    """A query over one streaming source, row by row, with the same result whenever it is computed.
+    """A deterministic row-by-row query over one streaming source.
 
     Args:
         format: the name of the source's format.
         options: the options of the source.
         schema: the columns of the source.
-        returns_source: whether the query's rows are those of the source, without a change.
+        returns_source: whether the query returns the rows of the source unchanged.
     """
 
     format: str
@@ -40,13 +40,13 @@ class RowQuery:
     schema: StructType
     returns_source: bool
     _nodes: tuple[Any, ...]
-    """From the top of the plan down to the source."""
+    """The nodes from the top of the plan down to the source."""
 
     @classmethod
     def of(cls, frame: DataFrame) -> Self | None:
-        """Return the query of a DataFrame; None if it is of another kind.
+        """Return the query of a DataFrame; None if it is not a deterministic row-by-row query.
 
-        A current time or a random number has one value in a micro-batch, but another each time the query is computed.
+        The current time or a random number would differ each time the query is computed, not only per micro-batch.
         """
         plan = analysed_plan(frame)
         pattern = java_class("org.apache.spark.sql.catalyst.trees.TreePattern").CURRENT_LIKE()
@@ -76,7 +76,7 @@ class RowQuery:
 
 
 def _returns_source(nodes: list[Any]) -> bool:
-    """Whether all columns of the source, and no others, come out in their order: an alias would be a new column."""
+    """Return whether a plan returns exactly the source's columns in order; an alias counts as a new column."""
     source, top = nodes[-1], nodes[0]
     if any(node.nodeName() not in _UNCHANGED for node in nodes[:-1]):
         return False
@@ -88,7 +88,7 @@ def _identity(attribute: Any) -> tuple[str, int]:
 
 
 def _renumbered(plan: Any, source: Any) -> Any:
-    """Return a plan whose columns have the identifiers of the source's columns, to which the query refers."""
+    """Return a plan whose columns have the expression ids of the source, to which the query refers."""
     none, nothing = java_class("scala.Option").empty(), scala_seq([])
     alias = java_class("org.apache.spark.sql.catalyst.expressions.Alias")
     columns = [

@@ -1,4 +1,4 @@
-"""The pickles of Python functions that Spark has, also of those that it broadcasts because they are large."""
+"""Pickles of Python functions in Spark, including large functions that Spark broadcasts."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 _MOST_BYTES_OF_A_NUMBER = 256
-"""The pickle of a broadcast function has nothing but the number of the broadcast."""
+"""The maximum size of the pickle of a broadcast function, which contains only the broadcast's number."""
 
 
 def command_of(function: Any) -> bytes:
-    """Return the pickle of a Python function of the JVM, without the number of a broadcast, which each call makes anew.
+    """Return the pickle of a Python function in the JVM, without a broadcast's number, which differs per call.
 
     Args:
         function: an object of the JVM with a `PythonFunction`.
 
     Returns:
-        The pickle; that of the number if the broadcast can't be read, as with encrypted files.
+        The pickle; if the broadcast can't be read (encrypted files), the pickle of its number.
     """
     sent = function.func()
     command = bytes(sent.command().unsafeArray())
@@ -30,7 +30,7 @@ def command_of(function: Any) -> bytes:
 
 
 def _broadcast_number(command: bytes) -> int | None:
-    """Return the number of the broadcast that a pickle is; None if it is anything else."""
+    """Return the broadcast number in a pickle; None if the pickle is anything else."""
     if len(command) > _MOST_BYTES_OF_A_NUMBER:
         return None
     try:
@@ -41,7 +41,7 @@ def _broadcast_number(command: bytes) -> int | None:
 
 
 def _broadcast_bytes(file: Path) -> bytes | None:
-    """Return the bytes in the file of a broadcast; None if there are none in it that can be read."""
+    """Return the bytes in the file of a broadcast; None if they can't be read."""
     try:
         with file.open("rb") as stream:
             found = _OfNothing(stream).load()
@@ -55,7 +55,7 @@ class _Number(int):
 
 
 class _OfNothing(pickle.Unpickler):
-    """Reads values that import nothing."""
+    """Unpickles values that need no imports."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         """Refuse every import."""
@@ -63,8 +63,8 @@ class _OfNothing(pickle.Unpickler):
 
 
 class _OfNumber(_OfNothing):
-    """Reads the number of a broadcast."""
+    """Unpickles the number of a broadcast."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
-        """Return what makes the number; refuse every other import."""
+        """Return the constructor of the number; refuse every other import."""
         return _Number if global_name == "_from_id" else super().find_class(module_name, global_name)

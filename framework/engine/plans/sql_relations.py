@@ -1,4 +1,4 @@
-"""Table references in a SQL text, found in the plan of Spark's own parser, and replaced there.
+"""Table references in SQL text, found and replaced in the plan of Spark's parser.
 
 Used by the interception of `spark.sql` in query functions. The text stays as it is, so clauses, qualified columns and
 the positions in Spark's errors keep their meaning. A common table expression hides a table of the same name by the
@@ -50,7 +50,7 @@ class SqlRelation:
 def parse(spark: SparkSession, query: str) -> Any:
     """Parse a query to its unresolved plan; exceptions of Spark's parser are not caught.
 
-    The parser has the settings of the session that is active in the thread, whichever session it is of.
+    The parser uses the settings of the thread's active session, regardless of `spark`.
     """
     with active_session(spark):
         plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
@@ -58,7 +58,7 @@ def parse(spark: SparkSession, query: str) -> Any:
 
 
 def is_command(plan: Any) -> bool:
-    """Whether a parsed statement is a command or a script, and not a query."""
+    """Return whether a parsed statement is a command or a script, and not a query."""
     return any(_plan_class(name).isInstance(plan) for name in ("Command", "ParsedStatement", "CompoundBody"))
 
 
@@ -70,12 +70,12 @@ def _plan_class(name: str) -> Any:
 
 
 def find_relations(plan: Any) -> tuple[SqlRelation, ...]:
-    """Every table reference of a parsed plan that no common table expression hides."""
+    """Return every table reference of a parsed plan that no common table expression hides."""
     return tuple(_walk(plan, frozenset()))
 
 
 def replace_relations(plan: Any, replacements: Mapping[SqlRelation, Any]) -> Any:
-    """Return the parsed plan with analysed plans in the place of relations, also in subqueries."""
+    """Replace relations of a parsed plan by analysed plans, including in subqueries."""
     at = {relation.start: replacement for relation, replacement in replacements.items()}
     return transformed(plan, lambda node: at.get(_start(node), node) if node.nodeName() == _RELATION else node)
 
@@ -94,14 +94,14 @@ def _with_identifiers(spark: SparkSession, plan: Any) -> Any:
             parts = None if name is None else parser.parseMultipartIdentifier(str(name))
         except (PySparkException, Py4JError):
             parts = None
-        # Spark's own analysis reports an expression that is no constant, or NULL.
+        # Spark's analysis reports an expression that is NULL or not constant.
         return node if parts is None else node.planBuilder().apply(parts, node.children())
 
     return transformed(plan, replaced)
 
 
 def transformed(plan: Any, replaced: Callable[[Any], Any]) -> Any:
-    """Return a plan with each node replaced, also in subqueries and common table expressions."""
+    """Return a plan with each node replaced, including in subqueries and common table expressions."""
     accept_callbacks()
 
     def applied(node: Any) -> Any:

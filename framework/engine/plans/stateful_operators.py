@@ -1,6 +1,6 @@
-"""Streaming queries as Spark would run them: its checks, and the operators with a state in their physical plan.
+"""Spark's checks of streaming queries, and the stateful operators in their physical plans.
 
-Nothing is started. The operators are those of the physical plan that `explain` of a stream shows: Spark numbers them
+Nothing is started. The operators are taken from the physical plan that `explain` of a stream shows. Spark numbers them
 there, and compares number and name with the checkpoint when the stream starts.
 """
 
@@ -28,7 +28,7 @@ _WITH_KEYS = frozenset({"StateStoreSaveExec", "StreamingDeduplicateExec"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedOperator:
-    """An operator with a state.
+    """A stateful operator.
 
     Args:
         number: its number in the plan.
@@ -50,7 +50,7 @@ def check_appending(frame: DataFrame) -> None:
 
 
 def planned_operators(frame: DataFrame) -> list[PlannedOperator]:
-    """Plan a streaming query as Spark's `explain` does, and return the operators that have a state."""
+    """Plan a streaming query as Spark's `explain` does, and return the stateful operators."""
     physical = _execution(frame.sparkSession, analysed_plan(frame)).executedPlan()
     return [_operator(node) for node in nodes_of(physical) if _has_state(node)]
 
@@ -66,7 +66,7 @@ def _execution(spark: SparkSession, plan: Any) -> Any:
     watermarks = scala_object(f"{_RUNTIME}.WatermarkPropagator").noop()
     mode = java_class("org.apache.spark.sql.streaming.OutputMode").Append()
     constructor = java_class(f"{_RUNTIME}.IncrementalExecution")
-    first_batch = False  # of the first batch, Spark would write the operators' metadata
+    first_batch = False  # in the first batch, Spark would write the operators' metadata
     return constructor(
         spark._jsparkSession,
         plan,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 NONE = ""
-"""No public way."""
+"""There is no public alternative."""
 
 
 class Product(Enum):
-    """Whose part it is."""
+    """The product that a part belongs to."""
 
     SPARK = "Spark"
     DELTA = "Delta"
@@ -22,19 +22,19 @@ TESTED: dict[Product, tuple[str, ...]] = {
     Product.DELTA: ("4.4.0",),
     Product.PY4J: ("0.10.9.9",),
 }
-"""The versions that the suite of tests runs with."""
+"""The versions that the test suite runs with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivatePart:
-    """A class of the JVM or of Python, and the members of it that one module of the room uses.
+    """A class of the JVM or of Python, and its members that one module of the room uses.
 
     Args:
         module: the module of the room, without `framework.engine`.
         owner: the full name of the class, with `$` for a Scala object; in Python the module and the class.
         members: each method with its parameters, or a field; a constructor is only its parameters.
-        product: whose it is.
-        public_way: what Sluice does without it, or what a caller could do; `NONE` if nothing.
+        product: the product that it belongs to.
+        public_way: the public alternative for Sluice or a caller; `NONE` if there is none.
     """
 
     module: str
@@ -56,5 +56,5 @@ class PrivatePart:
 
     @property
     def is_python(self) -> bool:
-        """Whether it is a part of a package of Python."""
+        """Return whether it is part of a Python package."""
         return self.owner.startswith(("pyspark.", "py4j."))

@@ -1,6 +1,7 @@
-"""The look at the versions of a session: whether its private parts are those that were tested.
+"""The check of a session's versions: whether its private parts are the tested ones.
 
-Versions are compared first, by a call to the JVM or two. With another version, the names of the registry are looked up.
+Versions are compared first, by one or two calls to the JVM. If a version differs, the names of the registry are looked
+up.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _FIELD = re.compile(r"([\w$]+)$", re.MULTILINE)
 
 
 class Names(Protocol):
-    """Knows which members a class has."""
+    """Lookup of the members of classes."""
 
     def of(self, owner: str) -> Collection[str] | None:
         """Return the names of the members of a class; None if there is no such class."""
@@ -49,16 +50,16 @@ def check_session(
     parts: Iterable[PrivatePart] = PARTS,
     names: Names | None = None,
 ) -> OperationError | None:
-    """Return the warning about versions that were not tested; None if all were.
+    """Return a warning about untested versions; None if all versions were tested.
 
     Args:
         spark: the session.
-        versions: those in it; None to ask it.
+        versions: the versions in it; None to look them up.
         parts: the registry.
-        names: knows the members of classes; None for those of the session.
+        names: looks up the members of classes; None for the classes of the session.
 
     Raises:
-        OperationError: SPARK_VERSION_NOT_TESTED, if a part is missing and has no public way beside it.
+        OperationError: SPARK_VERSION_NOT_TESTED, if a part is missing and has no public alternative.
     """
     found = versions_of(spark) if versions is None else versions
     untested = [product for product in Product if found[product] not in TESTED[product]]
@@ -77,7 +78,7 @@ def check_session(
 
 
 def session_warning(spark: SparkSession) -> OperationError | None:
-    """Return what `check_session` says of a session; its JVM is looked at once.
+    """Return the result of `check_session` for a session; each JVM is checked once.
 
     Raises:
         OperationError: SPARK_VERSION_NOT_TESTED.
@@ -115,12 +116,12 @@ def _names_in_java(owner: str) -> Collection[str] | None:
 
 
 def _text(members: Any) -> str:
-    """Return the members in an array, one a line, without a call for each."""
+    """Return the members in an array, one per line, by a single call."""
     return str(java_class("scala.collection.immutable.ArraySeq").unsafeWrapArray(members).mkString("\n"))
 
 
 def _names_in_python(owner: str) -> Collection[str] | None:
-    """Return the members of a module or a class, with those that its methods set."""
+    """Return the members of a module or a class, including attributes that its methods set."""
     try:
         return set(vars(import_module(owner)))
     except ImportError:

@@ -18,7 +18,7 @@ Versions = Mapping[Product, str]
 
 @built_once
 def delta_version() -> str:
-    """Return the version of Delta in the JVM; empty if it says none, as a platform's own Delta does."""
+    """Return the version of Delta in the JVM; empty if it reports none, as a platform's own build of Delta."""
     return str(java_class("io.delta.package").VERSION()) if has_class("io.delta.package") else ""
 
 

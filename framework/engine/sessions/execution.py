@@ -47,19 +47,19 @@ def with_settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[
 
 @contextmanager
 def planned_for(events: DataFrame) -> Iterator[None]:
-    """Plan each query of the block once, where adaptive planning has no benefit; interpret few rows of many columns.
+    """Tune the queries of the block: no adaptive planning where it has no benefit, no codegen for few wide rows.
 
     Adaptive planning coalesces many small partitions. A session with no more shuffle partitions than
     cores gains nothing from it and pays for it: a batch of AUTO CDC takes 40 jobs with it and 22 without,
-    and the rest of the query is planned again after each stage. Tables are read in several tasks per core:
-    Spark estimates that opening a file costs as much as reading 4 MB, so one of two tasks may get all rows.
+    and the rest of the query is planned again after each stage. Tables are read in several tasks per core: Spark
+    estimates that opening a file costs as much as reading 4 MB, so one of two tasks may get all rows.
 
-    Spark infers no constraints either. A key that is a literal in the user's query is a constraint of the
-    batch. Spark would push it as a filter to the target's Parquet files, which misses rows whose keys
-    Parquet's readers compare in another way (ADR 14). A plan of hundreds of columns takes minutes with them.
+    Constraint propagation is off, too. A key that is a literal in the user's query is a constraint of the batch. Spark
+    would push it as a filter to the target's Parquet files, which misses rows whose keys Parquet's readers compare
+    differently (ADR 14). With constraints, a plan of hundreds of columns takes minutes.
 
-    No column gets the Java stack trace of the call that builds it. Spark takes one for each, a tenth of the CPU of a
-    batch of a few rows, for the line of code in an error; columns of users get theirs before the batch (ADR 55).
+    Columns are built without Java stack traces. Spark takes one per column for the line of code in an error, which
+    costs a tenth of the CPU of a batch of a few rows; users' columns get theirs before the batch (ADR 55).
 
     Above `spark.sql.codegen.maxFields` columns, Spark generates code for each projection, again in each task. For a
     batch of a few rows that is most of the work, so these rows are interpreted: a batch into 60 columns, 20 of them
@@ -80,7 +80,7 @@ def planned_for(events: DataFrame) -> Iterator[None]:
 
 
 def _has_few_rows(frame: DataFrame) -> bool:
-    """Return whether Spark estimates that a frame is small, by the sizes of its files; other sources have no size."""
+    """Return whether Spark estimates a frame to be small by its file sizes; other sources have no size."""
     return int(str(frame._jdf.queryExecution().analyzed().stats().sizeInBytes())) <= _MOST_INTERPRETED_BYTES
 
 
@@ -96,8 +96,8 @@ def computed_once(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFr
 
     Args:
         frame: the rows.
-        at_once: compute the rows in a job of their own, an action whose observed metrics a listener
-            receives; else the first job that reads the rows computes them.
+        at_once: compute the rows in a separate job, an action whose observed metrics a listener receives; else the
+            first job that reads the rows computes them.
     """
     kept = frame.localCheckpoint(eager=at_once, storageLevel=StorageLevel.MEMORY_AND_DISK_DESER)
     try:
@@ -108,12 +108,12 @@ def computed_once(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFr
 
 
 def count_kept(kept: DataFrame) -> int:
-    """Return the number of rows of `computed_once`; if no job has computed them, this one does, without a shuffle."""
+    """Return the number of rows of `computed_once`; computes the rows, without a shuffle, if no job has so far."""
     return int(kept._jdf.queryExecution().analyzed().rdd().count())
 
 
 def compute(frame: DataFrame) -> None:
-    """Compute rows that nobody needs: a stateful query must store the state of each batch, also of a skipped one."""
+    """Compute unneeded rows: a stateful query must store the state of each batch, even of a skipped batch."""
     frame.write.format("noop").mode("overwrite").save()
 
 
@@ -139,7 +139,7 @@ def in_background(session: SparkSession, work: Callable[[], T]) -> Iterator[Futu
 
 @contextmanager
 def active_session(session: SparkSession) -> Iterator[None]:
-    """Make a session the active one of this thread for the length of the block: the JVM's code reads its settings."""
+    """Make a session active in this thread for the length of the block: JVM code reads the active settings."""
     sessions = java_class("org.apache.spark.sql.classic.SparkSession")
     before = sessions.getActiveSession()
     sessions.setActiveSession(session._jsparkSession)

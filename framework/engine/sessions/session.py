@@ -1,4 +1,4 @@
-"""The session of the JVM: settings, SQL and the catalog, past the methods that PySpark offers to query functions."""
+"""The JVM's session: settings, SQL and the catalog, without the PySpark methods that are guarded in user code."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from framework.engine.sessions.execution import active_session
 
 
 def cloned(spark: SparkSession) -> SparkSession:
-    """A session with the same settings and functions; changes to it do not affect the original."""
+    """Return a session with the same settings and functions; changes to it do not affect the original."""
     keep_classes_of_pyspark()
     return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
 
 
 def set_setting(spark: SparkSession, key: str, value: str) -> None:
-    """Set a setting of a session, also where user code may not do so."""
+    """Set a setting of a session, even where user code may not do so."""
     spark._jsparkSession.conf().set(key, value)
 
 
 def unset_setting(spark: SparkSession, key: str) -> None:
-    """Remove a setting of a session, also where user code may not do so."""
+    """Remove a setting of a session, even where user code may not do so."""
     spark._jsparkSession.conf().unset(key)
 
 
@@ -40,7 +40,7 @@ def settings_text(spark: SparkSession) -> str:
 
 
 def setting_lines(spark: SparkSession) -> list[str]:
-    """Return all settings of a session as `key=value`, a line for each, whatever its value contains."""
+    """Return all settings of a session as `key=value`, one line each, whatever the value contains."""
     properties, text = java_class("java.util.Properties")(), java_class("java.io.StringWriter")()
     properties.putAll(spark._jsparkSession.conf().getAllAsJava())
     properties.store(text, None)
@@ -48,37 +48,37 @@ def setting_lines(spark: SparkSession) -> list[str]:
 
 
 def run_statement(spark: SparkSession, statement: str) -> None:
-    """Run a statement of SQL, also where user code may not do so."""
+    """Run an SQL statement, even where user code may not do so."""
     spark._jsparkSession.sql(statement)
 
 
 def statement_rows(spark: SparkSession, statement: str) -> list[Any]:
-    """Return the rows of a statement of SQL as rows of the JVM."""
+    """Return the rows of an SQL statement as JVM rows."""
     return list(spark._jsparkSession.sql(statement).collectAsList())
 
 
 def statement_frame(spark: SparkSession, statement: str) -> DataFrame:
-    """Return the rows of a statement of SQL, also where user code may not run it."""
+    """Return the rows of an SQL statement, even where user code may not run it."""
     return DataFrame(spark._jsparkSession.sql(statement), spark)
 
 
 def no_rows(spark: SparkSession) -> DataFrame:
-    """A DataFrame without columns and rows."""
+    """Return a DataFrame without columns and rows."""
     return DataFrame(spark._jsparkSession.emptyDataFrame(), spark)
 
 
 def table_exists(spark: SparkSession, name: str) -> bool:
-    """Whether a catalog of the session has a table or view of a name, also where user code may not ask."""
+    """Return whether a catalog of the session has a table or view, even where user code may not look it up."""
     return bool(spark._jsparkSession.catalog().tableExists(name))
 
 
 def has_temporary_view(spark: SparkSession, name: str) -> bool:
-    """Whether a session has a temporary view of a name."""
+    """Return whether a session has a temporary view with a name."""
     return bool(spark._jsparkSession.sessionState().catalog().getTempView(name).isDefined())
 
 
 def session_catalog_entry(spark: SparkSession, schema: str, table: str) -> tuple[str, str] | None:
-    """Return kind and location of an entry of the session's catalog, without a look at the table; None without one.
+    """Return kind and location of an entry in the session catalog, without reading the table; None if missing.
 
     Args:
         spark: the session.
@@ -86,7 +86,7 @@ def session_catalog_entry(spark: SparkSession, schema: str, table: str) -> tuple
         table: its name.
 
     Returns:
-        The name of Spark's type of table, such as EXTERNAL, and the location; empty for none.
+        The name of Spark's table type, such as EXTERNAL, and the location; empty if it has none.
     """
     state: Any = spark._jsparkSession.sessionState()
     identifier = state.sqlParser().parseTableIdentifier(f"`{schema}`.`{table}`")
@@ -101,16 +101,16 @@ def session_catalog_entry(spark: SparkSession, schema: str, table: str) -> tuple
 
 
 def with_variables(spark: SparkSession, text: str) -> str:
-    """Return a text of SQL with `${key}` substituted from the session's configuration, as Spark does before it parses.
+    """Substitute `${key}` in SQL text from the session's configuration, as Spark does before parsing.
 
-    Spark's substitution uses the thread's active session, which may be another one.
+    Spark's substitution uses the thread's active session, which may be a different one.
     """
     with active_session(spark):
         return str(java_class("org.apache.spark.sql.internal.VariableSubstitution")().substitute(text))
 
 
 def with_parameters(spark: SparkSession, text: str, columns: Mapping[str, Any] | list[Any]) -> str:
-    """Return a text with literals in the place of its parameters: `:name` for a mapping, `?` for a list of columns.
+    """Replace the parameters of SQL text by literals: `:name` for a mapping, `?` for a list of columns.
 
     Spark's own `sql` leaves them to the parser, and Delta's parser ignores them.
     """
@@ -131,7 +131,7 @@ def hadoop_configuration(spark: SparkSession) -> Any:
 
 
 def is_zone_set_back(zone: str) -> bool:
-    """Return whether clocks of a time zone, as Spark reads its name, were set back since 1970 or will be."""
+    """Return whether a time zone, as Spark reads its name, has set clocks back since 1970 or will do so."""
     rules = java_class("org.apache.spark.sql.catalyst.util.DateTimeUtils").getZoneId(zone).getRules()
     if not rules.getTransitionRules().isEmpty():  # of each year
         return True
@@ -139,11 +139,11 @@ def is_zone_set_back(zone: str) -> bool:
 
 
 def has_session() -> bool:
-    """Whether Spark of this process has been started."""
+    """Return whether this process has started Spark."""
     return SparkContext._active_spark_context is not None
 
 
 def has_stopped() -> bool:
-    """Whether Spark of this process has been shut down: whatever failed since, such as a commit, has that cause."""
+    """Return whether Spark of this process was shut down: that causes any later failure, such as of a commit."""
     java: Any = getattr(SparkContext._active_spark_context, "_jsc", None)
     return java is not None and bool(java.sc().isStopped())

@@ -1,4 +1,4 @@
-"""Data sources in Python, registered in one session; Spark's own registration asks the active one."""
+"""Python data sources, registered in a given session; Spark's own registration uses the active session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def register_python_source(spark: SparkSession, source: type[DataSource]) -> None:
-    """Make a format known to a session and to the sessions that are cloned from it, unless it has one of this name."""
+    """Register a format in a session, and in sessions cloned from it later, unless the name is taken."""
     manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
     if not manager.dataSourceExists(source.name()):
         make = java_class("org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource")

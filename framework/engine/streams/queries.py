@@ -1,4 +1,4 @@
-"""Streaming queries as the JVM has them: progress, status, listeners, and the metrics that queries observe."""
+"""Streaming queries in the JVM: progress, status, listeners, and observed metrics."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _BUS_TIMEOUT_MILLISECONDS = 10_000
 
 
 class QueryStatus(NamedTuple):
-    """What a query does: its message, and whether it has found data that it did not process."""
+    """The status of a query: its message, and whether it has found data that is not processed yet."""
 
     has_data: bool
     is_waiting: bool
 
 
 def query_status(query: StreamingQuery) -> QueryStatus:
-    """Return what a query does now."""
+    """Return the present status of a query."""
     status = query._jsq.status()
     has_data = bool(status.isDataAvailable())
-    # While a source looks for data, there is none: it may list a large folder, or infer the columns of its files.
+    # A source that looks for data reports none: it may list a large folder, or infer the columns of its files.
     return QueryStatus(has_data=has_data, is_waiting=not has_data and status.message().startswith("Waiting for "))
 
 
 def progress_after(query: StreamingQuery, batch: int) -> Iterator[tuple[int, StreamingQueryProgress]]:
-    """Yield number and progress of the batches after one, the oldest first; only these are parsed, not all of them."""
+    """Yield number and progress of the batches after `batch`, oldest first; only these are parsed."""
     last = query._jsq.lastProgress()
     if last is None or last.batchId() <= batch:
         return
@@ -50,10 +50,10 @@ def progress_after(query: StreamingQuery, batch: int) -> Iterator[tuple[int, Str
 
 
 def remove_query_listener(session: SparkSession) -> None:
-    """Remove the listener that Spark has registered for the queries of a session, after the last of them has ended.
+    """Remove Spark's listener for the queries of a session, after the last query has ended.
 
-    Spark never removes it, and hands each event of each job to the listener of each session that ever ran a query. If
-    there are listeners of queries, they get the end of the query from it, later; then it stays.
+    Spark never removes it, and passes each event of each job to the listener of every session that ever ran a query. If
+    query listeners are registered, the listener stays, because it still has to report the end of the query to them.
     """
     spark: Any = session._jsparkSession
     with suppress(Py4JError):  # another version of Spark, with another field; or a context that has been stopped
@@ -65,11 +65,11 @@ def remove_query_listener(session: SparkSession) -> None:
 
 @contextmanager
 def metrics_observed(session: SparkSession, receive: Callable[[str, dict[str, int]], object]) -> Iterator[None]:
-    """Pass on the observed metrics of the queries of a session, all of them before the block ends.
+    """Pass on the observed metrics of a session's queries; all are delivered before the block ends.
 
     Args:
         session: the session.
-        receive: gets the name of an observation and its metrics, as often as its query is run.
+        receive: gets the name of an observation and its metrics, once per run of its query.
     """
     accept_callbacks()
     listener = _Listener(receive)

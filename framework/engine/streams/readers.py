@@ -1,4 +1,4 @@
-"""The format and the options of PySpark's readers, which has them in the JVM only and can't remove one."""
+"""The format and options of PySpark's readers, which PySpark keeps only in the JVM and can't remove."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def own_options(reader: DataFrameReader | DataStreamReader) -> Any:
 
 
 def set_options(reader: DataFrameReader | DataStreamReader, options: Any) -> None:
-    """Replace all options of a reader by those that `own_options` returned."""
+    """Replace all options of a reader by the result of `own_options`."""
     getattr(reader._jreader, "extraOptions_$eq")(options)
 
 
 def remove_options(reader: DataFrameReader | DataStreamReader, names: Iterable[str]) -> None:
-    """Remove options of a reader, in any case of their names."""
+    """Remove options of a reader by case-insensitive names."""
     options = own_options(reader)
     for name in names:
         options = options.removed(name)
@@ -51,18 +51,18 @@ def remove_options(reader: DataFrameReader | DataStreamReader, names: Iterable[s
 
 
 def table_of_reader(reader: DataFrameReader | DataStreamReader, name: str) -> DataFrame:
-    """Return the rows of a table, also where the reader's method `table` is taken over."""
+    """Return the rows of a table, even where the reader's method `table` is intercepted."""
     return DataFrame(reader._jreader.table(name), reader._spark)
 
 
 def csv_of_lines(reader: DataFrameReader, lines: DataFrame) -> DataFrame:
-    """Return the rows of CSV lines in the one column of a frame."""
+    """Parse the CSV lines in the only column of a frame."""
     encoder = java_class("org.apache.spark.sql.Encoders").STRING()
     return DataFrame(reader._jreader.csv(getattr(lines._jdf, "as")(encoder)), reader._spark)
 
 
 def stream_without_rows(spark: SparkSession, kind: str, schema: StructType, path: str, **options: str) -> DataFrame:
-    """Return the stream of a reader, also where user code may not make one."""
+    """Return the stream of a reader, even where user code may not create one."""
     reader = spark._jsparkSession.readStream().format(kind)
     for name, value in options.items():
         reader = reader.option(name, value)

@@ -1,8 +1,8 @@
 """A streaming source in Python whose batches are native plans: Spark's `Source` by a proxy.
 
-Spark's own Python sources bring rows from Python workers. Here Python only decides which data a batch has; the rows
-come from any plan of the JVM. Spark calls the source in the thread of its query, and its offset log names each batch
-before the batch runs, as for its own sources.
+Spark's own Python sources read rows in Python workers. Here Python only decides which data a batch contains; the rows
+come from any plan of the JVM. Spark calls the source in the thread of its query, and records each batch in its offset
+log before the batch runs, as for its own sources.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ _numbers = itertools.count(1)
 
 
 class BatchSource(Protocol):
-    """What a source decides. Offsets are JSON texts; equal texts are equal offsets."""
+    """The decisions of a source. Offsets are JSON strings; equal strings are equal offsets."""
 
     schema: StructType
 
     def prepare(self) -> None:
-        """Fix the end of a triggered update: what is there now. Not called in a continuous one."""
+        """Fix the end of a triggered update at the present data. Not called in a continuous update."""
         ...
 
     def next_offset(self, start: str | None) -> str | None:
-        """The end of the batch after `start` (None: the beginning); `start` itself if there is nothing new.
+        """Return the end of the batch after `start` (None: the beginning); `start` if there is nothing new.
 
-        What the offset refers to must be durable when the call returns: Spark writes the offset to its log next.
+        All state that the offset refers to must be durable when the call returns: Spark writes the offset to its log
+        next.
         """
         ...
 
     def batch(self, start: str | None, end: str) -> DataFrame:
-        """The rows after `start` up to `end`, as a streaming DataFrame; again the same rows if it is called again."""
+        """Return the rows after `start` up to `end`, as a streaming DataFrame; the same rows in each call."""
         ...
 
     def commit(self, end: str) -> None:
-        """Free what batches up to `end` needed: their rows are committed."""
+        """Release resources of batches up to `end`, whose rows are committed."""
         ...
 
 
@@ -54,7 +55,7 @@ class SparkSource:
 
     Args:
         spark: the session of the query.
-        source: decides.
+        source: decides the batches.
         name: for progress reports.
         faults: gets the exception that a call raised; Spark keeps only its text.
     """
@@ -74,7 +75,7 @@ class SparkSource:
         self._faults = faults
         self._number = next(_numbers)
 
-    # The names and arguments of the methods below are those of the Java interfaces.
+    # The methods below have the names and arguments of the Java interfaces.
 
     def schema(self) -> Any:
         """Spark's schema of the rows."""
@@ -92,9 +93,9 @@ class SparkSource:
         return java_class("org.apache.spark.sql.connector.read.streaming.ReadLimit").allAvailable()
 
     def latestOffset(self, start: Any, limit: Any) -> Any:
-        """The end of the next batch; the start, if the source can't go on.
+        """Return the end of the next batch; `start` if the source can't continue.
 
-        Then the fault is raised where the query is awaited (`run_stream`), without a stack of Java's.
+        In that case, the fault is raised where the query is awaited (`run_stream`), without a Java stack.
         """
         del limit
         if self._faults:
@@ -111,16 +112,16 @@ class SparkSource:
         return None
 
     def getOffset(self) -> Any:
-        """Unused: Spark calls `latestOffset` of a source that has it."""
+        """Unused: Spark calls `latestOffset` instead."""
         return java_class("scala.Option").empty()
 
     def getBatch(self, start: Any, end: Any) -> Any:
-        """The plan of a batch."""
+        """Return the plan of a batch."""
         first = str(start.get().json()) if start.isDefined() else None
         return self._guarded(lambda: self._source.batch(first, str(end.json()))._jdf)
 
     def commit(self, end: Any) -> None:
-        """Free what earlier batches needed."""
+        """Release resources of earlier batches."""
         self._guarded(lambda: self._source.commit(str(end.json())))
 
     def initialOffset(self) -> Any:
@@ -128,23 +129,23 @@ class SparkSource:
         return None
 
     def deserializeOffset(self, json: str) -> Any:
-        """An offset from its text."""
+        """Return an offset from its text."""
         return self._offset(json)
 
     def stop(self) -> None:
-        """The query has ended: its thread calls this source for the last time."""
+        """Handle the end of the query, whose thread calls this source for the last time."""
         note_caller()
 
     def equals(self, other: Any) -> bool:
-        """Each source equals itself only."""
+        """Return whether `other` is this source."""
         return other is self
 
     def hashCode(self) -> int:
-        """The number of the source."""
+        """Return the number of the source."""
         return self._number
 
     def toString(self) -> str:
-        """The name, as progress reports show it."""
+        """Return the name, as progress reports show it."""
         return self._name
 
     def _offset(self, json: str) -> Any:
@@ -159,7 +160,7 @@ class SparkSource:
 
 
 def stream_of(spark: SparkSession, source: BatchSource, name: str, faults: list[BaseException]) -> DataFrame:
-    """The stream of a source, for a query that has no other sources.
+    """Return the stream of a source, for a query that has no other sources.
 
     Args:
         spark: the session of the query.
@@ -173,7 +174,7 @@ def stream_of(spark: SparkSession, source: BatchSource, name: str, faults: list[
 
 
 def relation_of(spark: SparkSession, source: SparkSource, output: Any) -> Any:
-    """The leaf of a streaming plan that reads a source, with the attributes of the leaf that it replaces."""
+    """Return the leaf of a streaming plan that reads a source, with the attributes of the leaf it replaces."""
     relation = scala_object("org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation")
     none = java_class("scala.Option").empty()
     return relation.apply(source, output, none, getattr(relation, "apply$default$4")(), spark._jsparkSession)

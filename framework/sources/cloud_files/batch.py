@@ -1,4 +1,4 @@
-"""`read_files` without `STREAM`: all files of a folder as a batch, with the columns that they have now."""
+"""`read_files` without `STREAM`: all files of a folder as a batch, with their present columns."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def read_batch(spark: SparkSession, path: str, given: Mapping[str, str], schema:
 
 
 def _is_in(group: FileGroup) -> Column:
-    """The condition that a row is of a file of the group; Spark opens no other file then."""
+    """Return the condition that a row is from a file of the group; Spark then opens no other file."""
     spellings = [file.uri for file in group.files]
     spellings += [f"file:///{uri.removeprefix('file:').lstrip('/')}" for uri in spellings if uri.startswith("file:")]
     return F.col("_metadata.file_path").isin(spellings)
 
 
 def _is_selected(options: CloudFilesOptions) -> Column | None:
-    """The condition on the modification times of files; None if there is none."""
+    """Return the condition on the modification times of files; None if there is none."""
     time = F.col("_metadata.file_modification_time")
     bounds = [
         time > F.timestamp_millis(F.lit(round(options.modified_after * 1000)))

@@ -1,7 +1,7 @@
-"""`spark.readStream.format("cloudFiles")`: its place in a query, and the source that takes the place when a flow runs.
+"""`spark.readStream.format("cloudFiles")`: a stand-in for query analysis, replaced by a source when a flow runs.
 
-A query is analysed with a relation of Spark's own file source that reads nothing, has the columns of the stream and our
-options. When the flow starts, and its checkpoint is known, `bound` puts a source into its place.
+A query is analysed with a relation of Spark's file source that reads nothing, and has the columns of the stream and
+Sluice's options. When the flow starts and its checkpoint is known, `bound` replaces the relation by a source.
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ def stand_in(
             **({"without_effect": options.without_effect} if options.without_effect else {}),
         }
     )
-    # `_metadata` of Parquet has one field more than that of all other formats.
+    # `_metadata` of Parquet has one more field than `_metadata` of other formats.
     kind = "parquet" if options.format == "parquet" else "json"
-    # A glob that matches nothing: Spark neither lists the folder nor complains that it is empty.
+    # A glob without matches: Spark neither lists the folder nor raises an error for an empty one.
     return stream_without_rows(spark, kind, columns.columns, "/dev/null/[s]luice", **{MARK: mark})
 
 
 def mark_of(leaf: Any) -> dict[str, Any] | None:
-    """The content of our option of a streaming relation; None for any other leaf."""
+    """Return the content of Sluice's option in a streaming relation; None for any other leaf."""
     found = option_of_stream(leaf, MARK)
     return None if found is None else json.loads(found)
 
 
 def options_of(mark: Mapping[str, Any]) -> CloudFilesOptions:
-    """The options of a source from its mark."""
+    """Return the options of a source from its mark."""
     return parse_options(mark["path"], mark["options"], has_schema=mark["has_schema"], zone=mark["zone"])
 
 
@@ -87,7 +87,7 @@ def bound(frame: DataFrame, storage: Storage, checkpoint: str, faults: list[Base
         faults: gets the exception that a source raised while the query runs.
     """
     spark = frame.sparkSession
-    # Spark reads equal relations (a view that a query reads twice) by one source; so do we.
+    # Spark reads equal relations (a view that a query reads twice) by one source, and so does Sluice.
     sources: list[tuple[Any, SparkSource]] = []
 
     def read_by_source(leaf: Any) -> Any:

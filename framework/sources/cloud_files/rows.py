@@ -1,4 +1,4 @@
-"""The rows of a batch of files: a native read, with the data that does not fit beside it."""
+"""The rows of a batch of files: a native read, plus the rescued data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class BatchReader:
         storage: keeps the list of the files of a batch while it is read.
         folder: the folder of the lists.
         with_metadata: whether the stream has Spark's column `_metadata`.
-        streams: whether the rows are those of a stream.
+        streams: whether the rows belong to a stream.
     """
 
     spark: SparkSession
@@ -72,7 +72,7 @@ class BatchReader:
         return reduce(lambda left, right: left.union(right), parts)
 
     def _full(self, groups: Sequence[FileGroup]) -> list[FileGroup]:
-        """The groups without empty files, if these have no rows: an empty archive is an error of its codec."""
+        """Drop empty files if the format has no rows for them: a codec fails on an empty archive."""
         if self.options.format == "binaryFile" or self.options.flag("wholetext"):
             return [group for group in groups if group.files]
         full = (replace(group, files=tuple(file for file in group.files if file.size > 0)) for group in groups)
@@ -89,7 +89,7 @@ class BatchReader:
     ) -> DataFrame:
         """Return the rows of all files of a folder as a batch.
 
-        CSV files with headers must have the same columns in the same order; Spark reports others.
+        CSV files with headers must have the same columns in the same order; otherwise Spark raises an error.
 
         Args:
             spark: the session of the query.
@@ -117,11 +117,11 @@ class BatchReader:
         return reader._read(load, schema.data, FileGroup(columns=found))
 
     def drop(self, name: str) -> None:
-        """Delete the list of a batch that was read."""
+        """Delete the file list of a batch that was read."""
         self.storage.delete_tree(f"{self.folder}/{name}")
 
     def _by_header(self, folder: str, group: FileGroup) -> Iterator[DataFrame]:
-        """The rows of CSV files by the names in their headers; Spark itself goes by the position of a column."""
+        """Yield the rows of CSV files with columns matched by header; Spark itself matches them by position."""
         any_case = not self.options.is_case_sensitive or self.schema.rescued is None
         for number, (header, files) in enumerate(header_groups(self.spark, self.options, group.files)):
             columns, variants = header_columns(header, self.schema.data, any_case=any_case)
@@ -138,7 +138,7 @@ class BatchReader:
         variants: Sequence[Variant] = (),
         skipped: int = 0,
     ) -> DataFrame:
-        """The rows of files that have the columns `data`, in any case those of CSV."""
+        """Return the rows of files with the columns `data`; CSV files always have exactly these."""
         spec, rescued = self.options, self.schema.rescued
         read = read_columns(self.schema, spec, data, group.columns, variants)
         keeps_records = rescued is not None and spec.format in RECORDS_OF_TEXT
@@ -172,11 +172,11 @@ class BatchReader:
         return frame.select(*shown)
 
     def _replaced(self) -> set[str]:
-        """The columns of files that the names of folders replace, in lower case."""
+        """Return the file columns that are replaced by folder columns, in lower case."""
         return {name.lower() for name in self.schema.partitions.fieldNames()}
 
     def _folders(self, group: FileGroup) -> Iterator[Column]:
-        """The values of folders that do not fit their column, or have none."""
+        """Yield the folder values that do not fit their column, or have no column."""
         for each in self.schema.partitions.fields:
             if not isinstance(each.dataType, StringType):
                 text = folder_text(each.name)

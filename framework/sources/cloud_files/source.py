@@ -1,4 +1,4 @@
-"""`cloudFiles` as a kind of streaming source: answers from the folder and from the checkpoint's list of files."""
+"""`cloudFiles` as a kind of streaming source, based on the folder and the checkpoint's list of files."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from framework.sources.port import (
 
 FORMAT = "cloudfiles"
 MARK = "sluice.cloudfiles"
-"""The option of a relation that has path, options and columns of its source as JSON."""
+"""The option of a relation that holds path, options and columns of its source as JSON."""
 
 _ZONE = "UTC"
 _SELECTING = ("pathGlobFilter", "modifiedAfter", "modifiedBefore")
 
 
 class CloudFilesSource:
-    """A folder that is read by `cloudFiles`; what is on another file system than the local one is unknown here."""
+    """A folder read by `cloudFiles`; folders on non-local file systems are reported as unknown."""
 
     kind = "cloud_files"
     starts: tuple[str, ...] = ("modifiedAfter",)
 
     def recognize(self, relation: StreamingRelation) -> SourceReference | None:
-        """Recognize a relation by our option, and a reader by its format."""
+        """Recognize a relation by Sluice's option, and a reader by its format."""
         mark = relation.options.get(MARK)
         if mark is None and relation.format == FORMAT:
             return SourceReference(kind=self.kind, shape=SourceShape.FOLDER, location=relation.path)
@@ -66,11 +66,11 @@ class CloudFilesSource:
         )
 
     def owns(self, offset: str) -> bool:
-        """Own the numbers of files."""
+        """Return whether an offset is a number of a file list."""
         return offset_number(offset) is not None
 
     def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
-        """The tokens of all folders; None where a change does not show in them."""
+        """Return the tokens of all folders; None if the tokens can't show a change."""
         options = _options(source)
         folder = local_path(options.path)
         if options.allow_overwrites or folder is None or set("*?[{") & set(options.path):
@@ -78,7 +78,7 @@ class CloudFilesSource:
         return FileSource().change_token(storage, replace(source, location=folder), previous)
 
     def is_drained(self, position: SourcePosition) -> bool | None:
-        """Whether every file that is there is in a list, every file of a list is read, and none is to be cleaned."""
+        """Return whether every present file is listed, every listed file is read, and no file is due for cleaning."""
         sources = _sources(position)
         if not _is_of(position, sources) or _damages(position):
             return False
@@ -88,7 +88,7 @@ class CloudFilesSource:
         return False if False in answers else None if None in answers else True
 
     def removed(self, storage: Storage, source: SourceReference) -> str:
-        """What `cleanSource` has deleted or moved."""
+        """Describe the files that `cleanSource` has deleted or moved."""
         return removed_files(storage, _options(source).path)
 
     def identity(self, storage: Storage, source: SourceReference) -> str | None:
@@ -112,7 +112,7 @@ class CloudFilesSource:
         )
 
     def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """Lists of files that are damaged or end before the position: a part of the checkpoint is missing."""
+        """Detect file lists that are damaged or end before the position: a part of the checkpoint is missing."""
         locations = [str(source.location) for source in _sources(position)]
         found = {number: f"The list of files is damaged. {what}" for number, what in _damages(position).items()}
         for number, wanted in _committed(position).items():
@@ -124,7 +124,7 @@ class CloudFilesSource:
         )
 
     def lost_since(self, position: RewindPosition) -> str:
-        """Files after the position that are gone, such as by `cleanSource`; other file systems are not looked at."""
+        """Detect missing local files after the position, such as files removed by `cleanSource`."""
         gone = [
             file.uri
             for number, offset in _committed(position).items()
@@ -137,7 +137,7 @@ class CloudFilesSource:
         return f"{first} is gone" if len(gone) == 1 else f"{len(gone)} files such as {first} are gone"
 
     def describe(self, position: RewindPosition) -> tuple[str, ...]:
-        """The number of files that are read again."""
+        """Return the number of files that are read again."""
         return tuple(
             f"files: {len(_after(position, number, offset))} of {_log(position, number).last} again"
             for number, offset in _committed(position).items()
@@ -153,28 +153,28 @@ class CloudFilesSource:
 
 
 def options_without_effect(source: SourceReference) -> list[tuple[str, str]]:
-    """The options of a source that change no row, as the user spells them, each with the reason."""
+    """Return the options of a source that change no row, as the user spells them, each with the reason."""
     mark = json.loads(source.details) if source.kind == CloudFilesSource.kind and source.details else {}
     return [(name, why) for name, why in mark.get("without_effect", ())]
 
 
 def losing_zeros(source: SourceReference, schemas: SchemaStore) -> tuple[str, ...]:
-    """The columns of a source, not recorded yet, whose values lose leading zeros by their inferred type."""
+    """Return the columns, not recorded yet, whose inferred type drops leading zeros of their values."""
     if source.kind != CloudFilesSource.kind or not source.details:
         return ()
     options = _options(source)
     kept = schemas.kept(options)
-    hinted = tuple(f"{path}.".lower() for path in hinted_paths(options))  # the hint of a struct is that of its fields
+    hinted = tuple(f"{path}.".lower() for path in hinted_paths(options))  # the hint of a struct includes its fields
     return () if kept is None else tuple(name for name in kept.zeros if not f"{name}.".lower().startswith(hinted))
 
 
 def widens_types(source: SourceReference) -> bool:
-    """Whether the types of a source's columns become wider when its files need it."""
+    """Return whether a source's column types are widened when its files need it."""
     return source.kind == CloudFilesSource.kind and source.details != "" and _options(source).widens_types
 
 
 def follows_columns(source: SourceReference) -> bool:
-    """Whether a source's files may have columns that are added when they are found."""
+    """Return whether new columns of a source's files are added when they are found."""
     if source.kind != CloudFilesSource.kind or source.details == "":
         return False
     options = _options(source)
@@ -182,23 +182,24 @@ def follows_columns(source: SourceReference) -> bool:
 
 
 def check_options(source: SourceReference) -> None:
-    """Check the options of a folder; of any other source nothing.
+    """Check the options of a folder; other sources pass unchecked.
 
     Raises:
-        UserError: as `parse_options`, such as CLOUD_FILES_OPTION_CONFLICT of a start that is after `modifiedBefore`.
+        UserError: as `parse_options`, such as CLOUD_FILES_OPTION_CONFLICT if the start is after `modifiedBefore`.
     """
     if source.kind == CloudFilesSource.kind and source.details:
         _options(source)
 
 
 def check_columns(before: Sequence[SourceReference], query: Callable[[], Sequence[SourceReference]]) -> None:
-    """Stop a flow whose folders have columns or types that another flow recorded after the graph was resolved.
+    """Stop a flow if another flow recorded new columns or types of its folders after the graph was resolved.
 
-    Its table lacks them, and would take the values in its own types: 5.5 as 5. The flow starts again with a new graph.
+    The flow's table lacks these columns and would convert values to its own types: 5.5 becomes 5. The flow starts again
+    with a new graph.
 
     Args:
         before: the sources of a flow in the graph.
-        query: returns the sources of its query, which has the columns that are recorded now.
+        query: returns the sources of the flow's query, with the columns that are recorded now.
 
     Raises:
         OperationError: UNKNOWN_FIELD, WIDER_FIELD.
@@ -219,7 +220,7 @@ def check_columns(before: Sequence[SourceReference], query: Callable[[], Sequenc
 
 
 def _begin_of(options: Mapping[str, str]) -> str:
-    """The start that options give, in lower case and without their prefix; empty for all files."""
+    """Return the start option in lower case and without its prefix; empty if all files are read."""
     if options.get("includeexistingfiles", "true").strip().lower() == "false":
         return "cloudFiles.includeExistingFiles=false"
     after = options.get("modifiedafter")
@@ -227,35 +228,35 @@ def _begin_of(options: Mapping[str, str]) -> str:
 
 
 def _marked(sources: Sequence[SourceReference]) -> list[SourceReference]:
-    """The sources of the kind whose columns are known."""
+    """Return the sources of the kind whose columns are known."""
     return [source for source in sources if source.kind == CloudFilesSource.kind and source.details]
 
 
 def _committed(position: SourcePosition | RewindPosition) -> dict[int, int]:
-    """The number of the last read file of each source of the kind, by the number of the source."""
+    """Return the number of the last file read, by source number."""
     return committed_files(position.offsets)
 
 
 def _sources(position: SourcePosition) -> tuple[SourceReference, ...]:
-    """The sources by their numbers: a view that a query reads twice is one."""
+    """Return the sources in the order of their numbers; a view that a query reads twice counts once."""
     found = position.sources
     return found if len(found) == len(_numbers(position)) else tuple(dict.fromkeys(found))
 
 
 def _numbers(position: SourcePosition) -> set[int]:
-    """The numbers of the sources that have started; one that never had a file has a list, but no offset."""
+    """Return the numbers of the started sources; a source without files so far has a list but no offset."""
     started = position.storage.list_names(f"{position.checkpoint}/{FOLDER}")
     return {*_committed(position), *(int(name) for name in started if name.isdecimal())}
 
 
 def _is_of(position: SourcePosition, sources: Sequence[SourceReference]) -> bool:
-    """Whether a position is of these sources, and each offset of a known one."""
+    """Return whether a position belongs to these sources, and each of its offsets to a known source."""
     known = len(_committed(position)) == len(sources) or are_numbered(position.offsets)
     return known and len(_numbers(position)) == len(sources)
 
 
 def _after(position: RewindPosition, number: int, last: int) -> list[FoundFile]:
-    """The files of a source that are read after the position; those that were there before its start are not."""
+    """Return the files of a source after the position, without files passed over at its first start."""
     log = _log(position, number)
     return log.between(min(max(last, log.first_unread - 1), log.last), log.last)
 
@@ -282,7 +283,7 @@ def _log(position: SourcePosition | RewindPosition, number: int) -> FileLog:
 
 
 def _damages(position: SourcePosition) -> dict[int, str]:
-    """Return the lists of files that are damaged, by the number of their source."""
+    """Return the damage of each damaged file list, by source number."""
     numbers = [number for number in _committed(position) if number < len(_sources(position))]
     logs = {number: FileLog(position.storage, f"{log_folder(position.checkpoint, number)}/files") for number in numbers}
     found = {number: log.check() for number, log in logs.items()}
@@ -290,7 +291,7 @@ def _damages(position: SourcePosition) -> dict[int, str]:
 
 
 def _is_read(position: SourcePosition, number: int) -> bool | None:
-    """Whether a source has no unread file; None if its folders have changed, and as for `unread_files`."""
+    """Return whether a source has no unread file; None if its folders changed or `unread_files` is None."""
     options, log = _options(_sources(position)[number]), _log(position, number)
     path = local_path(options.path)
     if path is None:
@@ -306,9 +307,9 @@ def _is_read(position: SourcePosition, number: int) -> bool | None:
 
 
 def unread_files(position: SourcePosition, number: int) -> list[FoundFile] | None:
-    """The files of a source that no committed batch had.
+    """Return the files of a source that are in no committed batch.
 
-    None if the folder is missing, which the flow reports, or is on another file system than the local one.
+    None if the folder is missing, which the flow reports, or is not on the local file system.
     """
     options, log = _options(_sources(position)[number]), _log(position, number)
     if local_path(options.path) is None:
@@ -321,7 +322,7 @@ def unread_files(position: SourcePosition, number: int) -> list[FoundFile] | Non
 
 
 def touched_files(position: SourcePosition, number: int, after_ms: int) -> list[FoundFile]:
-    """The files of a local source that are in its list, and whose present time is after another one."""
+    """Return the listed files of a local source that were modified after `after_ms`, in epoch milliseconds."""
     options, log = _options(_sources(position)[number]), _log(position, number)
     try:
         present = list_new(None, replace(options, modified_after=after_ms / 1000), NothingKnown())

@@ -2,7 +2,7 @@
 
 Its offset is the number of the last file of a batch in the checkpoint's own list of files. A file is in the list, on
 disk, before an offset refers to it, and the list only grows; so a batch that Spark runs again after a crash has the
-same files. New columns are looked for before an offset is returned: a batch that Spark has planned fits the schema.
+same files. New columns are detected before an offset is returned, so a batch that Spark has planned fits the schema.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MANY = 10_000
-"""Fewer known files are listed as fast as the times of their folders are looked up."""
+"""Below this number of known files, a listing is as fast as a lookup of the folders' times."""
 _LISTING_SECONDS = 1.0
-"""A continuous query without an interval asks for new files all the time; so often the folder is listed."""
+"""Seconds between listings in a continuous query without a trigger interval, which polls permanently."""
 
 
 class CloudFilesStream:
@@ -99,12 +99,12 @@ class CloudFilesStream:
             self._settled = progress.last_commit_batch
 
     def prepare(self) -> None:
-        """List the folder once: what is there now is read by this update."""
+        """List the folder once: this update reads the files that are present now."""
         self._is_triggered = True
         self._discover()
 
     def next_offset(self, start: str | None) -> str | None:
-        """The end of the next batch, within the limits of files and bytes."""
+        """Return the end offset of the next batch, within the limits on files and bytes."""
         self._settled = None
         log = self._log.load()
         if not self._is_triggered and self._is_read(start):
@@ -119,7 +119,7 @@ class CloudFilesStream:
         return offset_text(after + len(files), self._source)
 
     def batch(self, start: str | None, end: str) -> DataFrame:
-        """The rows of the files after `start` up to `end`."""
+        """Return the rows of the files after `start` up to and including `end`."""
         last = offset_number(end)
         assert last is not None, end
         if self._settled is not None:
@@ -137,7 +137,7 @@ class CloudFilesStream:
         self._cleaner.clean(self._log.load())
 
     def _present(self, files: Sequence[FoundFile]) -> list[FoundFile]:
-        """The files as they are now; what overwritten ones contained before is gone.
+        """Return the files in their present state; the earlier content of overwritten files is lost.
 
         Raises:
             OperationError: CLOUD_FILES_FILE_MISSING.
@@ -176,7 +176,7 @@ class CloudFilesStream:
         return self._log.first_unread - 1 if found is None else found
 
     def _limited(self, files: Sequence[FoundFile]) -> list[FoundFile]:
-        """The first files within the limits; at least one, however large it is."""
+        """Return the first files within the limits; at least one, however large."""
         chosen: list[FoundFile] = []
         total = 0
         for file in files:
@@ -187,7 +187,7 @@ class CloudFilesStream:
         return chosen
 
     def _follow_columns(self, files: Sequence[FoundFile], last: int) -> None:
-        """Look for new columns and wider types in files that are to be read, and record them.
+        """Detect new columns and wider types in the files of the next batch, and record them.
 
         Raises:
             OperationError: UNKNOWN_FIELD, WIDER_FIELD if they were recorded; UNKNOWN_FIELD_REFUSED, UNKNOWN_FIELD_CASE.
@@ -213,7 +213,7 @@ class CloudFilesStream:
         raise new_columns_error(self._options, names, self._holders(files, known))
 
     def _wider(self, groups: Sequence[FileGroup]) -> list[str]:
-        """The columns whose types are too narrow for values of the files; folders have those of their columns."""
+        """Return the columns whose types are too narrow for values of the files, or of the folders' names."""
         folders = {name.lower() for name in self._data.partitions.fieldNames()}
         data = StructType([each for each in self._data.data.fields if each.name.lower() not in folders])
         found = [as_texts(group.columns, self._options, self._data.data) for group in groups]
@@ -221,7 +221,7 @@ class CloudFilesStream:
         return [f"{each.name} {each.after} (was {each.before})" for each in change.widened]
 
     def _holders(self, files: Sequence[FoundFile], known: StructType) -> Sequence[FoundFile]:
-        """The first file that has the new columns, for the message; found by halving."""
+        """Find the first file with the new columns by halving, for the error message."""
         if self._options.adds_columns:
             return files[:1]
         while len(files) > 1:
@@ -233,7 +233,7 @@ class CloudFilesStream:
         return files
 
     def _groups(self, files: Sequence[FoundFile], last: int) -> list[FileGroup]:
-        """The files of a batch by their columns, inferred once; one group without columns if they are of no use."""
+        """Group the files of a batch by columns, inferred once; one group without columns if none are needed."""
         if not (self._options.follows_columns or self._options.keeps_unknown or self._options.needs_names):
             return [FileGroup(files=tuple(files))]
         if last not in self._found:
@@ -244,7 +244,7 @@ class CloudFilesStream:
         return file_groups(self._spark, self._options, self._present(files), self._data.data)
 
     def _regrouped(self, groups: Sequence[FileGroup], files: Sequence[FoundFile]) -> list[FileGroup]:
-        """The groups with the columns of the stream's kind, and with their files as they are now."""
+        """Return the groups with columns as the stream represents them, and files in their present state."""
         places = {file.uri: number for number, group in enumerate(groups) for file in group.files}
         parts: list[list[FoundFile]] = [[] for _ in groups]
         for file in files:

@@ -1,7 +1,7 @@
 """Where the first read of a Delta table begins: at its first commit, if the commits hold the table's files.
 
-Delta begins with the files that the table has, which it computes by several queries (ADR 57). If all commits of the
-table only add files, those from version 0 on are the same files, and Delta reads them without a query.
+Delta begins with the present files of the table, which it computes by several queries (ADR 57). If all commits of the
+table only add files, the commits from version 0 on contain the same files, and Delta reads them without a query.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ FIRST_VERSION = {"startingVersion": "0"}
 """The options of a read that begins at the first commit."""
 
 _MOST_COMMITS = 20
-# A commit may add a million files: Delta reads them in tasks, and this process would read all of them in vain.
+# A commit may add a million files: Delta reads them in tasks; reading them all in this process would be wasted work.
 _MOST_BYTES = 1 << 20
-# The files of a micro-batch, if the read does not limit them. Delta can't read a batch again that ends in version 0.
+# The files of a micro-batch without a limit on the read. Delta can't replay a batch that ends within version 0.
 _MOST_FILES = 1_000
-# Any other option may choose rows, a start, an order or the size of a micro-batch.
+# Any other option may select rows, a start, an order or the size of a micro-batch.
 _NEUTRAL = frozenset({"path"})
 _HARMLESS = frozenset({"commitInfo", "txn", "domainMetadata"})
 # Version 0 creates the table.
@@ -48,8 +48,8 @@ class FirstRead:
     def options(self, path: str, given: Mapping[str, str]) -> Mapping[str, str]:
         """Return the options of a read that begins at the first commit; {} if it must begin as Delta does.
 
-        Spark asks for the first batch again when a stream starts that has had no other one, and drops its rows. A first
-        batch that was planned and not committed is left to Delta, which reads the files that the table had at its end.
+        When a stream with only one batch restarts, Spark requests that batch again and drops its rows. A first batch
+        that was planned but not committed is left to Delta, which reads the files of the table at the batch's end.
 
         Args:
             path: the folder of the table.
@@ -69,7 +69,7 @@ class FirstRead:
 
 
 def _has_read(offsets: Sequence[str], storage: Storage, commits: Sequence[str]) -> bool:
-    """Whether a stream has read whole commits of a table that the table still has."""
+    """Return whether a stream has read only whole commits, all of which are still in the table's log."""
     first = read_commit(storage, commits[0]) if commits else []
     created = [action["metaData"].get("id") for action in first if "metaData" in action]
     found = [place for offset in offsets if (place := NextVersion.of(offset)) is not None and place.table_id in created]
@@ -77,9 +77,9 @@ def _has_read(offsets: Sequence[str], storage: Storage, commits: Sequence[str]) 
 
 
 def _only_add(storage: Storage, commits: Sequence[str]) -> bool:
-    """Whether commits only add rows, in some files and no more than a micro-batch has.
+    """Return whether commits only add rows, in at least one file and at most as many as fit a micro-batch.
 
-    A table has a file once, however many commits add it; a stream of the commits would read it once for each.
+    A table contains a file once, however many commits add it; a stream of the commits would read it once per commit.
     """
     files: list[str] = []
     for version, commit in enumerate(commits):
@@ -91,7 +91,7 @@ def _only_add(storage: Storage, commits: Sequence[str]) -> bool:
 
 
 def _first_commits(storage: Storage, path: str) -> list[str]:
-    """Return the files of all commits from version 0 on; [] if they are not all there, or too many or too large."""
+    """Return the files of all commits from version 0 on; [] if any is missing, or they are too many or too large."""
     if not path.startswith("/") and ":/" not in path:  # relative to the folder of the process, not to the storage
         return []
     log = f"{path}/_delta_log"
@@ -105,7 +105,7 @@ def _first_commits(storage: Storage, path: str) -> list[str]:
 
 
 def _added_files(storage: Storage, commit: str, *, is_first: bool) -> list[str] | None:
-    """Return the files that a commit adds; None if it changes the table in any other way, or can't be read."""
+    """Return the files that a commit adds; None if the commit changes anything else or can't be read."""
     allowed, files = _CREATION if is_first else _HARMLESS, []
     for action in read_commit(storage, commit) or [{}]:
         if action.keys() == {"add"} and _adds_rows(action["add"]):
@@ -116,5 +116,5 @@ def _added_files(storage: Storage, commit: str, *, is_first: bool) -> list[str] 
 
 
 def _adds_rows(add: Mapping[str, Any]) -> bool:
-    """Whether a file is new, and all of its rows are rows of the table."""
+    """Return whether a file is new and all of its rows belong to the table."""
     return add.get("dataChange") is True and not add.get("deletionVector")

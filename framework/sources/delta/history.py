@@ -1,7 +1,7 @@
-"""The commits of a Delta table that its log still has: their times, and the batches that they have; read without Spark.
+"""The commits that a Delta table's log still has: their times and their batches, read without Spark.
 
-The time of a commit is Delta's own, as `DESCRIBE HISTORY` and `TIMESTAMP AS OF` have it: the time in the commit if the
-table records it, else the modification time of its file, made ascending.
+The time of a commit is Delta's, as in `DESCRIBE HISTORY` and `TIMESTAMP AS OF`: the in-commit timestamp if the table
+records it, else the modification time of the commit file, adjusted to be ascending.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _FILES = ('{"add"', '{"remove"', '{"cdc"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
-    """What a RESTORE took its table back to.
+    """The target of a RESTORE.
 
     Args:
         version: the version; None if a time was given.
-        files: the number of files of the table after it, and their size in bytes; None if it is not recorded.
+        files: the number of files of the table after the RESTORE, and their size in bytes; None if not recorded.
     """
 
     version: int | None
@@ -40,13 +40,13 @@ class Commit:
 
     Args:
         version: its version.
-        recorded_ms: its time if the table records it in the commit.
-        begun_ms: when its writer began it, by the writer's clock; None if that is not in the commit.
-        batches: the last batch of each application in it, by its transactions.
-        mark: what we wrote into its user metadata.
+        recorded_ms: its in-commit timestamp; None if the table records none.
+        begun_ms: when its writer began it, by the writer's clock; None if the commit does not have it.
+        batches: the last batch of each application, from the commit's `txn` actions.
+        mark: Sluice's part of its user metadata.
         changes_data: whether it adds or removes rows; compaction does not.
         removes_data: whether it removes rows.
-        restore: the `Restore` that it is; None for any other commit.
+        restore: the target of a RESTORE; None for any other commit.
     """
 
     version: int
@@ -60,7 +60,7 @@ class Commit:
 
     @property
     def batch(self) -> tuple[str, int] | None:
-        """The application and number of the batch that an auxiliary table's commit belongs to."""
+        """Return application and number of the batch that wrote a commit of an auxiliary table."""
         marked = self.mark.get("batch")
         if isinstance(marked, list) and len(marked) == 2:
             return str(marked[0]), int(marked[1])
@@ -68,7 +68,7 @@ class Commit:
 
 
 class CommitHistory:
-    """The commits of one table, each read when it is first asked for.
+    """The commits of one table, each read on first use.
 
     Args:
         storage: reads the log.
@@ -87,7 +87,7 @@ class CommitHistory:
         self._times = _ascending(found)
         self._commits: dict[int, Commit] = {}
         self.versions = sorted(found)
-        """The versions whose commits are there, ascending."""
+        """The versions whose commits exist, ascending."""
 
     def time_ms(self, version: int) -> int:
         """Return the time of a commit in epoch milliseconds."""
@@ -100,14 +100,15 @@ class CommitHistory:
         return self.time_ms(version) if begun is None else begun
 
     def version_at(self, time_ms: int) -> int | None:
-        """Return the newest version that was committed at a time or before; None if the log has none."""
+        """Return the newest version committed at or before a time; None if the log has none."""
         place = bisect_right(self.versions, time_ms, key=self.time_ms)
         return self.versions[place - 1] if place else None
 
     def set_back(self, first_ms: int, last_ms: int) -> tuple[int, int] | None:
-        """Detect a clock that was set back at a time, or between two times; return both readings of it.
+        """Detect a clock that was set back at a time, or between two times; return its readings before and after.
 
-        Delta makes the times of commits ascending. So they do not say which commits happened before such a time.
+        Delta adjusts the times of commits to be ascending, so they don't show which commits happened before such a
+        time.
 
         Args:
             first_ms: the first time, in epoch milliseconds.
@@ -122,9 +123,9 @@ class CommitHistory:
         return None
 
     def misdated(self, time_ms: int) -> Commit | None:
-        """Return a commit that changed rows before a time by its writer's clock, and after it by the time of its file.
+        """Return a data commit that is before a time by its writer's clock, and after it by its file's time.
 
-        So it is for all commits of a table that was copied without the times of its files.
+        This is the case for all commits of a table that was copied without preserving file times.
         """
         later = (self.commit(version) for version in self.versions if self.time_ms(version) > time_ms)
         first = next((each for each in later if each.changes_data), None)
@@ -139,14 +140,15 @@ class CommitHistory:
         return self._commits[version]
 
     def last_taken(self, applications: Collection[str], version: int) -> tuple[int, str, int] | None:
-        """Return the last batch of some applications that a version has.
+        """Return the last batch of some applications that is contained in a version.
 
         Args:
             applications: the applications.
             version: the version.
 
         Returns:
-            The version of its commit, its application and its number; None if no commit up to `version` has one.
+            The version of the batch's commit, its application and its number; None if no commit up to `version` has
+            one.
         """
         for number in reversed(self.versions):
             if number <= version:
@@ -156,21 +158,22 @@ class CommitHistory:
         return None
 
     def may_have(self, application: str, after: int) -> bool:
-        """Return whether the table may have a batch of an application with a number above `after`.
+        """Return whether the table may contain a batch of an application with a number above `after`.
 
-        Old commits leave the log, with the batches that they have.
+        Old commits are removed from the log, and their batches with them. So the result is also true if the log has no
+        batch of the application but no longer has version 0.
         """
         taken = self.last_taken([application], self.versions[-1]) if self.versions else None
         return taken[2] > after if taken is not None else self.versions[:1] != [0]
 
     def changes_between(self, after: int, last: int) -> bool:
-        """Return whether a commit after a version and up to another one changes rows, or was deleted."""
+        """Return whether a commit after version `after`, up to `last`, changes rows or was deleted."""
         present = {version for version in self.versions if after < version <= last}
         return len(present) < last - after or any(self.commit(version).changes_data for version in present)
 
 
 def batches_in(storage: Storage, path: str | None) -> MayHave:
-    """Return a function that says whether a target may have a batch; it reads the log of a table when it is called.
+    """Return a function that returns whether a target may have a batch; it reads the table's log when called.
 
     Args:
         storage: reads the log.
@@ -191,7 +194,7 @@ def _ascending(times: Mapping[int, int]) -> dict[int, int]:
 
 
 def _parse(version: int, text: str) -> Commit:
-    """Parse a commit; of its files, of which there may be very many, only whether they change rows."""
+    """Parse a commit; of its file actions, which may be very many, only whether they change rows."""
     lines = lines_of(text)
     changing = [line for line in lines if line.startswith(_FILES) and '"dataChange":true' in line]
     actions = [json.loads(line) for line in lines if line and not line.startswith(_FILES)]

@@ -1,8 +1,8 @@
-"""Delta sources of a query that begin at a version that is not committed yet, while other sources have rows already.
+"""Delta sources that begin at a version not committed yet, in a query whose other sources already have rows.
 
-Delta refuses such a version, unless a setting of the session that the source belongs to allows it. That is the session
-in which the query was built, which all flows share. `latest` in place of the version would not be the same: a commit
-between a look at the log and the start of the query would not be read.
+Delta refuses such a version unless a setting of the source's session allows it. This is the session in which the query
+was built, which all flows share. Replacing the version by `latest` is not equivalent: a commit between a look at the
+log and the start of the query would be skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def beginning_later(frame: DataFrame, paths: Collection[str]) -> DataFrame:
     """Return a streaming query that may begin to read some Delta tables at a version that is not committed yet.
 
     Args:
-        frame: the query, in the session that will run it, which no other query has.
+        frame: the query, in the session that will run it; no other query uses this session.
         paths: the folders of the tables.
     """
     spark = frame.sparkSession

@@ -1,8 +1,8 @@
-"""Read the state of a Delta table for the planner, from its log's file names and small files.
+"""Read the state of a Delta table for the planner, from the file names and small files of its log.
 
-No Spark and no snapshot: a listing for the newest version, a checksum file for the table's id, the
-last few commits for our mark. Anything else is answered with None or "not drained",
-so that an update rather starts a stream for nothing than leaves data unread.
+No Spark and no snapshot: a listing for the newest version, a checksum file for the table's id, the last few commits for
+Sluice's mark. Everything else is reported as None or "not drained": an update may start a stream needlessly, but never
+leaves data unread.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from framework.foundation.files.storage_port import Storage, lines_of
 _LOG = "_delta_log"
 _STAGED = "_staged_commits"
 _LOOK_BACK_COMMITS = 20
-# Commits, classic and multi-part and v2 checkpoints; a compacted log ends at its second number.
+# Commits, and classic, multi-part and v2 checkpoints; a compacted log file ends at its second number.
 _VERSION = re.compile(r"(?:\d{20}\.)?(\d{20})\.(?:json|compacted\.json|checkpoint\..*|[0-9a-f-]{36}\.json)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTip:
-    """A table's newest version, and its metadata; None and empty where no small file has it.
+    """A table's newest version and its metadata; None or empty where no small file has it.
 
     Args:
         version: the newest version.
@@ -32,8 +32,8 @@ class LogTip:
         schema: its schema as JSON.
         properties: its properties.
         partition_columns: its partition columns.
-        transactions: the last batch of each application that has written to the table, with the time of its commit in
-            epoch milliseconds; empty if the newest checksum file does not have them.
+        transactions: the last batch of each application that has written to the table, with its commit time in epoch
+            milliseconds; empty if the newest checksum file does not have them.
         comment: its comment; None if it has none.
         created: when it was created, in epoch milliseconds; 0 if that is unknown.
         files: the number of its files; None if the newest checksum file does not have it.
@@ -53,7 +53,7 @@ class LogTip:
 
     @property
     def is_append_only(self) -> bool:
-        """Whether Delta refuses each commit that removes rows."""
+        """Return whether Delta refuses every commit that removes rows."""
         return self.properties.get("delta.appendOnly", "").lower() == "true"
 
 
@@ -62,9 +62,9 @@ class LogListing:
     """One listing of a log.
 
     Args:
-        commits: the file of each commit that is still there, by version, ascending.
+        commits: the file of each commit still in the log, by version, ascending.
         tip: the newest version and the metadata.
-        is_staged: whether a catalog commits to the table, so that the name of the next commit is unknown.
+        is_staged: whether a catalog commits to the table, so that the file name of the next commit is unknown.
     """
 
     commits: Mapping[int, str]
@@ -81,12 +81,12 @@ class CommitMark:
 
 
 def latest_version(storage: Storage, table_path: str) -> int | None:
-    """The newest version of a Delta table; None when there is no table."""
+    """Return the newest version of a Delta table; None when there is no table."""
     return max(_version_files(storage, table_path), default=None)
 
 
 def read_tip(storage: Storage, table_path: str) -> LogTip | None:
-    """The newest version and the table's id, which a new table at the same path does not share."""
+    """Return the newest version and the table's id; a new table at the same path has a different id."""
     files = _version_files(storage, table_path)
     if not files:
         return None
@@ -104,7 +104,7 @@ def read_tip(storage: Storage, table_path: str) -> LogTip | None:
 
 
 def tip_of(version: int, metadata: Mapping[str, Any]) -> LogTip:
-    """The tip of a log by its newest version and metadata action; {} if the action is unknown."""
+    """Return the tip of a log from its newest version and metadata action; `metadata` is {} if unknown."""
     return LogTip(
         version=version,
         table_id=metadata.get("id"),
@@ -117,7 +117,7 @@ def tip_of(version: int, metadata: Mapping[str, Any]) -> LogTip:
 
 
 def read_listing(storage: Storage, table_path: str) -> LogListing | None:
-    """One listing of a log, with the metadata; None when there is no table."""
+    """List a log once and read the metadata; None if there is no table."""
     files = _version_files(storage, table_path)
     if not files:
         return None
@@ -129,32 +129,32 @@ def read_listing(storage: Storage, table_path: str) -> LogListing | None:
 
 
 def commit_path(table_path: str, version: int) -> str:
-    """The file of a commit that no catalog makes."""
+    """Return the path of a commit file, for tables whose commits no catalog makes."""
     return f"{table_path}/{_LOG}/{version:020d}.json"
 
 
 def log_token(storage: Storage, table_path: str) -> str:
-    """A text that changes with the names in the log, within the resolution of the file system's clock."""
+    """Return a string that changes with the names in the log, within the resolution of the file system's clock."""
     log = f"{table_path}/{_LOG}"
     return f"{storage.folder_token(log)} {storage.folder_token(f'{log}/{_STAGED}')}"
 
 
 def commit_files(storage: Storage, table_path: str) -> dict[int, str]:
-    """The commit files that are still in the log by version, ascending; one listing."""
+    """Return the commit files still in the log by version, ascending; one listing."""
     files = _version_files(storage, table_path)
     return {version: files[version] for version in sorted(files) if files[version]}
 
 
 def read_commit(storage: Storage, file: str) -> list[dict[str, Any]]:
-    """All actions of a commit file of `commit_files`; [] if it was deleted since."""
+    """Return all actions of a commit file from `commit_files`; [] if it has been deleted since."""
     return [_parse_object(line) for line in lines_of(storage.read_text(file) or "") if line]
 
 
 def last_user_metadata(storage: Storage, table_path: str) -> CommitMark | None:
-    """The newest user metadata of Sluice among the table's last 20 commits.
+    """Return Sluice's newest user metadata among the table's last 20 commits.
 
-    A mark is a commit's `userMetadata` that is a JSON object with an object under `sluice`. Commits
-    of others (OPTIMIZE, a rename of a column) are passed over.
+    A mark is a commit's `userMetadata` that is a JSON object with an object under `sluice`. Other commits (OPTIMIZE, a
+    rename of a column) are skipped.
     """
     for version, actions in _recent_commits(storage, table_path, _version_files(storage, table_path)):
         for action in actions:
@@ -166,7 +166,7 @@ def last_user_metadata(storage: Storage, table_path: str) -> CommitMark | None:
 
 
 def _version_files(storage: Storage, table_path: str) -> dict[int, str]:
-    """Each version the log names, and the file of its commit, "" when only a checkpoint names it."""
+    """Return the commit file of each version in the log; "" if only a checkpoint names the version."""
     folder = f"{table_path}/{_LOG}"
     names = storage.list_names(folder)
     if _STAGED in names:  # a catalog's own commits wait here until they are copied into the log
@@ -183,7 +183,7 @@ def _version_files(storage: Storage, table_path: str) -> dict[int, str]:
 
 
 def _read_metadata(storage: Storage, table_path: str, files: dict[int, str]) -> Mapping[str, Any]:
-    """The table's metadata from the newest checksum file or commit that has it; {} if it is not among the last few.
+    """Return the metadata from the newest checksum file or commit that has it; {} if none of the last few does.
 
     The newest commit has no checksum file yet while its writer creates one.
     """
@@ -216,14 +216,14 @@ def _checksum_metadata(storage: Storage, table_path: str, version: int) -> Mappi
 
 
 def _checksum(storage: Storage, table_path: str, version: int) -> dict[str, Any] | None:
-    """The checksum file of a version; None if there is none, or if it has no metadata."""
+    """Return the checksum file of a version; None if there is none, or if it has no metadata."""
     checksum = _parse_object(storage.read_text(f"{table_path}/{_LOG}/{version:020d}.crc") or "")
     metadata = checksum.get("metadata")
     return checksum if isinstance(metadata, dict) and "id" in metadata else None
 
 
 def _transactions(checksum: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    """Delta leaves them out of the file if there are very many."""
+    """Return the transactions of a checksum file; Delta leaves them out of the file if there are very many."""
     return {
         each["appId"]: (int(each["version"]), int(each.get("lastUpdated") or 0))
         for each in checksum.get("setTransactions") or ()
@@ -231,7 +231,7 @@ def _transactions(checksum: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
 
 
 def _recent_transactions(storage: Storage, table_path: str, files: dict[int, str]) -> dict[str, tuple[int, int]]:
-    """The transactions of the newest checksum file and of the commits after it: a RESTORE writes no such file."""
+    """Return the transactions of the newest checksum file and of later commits: RESTORE writes no checksum file."""
     found: dict[str, tuple[int, int]] = {}
     for version, actions in _recent_commits(storage, table_path, files):
         checksum = _checksum(storage, table_path, version)
@@ -247,25 +247,25 @@ def _recent_transactions(storage: Storage, table_path: str, files: dict[int, str
 def _recent_commits(
     storage: Storage, table_path: str, files: dict[int, str]
 ) -> Iterator[tuple[int, Iterator[dict[str, Any]]]]:
-    """The last commits with their information, metadata and transactions, newest first."""
+    """Yield the last commits with their `commitInfo`, `metaData` and `txn` actions, newest first."""
     newest = max(files, default=-1)
     for version in range(newest, max(newest - _LOOK_BACK_COMMITS, -1), -1):
         name = files.get(version) or f"{table_path}/{_LOG}/{version:020d}.json"
         text = storage.read_text(name)
         if text is None:
-            return  # cleaned up; what lies before it is too
+            return  # cleaned up, as are all earlier commits
         yield version, _small_actions(text)
 
 
 def _small_actions(text: str) -> Iterator[dict[str, Any]]:
-    """The actions of a commit that are not files, of which there may be very many."""
+    """Yield the actions of a commit without file actions, which may be very many."""
     for line in lines_of(text):
         if line.startswith(('{"commitInfo"', '{"metaData"', '{"txn"')):
             yield _parse_object(line)
 
 
 def _parse_object(text: str) -> dict[str, Any]:
-    """A JSON object; {} for anything else."""
+    """Parse a JSON object; {} for anything else."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Detect older versions of a Delta table with dropped or retyped columns, which a stream of it can't read."""
+"""Detect older versions of a Delta table with dropped or retyped columns, which a stream can't read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_COMMITS = 500
 
 
 def lacks_columns_of(storage: Storage, table_path: str, version: int) -> bool:
-    """Whether a table lacks a column of one of its versions, or has it with another type; False if that is unknown."""
+    """Return whether a table has dropped or retyped a column of a version since; False if unknown."""
     tip = read_tip(storage, table_path)
     then = _columns(metadata_at(storage, table_path, version).get("schemaString"))
     now = {} if tip is None else _columns(tip.schema)
@@ -21,7 +21,7 @@ def lacks_columns_of(storage: Storage, table_path: str, version: int) -> bool:
 
 
 def present_since(storage: Storage, table_path: str) -> int | None:
-    """Return the version that gave a table its present metadata; None if its log no longer has that commit."""
+    """Return the version that set a table's present metadata; None if its log no longer has that commit."""
     files = commit_files(storage, table_path)
     for version in sorted(files, reverse=True)[:_MOST_COMMITS]:
         if any("metaData" in action for action in read_commit(storage, files[version])):

@@ -1,4 +1,4 @@
-"""Conditions on partition columns, compared with the partition values that a Delta log has as texts."""
+"""Conditions on partition columns, compared with partition values, which a Delta log stores as strings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PartitionCondition:
     """A condition on one partition column.
 
     Args:
-        key: the column's name in the log, which a column mapping keeps when the column is renamed.
+        key: the column's physical name in the log, which column mapping keeps when the column is renamed.
         type: its type.
         values: the values of interest; None is NULL.
     """
@@ -38,8 +38,8 @@ class PartitionCondition:
     values: frozenset[str | None]
 
     def may_match(self, text: str | None) -> bool:
-        """Whether a file with this partition value may have rows of interest; True for a text in an unknown format."""
-        if not text:  # Delta writes NULL and the empty text alike
+        """Return whether a file with this partition value may have rows of interest; True for an unknown format."""
+        if not text:  # Delta writes NULL and the empty string alike
             return None in self.values
         if self.type is ColumnType.STRING:
             return text in self.values
@@ -48,9 +48,9 @@ class PartitionCondition:
 
 
 def partition_conditions(only: tuple[ColumnValues, ...], tip: LogTip) -> tuple[PartitionCondition, ...]:
-    """Return the conditions that the partition values of a table can answer.
+    """Return the conditions that can be decided by the partition values of a table.
 
-    A condition on a column that is no partition column, or that now has another type, is left out.
+    A condition is left out if its column is not a partition column or now has a different type.
 
     Args:
         only: the conditions of a query.
@@ -66,7 +66,7 @@ def _of_field(condition: ColumnValues, field: Mapping[str, Any] | None) -> Parti
     if field is None or not isinstance(field["type"], str) or _TYPES.get(field["type"]) is not condition.type:
         return None
     metadata = field.get("metadata") or {}
-    if any(key.startswith("__") for key in metadata):  # a collation, or a text that is padded when it is read
+    if any(key.startswith("__") for key in metadata):  # a collation, or a string that is padded on read
         return None
     key = str(metadata.get(_PHYSICAL_NAME, field["name"]))
     return PartitionCondition(key=key, type=condition.type, values=frozenset(condition.values))
@@ -81,7 +81,7 @@ def _fields(tip: LogTip) -> list[dict[str, Any]]:
 
 
 def _canonical(text: str, kind: ColumnType) -> str | None:
-    """The text of a value as `ColumnValues` has it; None if its format is unknown."""
+    """Return a value in the format of `ColumnValues`; None if its format is unknown."""
     if kind is ColumnType.INTEGER:
         return str(int(text)) if _WHOLE.fullmatch(text) else None
     if kind is ColumnType.BOOLEAN:

@@ -1,12 +1,12 @@
 """The commits of Delta tables that a stream has read: a file in its checkpoint, because an offset has only a version.
 
-A table's folder that is put back from a backup, and written on to, gets the same versions again, with other commits.
-Delta would read on behind them. The file has, for the last versions that a stream has read and for those that were
-there when it last started, the identity of its commit.
+If a table's folder is restored from a backup and then written to, it gets the same versions again with different
+commits. Delta would continue after them without an error. To detect this, the file stores the commit identities of the
+last versions that the stream has read, and of the versions that existed when it last started.
 
-It is written before a stream starts, once a minute, and when it has ended. A process that dies in between leaves the
-commits from before: those that the stream has read since are among them, unless it was more than `_MOST_COMMITS` behind
-or read what was committed since.
+The file is written before a stream starts, once a minute, and after the stream has ended. If a process dies in between,
+the file has the commits of the last write. These include the commits that the stream has read since, unless the stream
+was more than `_MOST_COMMITS` behind or read commits that were made after the write.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _INFORMATION = '{"commitInfo"'
 def commit_identity(storage: Storage, table_path: str, version: int) -> str | None:
     """Return the identity of the commit of a version; None if its file does not exist.
 
-    Delta gives each commit an id of its own. The commit of another writer is known by its content.
+    Delta gives each commit an id. A commit of another writer is identified by its content.
     """
     text = storage.read_text(commit_path(table_path, version))
-    if text is None:  # it was deleted, or a catalog has made it and not copied it into the log yet
+    if text is None:  # deleted, or a catalog made the commit and has not copied it into the log yet
         file = commit_files(storage, table_path).get(version)
         text = None if file is None else storage.read_text(file)
     if text is None:
@@ -60,7 +60,7 @@ class ReadCommits:
 
     @classmethod
     def load(cls, storage: Storage, checkpoint: str) -> ReadCommits:
-        """Read the commits of a checkpoint; none if there is no file. A damaged one is none: it is only a safeguard.
+        """Read the commits of a checkpoint; empty if the file is missing or damaged, as it is only a safeguard.
 
         Raises:
             OperationError: STORED_FORMAT_UNKNOWN.
@@ -86,18 +86,18 @@ class ReadCommits:
             storage.write_text(f"{checkpoint}/{_FILE}", _FORMAT.text({"tables": {**self.tables}}))
 
     def is_last(self, storage: Storage, table_path: str, table_id: str, version: int) -> bool:
-        """Whether a version of a table is the last commit that the stream has read, as far as its file exists."""
+        """Return whether a version is the last commit that the stream has read; True if its file is missing."""
         present = commit_identity(storage, table_path, version)
         return present is None or self.tables.get(table_id, {}).get(version) == present
 
     def replaced(self, storage: Storage, table_path: str, table_id: str, last: int) -> int | None:
-        """Detect a version, up to the last one read, whose commit was replaced; None if none is known.
+        """Detect a read version whose commit was replaced; None if none is known.
 
         Args:
             storage: reads the log.
             table_path: the folder of the table.
             table_id: its id.
-            last: the last version that the stream has read, of which it may have read a part.
+            last: the last version that the stream has read, completely or in part.
         """
         known = {version: identity for version, identity in self.tables.get(table_id, {}).items() if version <= last}
         newest = max(known, default=None)
@@ -106,7 +106,7 @@ class ReadCommits:
         return None if commit_identity(storage, table_path, newest) in {None, known[newest]} else newest
 
     def common(self, storage: Storage, table_path: str, table_id: str, last: int) -> int | None:
-        """Return the newest version whose commit is still the one that was read; None if none is known."""
+        """Return the newest version whose commit was read and not replaced; None if none is known."""
         known = self.tables.get(table_id, {})
         versions = sorted((version for version in known if version <= last), reverse=True)
         return next((each for each in versions if commit_identity(storage, table_path, each) == known[each]), None)
@@ -114,10 +114,10 @@ class ReadCommits:
     def advanced(
         self, storage: Storage, table_path: str, table_id: str, *, last: int | None, newest: int
     ) -> ReadCommits:
-        """Add the commits of a table that the stream has read, or may read when it starts now.
+        """Add the commits of a table that the stream has read, or may read if it starts now.
 
-        Versions above the last one read are those that were there at an earlier start: they may be others now. The last
-        one read is always among them: a stream that was stopped far behind continues after it.
+        Stored versions above the last version read were present at an earlier start; their commits may have been
+        replaced since. The last version read is always stored: a stream that was stopped far behind continues after it.
 
         Args:
             storage: reads the log.

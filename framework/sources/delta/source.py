@@ -42,7 +42,7 @@ _MOST_COMMITS = 200
 
 
 def begin_of(options: Mapping[str, str]) -> str:
-    """The start that the options of a read give, as `option=value`; empty for the whole table."""
+    """Return the start in a reader's options, as `option=value`; empty for the whole table."""
     given = {name.lower(): value for name, value in options.items()}
     starts = (f"{name}={given[name.lower()]}" for name in DeltaSource.starts if name.lower() in given)
     return next(starts, "")
@@ -51,14 +51,14 @@ def begin_of(options: Mapping[str, str]) -> str:
 def table_source(
     path: str, only: tuple[ColumnValues, ...] = (), *, from_start: bool = False, begins: str = "", pinned: str = ""
 ) -> SourceReference:
-    """The reference to a Delta table by its folder.
+    """Return the reference to a Delta table by its folder.
 
     Args:
         path: the folder.
         only: conditions that all rows of interest meet.
         from_start: whether a stream without a position begins with all rows of the table.
         begins: the start that the code gives; empty for the whole table.
-        pinned: the start that a generation of the flow has in its place; empty for none.
+        pinned: the start of the flow's generation, which replaces `begins`; empty for none.
     """
     return SourceReference(
         kind=KIND, shape=SourceShape.TABLE, location=path, details=pinned, only=only, from_start=from_start,
@@ -72,7 +72,7 @@ class _Offset:
 
     Args:
         table_id: the table that was read.
-        version: the next version to read, or the one that is being read.
+        version: the next version to read, or the version that is being read.
         index: the last file of `version` that was read; negative if none.
         in_snapshot: whether the initial snapshot is still being read.
     """
@@ -84,12 +84,12 @@ class _Offset:
 
     @property
     def last(self) -> int:
-        """The last version that was read, if only in part."""
+        """Return the last version that was read, completely or in part."""
         return self.version if self.in_snapshot or self.index >= 0 else self.version - 1
 
     @classmethod
     def begin(cls, source: SourceReference, tip: LogTip | None) -> _Offset | None:
-        """The offset of a stream without a batch of a table, which Spark does not store.
+        """Return the offset of a stream that has had no batch, which Spark does not store.
 
         Returns:
             None if the stream does not begin at a version.
@@ -101,7 +101,7 @@ class _Offset:
 
     @classmethod
     def parse(cls, text: str) -> _Offset | None:
-        """The offset; None for a text of another kind."""
+        """Parse an offset; None for an offset of another kind of source."""
         try:
             value = json.loads(text)
         except ValueError:
@@ -132,19 +132,19 @@ class DeltaSource:
         return table_source(relation.path, begins=begin_of(relation.options))
 
     def owns(self, offset: str) -> bool:
-        """Own offsets that have a `reservoirVersion`."""
+        """Return whether an offset has a `reservoirVersion`."""
         return _Offset.parse(offset) is not None
 
     def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
-        """The token of the table's log folders; None if the storage does not see the table, such as one of `paths`."""
+        """Return the token of the log folders; None if the storage does not see the table, as for `paths`."""
         del previous
         return log_token(storage, str(source.location)) if storage.exists(str(source.location)) else None
 
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Compare each offset with the newest version of its table, or with the commits that concern the flow.
 
-        False also where tables and offsets differ in number or identity, or where the last commit is not known to be
-        the one that was read: reading on fails or reads another table, so the stream must start and report it.
+        Also False if tables and offsets differ in number or identity, or if the last commit may have been replaced
+        since it was read. To continue would fail or read a different table, so the stream must start and report it.
         """
         sources = tuple(dict.fromkeys(position.sources))
         tips = [self._tip(position.storage, source) for source in sources]
@@ -164,12 +164,12 @@ class DeltaSource:
         return {offset for offset, _ in pairs} == {*position.offsets} and read == {*sources}
 
     def _tip(self, storage: Storage, source: SourceReference) -> LogTip | None:
-        """The newest version of a table; many flows may read partitions of one table, whose log is listed once."""
+        """Return the newest version of a table; its log is listed once for all flows that read its partitions."""
         path = str(source.location)
         return self._unread.tip(storage, path) if source.only else read_tip(storage, path)
 
     def _pairs(self, position: SourcePosition) -> Iterator[tuple[SourceReference, LogTip | None, _Offset | None]]:
-        """Each table with its newest version and the offset that reads it, by table id, or where the stream begins."""
+        """Yield each table, its newest version, and its offset (by table id) or the begin of the stream."""
         offsets = [parsed for text in position.offsets if (parsed := _Offset.parse(text)) is not None]
         for source in position.sources:
             tip = self._tip(position.storage, source)
@@ -177,7 +177,7 @@ class DeltaSource:
             yield source, tip, next(matching, None) or _Offset.begin(source, tip)
 
     def _may_skip(self, position: SourcePosition, source: SourceReference, parsed: _Offset | None) -> bool:
-        """Whether no unread commit concerns a flow with conditions on partition columns."""
+        """Return whether no unread commit concerns a flow with conditions on partition columns."""
         if parsed is None or parsed.in_snapshot or not source.only:
             return False
         return self._unread.may_skip(
@@ -185,11 +185,11 @@ class DeltaSource:
         )
 
     def is_empty(self, storage: Storage, source: SourceReference) -> bool:
-        """Whether no commit since the table was created has added a file in a partition of interest."""
+        """Return whether no commit since the table's creation has added a file in a partition of interest."""
         return bool(source.only) and self._unread.is_empty(storage, source)
 
     def identity(self, storage: Storage, source: SourceReference) -> str | None:
-        """Path, newest version with its commit, and table id; None if the storage does not see the table."""
+        """Return path, newest version with its commit, and table id; None if the storage can't access the table."""
         path = str(source.location)
         tip = read_tip(storage, path)
         if tip is None:
@@ -207,7 +207,7 @@ class DeltaSource:
         return total
 
     def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """Tables that were replaced, or whose log no longer holds the next version to read."""
+        """Detect replaced tables, and logs that no longer hold the next version to read."""
         pairs = [*self._pairs(position)]
         present = {None if tip is None else tip.table_id for _, tip, _ in pairs}
         read = {parsed.table_id for text in position.offsets if (parsed := _Offset.parse(text)) is not None}
@@ -223,7 +223,7 @@ class DeltaSource:
         return tuple(gap for gap in found if gap is not None)
 
     def put_back(self, position: SourcePosition) -> tuple[Gap, ...]:
-        """Tables whose log has another commit, or none, in place of a version that was read, also in part."""
+        """Detect a replaced log: the commit of a version that was read, even in part, differs or is missing."""
         known = ReadCommits.load(position.storage, position.checkpoint)
         found = []
         for source, tip, offset in self._offsets(position):
@@ -240,7 +240,7 @@ class DeltaSource:
         return tuple(dict.fromkeys(found))
 
     def remember(self, position: SourcePosition) -> None:
-        """Store the identities of the commits up to the position, and of the commits that a stream may read now."""
+        """Store the identities of the commits up to the position, and of commits that a starting stream may read."""
         storage = position.storage
         known = ReadCommits.load(storage, position.checkpoint)
         begun = {source: offset for source, _, offset in self._offsets(position)}
@@ -253,7 +253,7 @@ class DeltaSource:
         known.save(storage, position.checkpoint)
 
     def _offsets(self, position: SourcePosition) -> Iterator[tuple[SourceReference, LogTip, _Offset]]:
-        """Each offset with its table; of two offsets of one table, the later one comes last."""
+        """Yield each offset with its table; of two offsets of one table, the later comes last."""
         parsed = [offset for text in position.offsets if (offset := _Offset.parse(text)) is not None]
         for source, tip, found in self._pairs(position):
             mine = [offset for offset in parsed if tip is not None and offset.table_id == tip.table_id]
@@ -262,18 +262,18 @@ class DeltaSource:
                 yield source, tip, offset
 
     def resume(self, position: SourcePosition) -> tuple[str, ...] | None:
-        """The next version to read; unknown in the initial snapshot, or if a table was replaced."""
+        """Return the next version to read; None in the initial snapshot, or if a table was replaced."""
         pairs = [*self._pairs(position)]
         found = [offset for _, _, offset in pairs]
         waiting = [source for source, tip, _ in pairs if _waits(source, tip, position.offsets)]
         if len(position.offsets) + len(waiting) != len(position.sources):
             return None
         if any(offset is None or offset.in_snapshot for offset in found):
-            return None  # a start at a version skips the rows of the snapshot that are not read yet
+            return None  # a start at a version would skip the unread rows of the snapshot
         return tuple(f"startingVersion={offset.version}" for offset in found if offset is not None)
 
     def lost_since(self, position: RewindPosition) -> str:
-        """The versions that the log no longer has; a stream without a position reads the table as it is."""
+        """Describe versions missing from the log; a stream without a position reads the present table."""
         if position.from_start:
             return ""
         own = tuple(offset for offset in position.offsets if self.owns(offset))
@@ -286,7 +286,7 @@ class DeltaSource:
         return " ".join(gap.problem for gap in gaps).removesuffix(".")
 
     def describe(self, position: RewindPosition) -> tuple[str, ...]:
-        """The next version to read."""
+        """Describe the next version to read."""
         tips = ((source, read_tip(position.storage, str(source.location))) for source in position.sources)
         paths = {tip.table_id: str(source.location) for source, tip in tips if tip is not None}
         found = [parsed for text in position.offsets if (parsed := _Offset.parse(text)) is not None]
@@ -297,13 +297,13 @@ class DeltaSource:
         )
 
     def truncate(self, position: RewindPosition) -> None:
-        """Nothing: the offset is all that is stored."""
+        """Do nothing: only the offset is stored."""
         del position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextVersion:
-    """The place in a Delta table where a stream reads on.
+    """The place in a Delta table where a stream continues.
 
     Args:
         table_id: Delta's id of the table.
@@ -315,7 +315,7 @@ class NextVersion:
 
     @classmethod
     def of(cls, offset: str) -> NextVersion | None:
-        """Parse an offset; None for one of another kind."""
+        """Parse an offset; None for an offset of another kind of source."""
         found = _Offset.parse(offset)
         if found is None:
             return None
@@ -324,17 +324,17 @@ class NextVersion:
 
 
 def moved_offset(offset: str, version: int) -> str:
-    """Return an offset at the start of another version of its table."""
+    """Return an offset moved to the start of a version of its table."""
     return json.dumps({**json.loads(offset), "reservoirVersion": version}, separators=(",", ":"))
 
 
 def offset_is_drained(offset_json: str, tip: LogTip | None) -> bool:
-    """Whether a Delta streaming source that committed this offset has nothing left to read.
+    """Return whether a Delta streaming source that committed this offset has nothing left to read.
 
-    As observed on Delta 4.4: a finished `availableNow` run, whether it began with a snapshot or at
-    `startingVersion`, with or without the change feed, ends at the version after the last one that
-    it read, and skips commits without data (OPTIMIZE, properties) by an empty batch. So the source is
-    drained if its offset is beyond the newest version. A replaced source has another table id.
+    Observed on Delta 4.4: a finished `availableNow` run ends at the version after the last version that it read. It
+    skips commits without data (OPTIMIZE, properties) by an empty batch. This holds for a begin with a snapshot or at
+    `startingVersion`, with or without the change feed. So the source is drained if its offset is beyond the newest
+    version. A replaced source has a different table id.
     """
     offset = _Offset.parse(offset_json)
     if offset is None or tip is None or tip.table_id is None or offset.table_id != tip.table_id:
@@ -343,7 +343,7 @@ def offset_is_drained(offset_json: str, tip: LogTip | None) -> bool:
 
 
 def _waits(source: SourceReference, tip: LogTip | None, offsets: tuple[str, ...]) -> bool:
-    """Whether nothing of a table was read, because the version where the stream begins is not committed yet."""
+    """Return whether a stream has read nothing because its first version is not committed yet."""
     begin = _Offset.begin(source, tip)
     if begin is None or tip is None or begin.version <= tip.version:
         return False
@@ -351,13 +351,13 @@ def _waits(source: SourceReference, tip: LogTip | None, offsets: tuple[str, ...]
 
 
 def _is_last(storage: Storage, source: SourceReference, known: ReadCommits, offset: str) -> bool:
-    """Whether the last commit that a stream has read of a table is the one that the table has."""
+    """Return whether the last commit that a stream has read is still in the table's log."""
     parsed = _Offset.parse(offset)
     return parsed is not None and known.is_last(storage, str(source.location), parsed.table_id, parsed.last)
 
 
 def _is_alone(tip: LogTip | None, tips: list[LogTip | None], offsets: tuple[str, ...]) -> bool:
-    """Whether just one stream of the query reads a table, so that its offset belongs to its conditions."""
+    """Return whether only one stream of the query reads a table, so its offset belongs to its conditions."""
     if tip is None or tip.table_id is None:
         return False
     read = [parsed for text in offsets if (parsed := _Offset.parse(text)) and parsed.table_id == tip.table_id]
@@ -407,8 +407,8 @@ def _record_count(add: dict[str, Any]) -> int | None:
 
 
 def _older_copy(storage: Storage, path: str, tip: LogTip, offset: _Offset) -> Gap | None:
-    """Detect a table that is older than the last version that was read, also in part."""
-    # A flow that runs may have read a commit that the tip does not have yet.
+    """Detect a table that is older than the last version read, even if that was read in part."""
+    # A running flow may have read a commit that is newer than the tip.
     if offset.last <= tip.version or offset.last <= (latest_version(fresh(storage), path) or 0):
         return None
     problem = f"The table is at version {tip.version}, and the flow has read up to version {offset.last}: an older copy"
@@ -418,7 +418,7 @@ def _older_copy(storage: Storage, path: str, tip: LogTip, offset: _Offset) -> Ga
 def _table_gap(
     storage: Storage, path: str, tip: LogTip | None, offsets: tuple[str, ...], *, is_gone: bool
 ) -> Gap | None:
-    """Detect a table that a stream can't continue; `is_gone` if its offsets name a table that no source has now."""
+    """Detect a table that a stream can't continue; `is_gone` if an offset's table is no longer a source."""
     parsed = [offset for text in offsets if (offset := _Offset.parse(text)) is not None]
     if tip is None:
         return Gap(condition="DELTA_TABLE_NOT_FOUND", location=path, problem="The path contains no Delta table.")
@@ -433,7 +433,7 @@ def _table_gap(
     if older is not None:
         return older
     wanted = min((o.version for o in mine if not o.in_snapshot and o.version <= tip.version), default=None)
-    # One look for the file: a long log takes long to list, and each of many flows may read it.
+    # Check for one file: a long log takes long to list, and many flows may read it.
     if wanted is None or storage.exists(commit_path(path, wanted)):
         return None
     versions = commit_files(storage, path)

@@ -1,13 +1,12 @@
 """The newest commits of Delta tables by partition, read once for all flows that read a table.
 
-A commit concerns a flow with conditions on partition columns if it adds files in a partition of interest, or does
-anything but adding files: it removes rows, changes the schema or the protocol, or writes a change feed. Anything that
-can't be read counts as such a commit.
+A commit concerns a flow with conditions on partition columns if it adds files in a partition of interest. It also does
+if it removes rows, changes the schema or the protocol, writes a change feed, or can't be read.
 
-A flow that no commit concerns is not started, so its checkpoint stays where it is while the log grows. It must not
-stay for long: Delta deletes commits after the retention of the log, and a start reads all unread commits. So a flow
-that is too far behind counts as concerned, and its next run takes it to the end of the log. Both limits differ by flow,
-so that flows that were created together don't all run in the same update.
+A flow that no commit concerns is not started, so its checkpoint stays in place while the log grows. This can't last:
+Delta deletes commits after the log retention, and a start reads all unread commits. So a flow that is too far behind
+counts as concerned, and its next run moves it to the end of the log. The limits differ by flow, so that flows created
+together don't all run in the same update.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from framework.sources.delta.read_commits import commit_identity
 from framework.sources.port import ColumnValues, SourceReference
 
 MOST_COMMITS = 1_000
-"""The most unread commits of a flow that is not started."""
+"""The maximum number of unread commits of a flow that is not started."""
 
 MOST_FILES = 5_000
-"""The most files in them; Delta reads a thousand in a micro-batch."""
+"""The maximum number of files in the unread commits; Delta reads a thousand in a micro-batch."""
 
 RETENTION_SHARE = 0.25
-"""The greatest age of the oldest of them, as a share of the retention of the log."""
+"""The maximum age of the oldest unread commit, as a share of the log retention."""
 
 _DEFAULT_RETENTION = "interval 30 days"
 _MOST_TABLES = 256
@@ -46,15 +45,15 @@ _NEVER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitContent:
-    """What a commit means for the readers of a table.
+    """The content of a commit that matters to readers of a table.
 
     Args:
-        concerns_all: whether it does anything but adding files.
-        is_known: whether all that it adds is known.
+        concerns_all: whether it does more than add files.
+        is_known: whether all added files are known.
         partitions: the partition values of the added files, each combination once.
         files: the number of added files.
         timestamp: its time in epoch milliseconds; None if unknown.
-        metadata: the new metadata of the table; None if it keeps the old.
+        metadata: the new metadata of the table; None if the commit does not change it.
     """
 
     concerns_all: bool
@@ -69,7 +68,7 @@ _UNREADABLE = CommitContent(concerns_all=True, is_known=False)
 
 
 def parse_commit(text: str) -> CommitContent:
-    """Return the content of a commit file."""
+    """Parse a commit file."""
     if text.count("\n") > MOST_FILES:  # no flow may skip it
         return _UNREADABLE
     try:
@@ -102,7 +101,7 @@ def _partition(add: Mapping[str, Any]) -> tuple[tuple[str, str | None], ...]:
 
 
 def _only_adds(action: Mapping[str, Any]) -> bool:
-    """Whether an action adds rows, or changes none."""
+    """Return whether an action adds rows or changes none."""
     (kind,) = action
     return kind in _HARMLESS or kind == "add" or (kind == "remove" and action[kind].get("dataChange") is False)
 
@@ -114,7 +113,7 @@ class TableLog:
         storage: reads the log.
         path: the folder of the table.
         token: the token of the log before it was listed.
-        listing: the listing; commits are read from the newest one on, and older ones when a flow is further behind.
+        listing: the listing. Commits are read from the newest backwards, as far as a flow is behind.
     """
 
     def __init__(self, storage: Storage, path: str, token: str, listing: LogListing) -> None:
@@ -124,23 +123,23 @@ class TableLog:
         self._path = path
         self._commits = dict(listing.commits)
         self._first = self.tip.version + 1
-        """The oldest version that was read; above the newest one if none was."""
+        """The oldest version read so far; above the newest version if none was read."""
         self._last_for_all = _NEVER
         """The newest version that concerns all flows."""
         self._last_unknown = _NEVER
-        """The newest version of which not all is known."""
+        """The newest version whose content is not fully known."""
         self._newest: dict[str, dict[str | None, int]] = {}
         """The newest version that adds files, by partition column and partition value."""
         self._columns: dict[frozenset[str], int] = {}
-        """The newest version that adds files, by the partition columns that they name."""
+        """The newest version that adds files, by the partition columns of the files."""
         self._files_before = {self._first: 0}
-        """A running number of the files before each version."""
+        """The cumulative number of files before each version."""
         self._timestamps: dict[int, int | None] = {}
         self._listed = self.tip.version, commit_identity(storage, path, self.tip.version)
-        """A version with its commit, by which another log at the same path is known."""
+        """A version and its commit, to detect a different log at the same path."""
 
     def read_new(self) -> None:
-        """Read the commits that were made since, by their names: nothing is listed."""
+        """Read the commits made since the last read, by their file names and without a listing."""
         while (text := self.storage.read_text(commit_path(self._path, self.tip.version + 1))) is not None:
             version, content = self.tip.version + 1, parse_commit(text)
             self._commits[version] = commit_path(self._path, version)
@@ -151,12 +150,12 @@ class TableLog:
         self._forget()
 
     def goes_on_in(self, listing: LogListing) -> bool:
-        """Whether a later listing is of the same table, and has no commit that was not read."""
+        """Return whether a later listing is of the same table and contains no unread commit."""
         self.read_new()
         same = listing.tip.table_id is not None and listing.tip.table_id == self.tip.table_id
         if not same or listing.tip.version > self.tip.version:
             return False
-        version, commit = self._listed  # a folder that is put back may have the same version again
+        version, commit = self._listed  # a restored folder may have the same version again
         if commit_identity(self.storage, self._path, version) != commit:
             return False
         self._listed = self.tip.version, commit_identity(self.storage, self._path, self.tip.version)
@@ -167,7 +166,7 @@ class TableLog:
         return True
 
     def may_skip(self, version: int, only: tuple[ColumnValues, ...], *, share: float) -> bool:
-        """Whether no commit from a version on concerns a flow with these conditions, and it is not too far behind.
+        """Return whether no commit from `version` on concerns these conditions, and the flow is not too far behind.
 
         Args:
             version: the first unread version.
@@ -179,14 +178,14 @@ class TableLog:
         return max(self._newest_added(version, only, share=share), self._last_for_all) < version
 
     def is_empty(self, only: tuple[ColumnValues, ...], *, share: float) -> bool:
-        """Whether no commit since the table was created has added a file that concerns a flow with these conditions.
+        """Return whether no commit since the table's creation has added a file that matches these conditions.
 
-        A stream that begins now reads the files of the table, so other actions do not concern it.
+        A new stream reads the present files of the table, so other actions do not concern it.
         """
         return max(self._newest_added(0, only, share=share), self._last_unknown) == _NEVER
 
     def _newest_added(self, version: int, only: tuple[ColumnValues, ...], *, share: float) -> int:
-        """The newest version that adds a file of interest; the newest one of the table if a commit is too far back."""
+        """Return the newest version that adds a file of interest; the table's newest if a commit is too far back."""
         conditions = partition_conditions(only, self.tip)
         if not conditions or not self._reads_from(version, share):
             return self.tip.version
@@ -200,7 +199,7 @@ class TableLog:
         )
 
     def _reads_from(self, version: int, share: float) -> bool:
-        """Read the commits from a version on; False if that is too far behind, or one of them can't be read."""
+        """Read the commits from a version on; False if they are too many or too old, or one can't be read."""
         newest = self.tip.version
         if newest - version >= MOST_COMMITS * share:
             return False
@@ -242,7 +241,7 @@ class TableLog:
             versions[text] = max(versions.get(text, _NEVER), version)
 
     def _forget(self) -> None:
-        """Forget commits that are too old for any flow, when they are as many as the others."""
+        """Drop commits that are too old for any flow, once they are as many as the remaining commits."""
         if self.tip.version - self._first < 2 * MOST_COMMITS:
             return
         self._first = self.tip.version - MOST_COMMITS
@@ -256,7 +255,7 @@ class TableLog:
 
 
 class UnreadCommits:
-    """The newest commits of the tables that flows with conditions read; each commit is read once."""
+    """The newest commits of tables read by flows with conditions; each commit is read once."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -271,7 +270,7 @@ class UnreadCommits:
     def may_skip(
         self, storage: Storage, source: SourceReference, *, table_id: str, version: int, checkpoint: str
     ) -> bool:
-        """Whether no commit from a version on concerns a flow with conditions, and it is not too far behind.
+        """Return whether no commit from `version` on concerns a flow, and the flow is not too far behind.
 
         Args:
             storage: reads the log.
@@ -287,16 +286,16 @@ class UnreadCommits:
             return log.may_skip(version, source.only, share=_share(checkpoint))
 
     def is_empty(self, storage: Storage, source: SourceReference) -> bool:
-        """Whether no commit since the table was created has added a file in a partition of interest."""
+        """Return whether no commit since the table's creation has added a file in a partition of interest."""
         with self._lock:
             log = self._open(storage, str(source.location))
             return log is not None and log.is_empty(source.only, share=1.0)
 
     def _open(self, storage: Storage, path: str) -> TableLog | None:
-        """The log of a table, with all its commits until now.
+        """Return the log of a table with all commits made so far.
 
-        A known log is read on from its newest version. A folder whose token is another one may also have lost its
-        old commits, or have another table: then it is listed again.
+        A known log is read on from its newest version. If the token has changed, the folder may also have lost old
+        commits or contain a different table, so it is listed again.
         """
         key, token = (storage.root, path), log_token(storage, path)
         known = self._tables.pop(key, None)
@@ -322,11 +321,11 @@ class UnreadCommits:
 
 
 def _share(checkpoint: str) -> float:
-    """The share of the limits that applies to a flow: between a half and one, the same in each process."""
+    """Return the share of the limits that applies to a flow: between 0.5 and 1, the same in each process."""
     return 0.5 + zlib.crc32(checkpoint.encode()) / 2**33
 
 
 def _retention_seconds(tip: LogTip) -> int | None:
-    """The retention of a table's log; None if its text is in an unknown format."""
+    """Return the log retention of a table in seconds; None if its format is unknown."""
     found = _DURATION.fullmatch(tip.properties.get("delta.logRetentionDuration", _DEFAULT_RETENTION).strip())
     return int(found[1]) * _SECONDS[found[2].lower()] if found is not None else None

@@ -1,7 +1,7 @@
-"""Files that are read in a session of their own, with other settings than those of the query.
+"""Reads of files in a separate session, whose settings differ from those of the query.
 
-Spark applies some settings to all that a session plans: whether names are case-sensitive, and how many files a task
-reads. The rows come into the query as they are, with Spark's `_metadata` as an ordinary column.
+Spark applies some settings to every plan of a session: case sensitivity of names, and the number of files per task. The
+rows enter the query unchanged, with Spark's `_metadata` as an ordinary column.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _OF_VALUES = frozenset(
         "samplingratio",
     }
 )
-"""Options of a reader of CSV that say how a value is written."""
+"""CSV reader options for the format of values."""
 _IN_PARTITION = 2**33 - 1
 """The part of `monotonically_increasing_id` that counts the rows of a partition."""
 
 EXACT_NAMES = {"spark.sql.caseSensitive": "true"}
-"""Names that differ in case are those of different fields."""
+"""Setting under which names that differ in case are different fields."""
 _ONE_FILE_PER_TASK = {
     "spark.sql.files.openCostInBytes": str(2**40),
     "spark.sql.files.maxPartitionBytes": str(2**40),
@@ -52,7 +52,7 @@ _ONE_FILE_PER_TASK = {
 
 
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A copy of a session with other settings."""
+    """Return a copy of a session with other settings."""
     copy = cloned(spark)
     for name, value in settings.items():
         copy.conf.set(name, value)
@@ -70,16 +70,16 @@ def read_exactly(
     streams: bool,
     at_once: bool,
 ) -> DataFrame:
-    """Return the rows of files whose columns may differ in case only.
+    """Return the rows of files with columns whose names may differ only in case.
 
     Args:
         spark: the session of the query.
         columns: the columns as the files have them.
-        names: the names that they get, which differ in more than case.
+        names: the resulting names, which differ in more than case.
         load: gives the reader its format and options, and loads.
-        streams: whether the rows are those of a stream.
-        at_once: whether the format's reader asks for the setting in its tasks, where it is that of the running query:
-            the rows are read now, and kept by the executors.
+        streams: whether the rows belong to a stream.
+        at_once: whether the rows are read now and kept by the executors. Required if the format's reader looks up the
+            setting in its tasks, which have the settings of the running query.
     """
     other = session_with(spark, EXACT_NAMES)
     frame = load(manifest_reader(other).schema(columns))
@@ -96,16 +96,16 @@ def read_without_first(
     *,
     streams: bool,
 ) -> DataFrame:
-    """Return the rows of files without the first ones of each file.
+    """Return the rows of files without the first `skipped` rows of each file.
 
-    A task reads one file in its order, so that the place of a row in the task is that in the file.
+    A task reads one file in order, so a row has the same position in the task as in the file.
 
     Args:
         spark: the session of the query.
         columns: the columns of the files.
         skipped: the number of rows to leave out.
         load: gives the reader its format and options, and loads.
-        streams: whether the rows are those of a stream.
+        streams: whether the rows belong to a stream.
     """
     other = session_with(spark, _ONE_FILE_PER_TASK)
     place = F.monotonically_increasing_id().bitwiseAND(F.lit(_IN_PARTITION)).alias(_PLACE)
@@ -138,7 +138,7 @@ def types_without_first(
 def _rows_in(
     spark: SparkSession, frame: DataFrame, load: Callable[[DataFrameReader], DataFrame], *, streams: bool
 ) -> DataFrame:
-    """The rows of a frame of another session."""
+    """Return the rows of a frame of another session."""
     rows = executed_rows(frame, spark, streams=streams)
     if streams:
         return rows

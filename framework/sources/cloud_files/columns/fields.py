@@ -1,4 +1,4 @@
-"""Columns and fields of files against the known ones: which are new, which differ in case, and which type has both.
+"""Comparison of file columns with known columns: new fields, case variants, and common types.
 
 Fields inside of structs, arrays and maps are named as in hints: `at.x`, `items.element.id`, `prices.value`.
 """
@@ -16,7 +16,7 @@ from framework.schema.lattice import FILES
 
 
 def plain_type(kind: DataType, *, keeps_void: bool = False) -> DataType:
-    """A type that a table can have: each value may be null, and `void` of values that were always null is a string.
+    """Return a type that a table can store: all values are nullable, and `void` (always null) becomes a string.
 
     Args:
         kind: the type.
@@ -38,7 +38,7 @@ def plain_type(kind: DataType, *, keeps_void: bool = False) -> DataType:
 
 
 def merged(known: StructType, found: StructType) -> StructType:
-    """The known columns and fields, then those that only `found` has; types of known ones stay."""
+    """Return the known columns and fields, then the new ones of `found`; known types stay."""
     columns = {each.name: each for each in known.fields}
     lower = {name.lower() for name in columns}
     for each in found.fields:
@@ -62,12 +62,12 @@ def _merged_types(known: DataType, found: DataType) -> DataType:
 
 
 def new_fields(known: StructType, found: StructType) -> list[str]:
-    """The full names of the columns and fields that only `found` has; names that differ in case are not new."""
+    """Return the full names of columns and fields that only `found` has; names that differ in case are not new."""
     return [each.name for each in schema_change(known.jsonValue(), found.jsonValue()).added]
 
 
 def case_variants(known: StructType, found: StructType, prefix: str = "") -> list[str]:
-    """The fields of files whose names differ from a known field, or from each other, in case only."""
+    """Return the file fields whose names differ only in case from a known field or from each other."""
     names = {each.name.lower(): each for each in reversed([*known.fields, *found.fields])}
     variants: list[str] = []
     for each in found.fields:
@@ -80,11 +80,11 @@ def case_variants(known: StructType, found: StructType, prefix: str = "") -> lis
 
 
 def without_variants(columns: StructType, spellings: Collection[str] = ()) -> StructType:
-    """The columns and fields, of which each name is there once in any case; types have the values of all of its cases.
+    """Merge columns and fields whose names differ only in case; the types hold the values of all variants.
 
     Args:
         columns: the columns of files.
-        spellings: names that are preferred to others of their cases, which are the first ones otherwise.
+        spellings: the preferred spellings; without one, the first spelling is kept.
     """
     fields: dict[str, StructField] = {}
     for each in columns.fields:
@@ -108,7 +108,7 @@ def _type_without_variants(kind: DataType) -> DataType:
 
 
 def with_variants(known: DataType, found: DataType) -> DataType:
-    """The known type with all fields of files, also those whose names differ from others in case only."""
+    """Return the known type with all fields of files, including case variants."""
     if isinstance(known, StructType) and isinstance(found, StructType):
         theirs = {each.name: each for each in found.fields}
         both = [
@@ -124,7 +124,7 @@ def with_variants(known: DataType, found: DataType) -> DataType:
 
 
 def with_maps(known: DataType, found: DataType) -> DataType:
-    """The type of files with maps where the stream has them: an inference takes each object for a struct."""
+    """Return the file type with maps where the stream has maps; inference reads every object as a struct."""
     if isinstance(known, MapType) and isinstance(found, StructType):
         values = (with_maps(known.valueType, each.dataType) for each in found.fields)
         return MapType(known.keyType, reduce(with_variants, values, known.valueType))
@@ -139,7 +139,7 @@ def with_maps(known: DataType, found: DataType) -> DataType:
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Names that differ in more than case: those that would not get a number."""
+    """Make names distinct in more than case, by a number where necessary."""
     taken: set[str] = set()
     found = []
     for number, name in enumerate(names):
@@ -150,7 +150,7 @@ def distinct_names(names: Sequence[str]) -> list[str]:
 
 
 def distinct_fields(kind: DataType) -> DataType:
-    """A type with the same fields in their places, and names that differ in more than case: a cast leads to it."""
+    """Return a type with the same fields by position and names that differ in more than case, for a cast."""
     if isinstance(kind, StructType):
         names = distinct_names(kind.fieldNames())
         types = (distinct_fields(each.dataType) for each in kind.fields)
@@ -163,7 +163,7 @@ def distinct_fields(kind: DataType) -> DataType:
 
 
 def _inside(known: DataType, found: DataType, prefix: str) -> Iterator[tuple[StructType, StructType, str]]:
-    """Yield the structs in the same place of two types, and the prefix of their fields."""
+    """Yield the pairs of structs at the same path in two types, and the prefix of their fields."""
     if isinstance(found, StructType) and isinstance(known, StructType):
         yield known, found, prefix
     elif isinstance(found, ArrayType) and isinstance(known, ArrayType):
@@ -173,14 +173,14 @@ def _inside(known: DataType, found: DataType, prefix: str) -> Iterator[tuple[Str
 
 
 def widest(first: DataType, second: DataType) -> DataType:
-    """The type that has all values of two types without loss; a string if there is none."""
+    """Return the type that holds all values of two types without loss; a string if there is no such type."""
     kind = common_type(first, second, FILES)
     assert kind is not None  # a string has all values
     return kind
 
 
 def widest_columns(first: StructType, second: StructType) -> StructType:
-    """The columns of both, with types that have all values; names that differ in case are different ones."""
+    """Return the columns of both, with types that hold all values; names are compared case-sensitively."""
     columns = merge_schemas(first, second, FILES)
     assert columns is not None  # as above
     return columns

@@ -1,4 +1,4 @@
-"""How the columns of files belong to those of a stream: by their names, in the same case or in any."""
+"""Matching of file columns to stream columns by name, case-sensitive or not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framework.sources.cloud_files.columns.headers import Header
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A column of files whose name differs from a known one in case only.
+    """A file column whose name differs from a known column only in case.
 
     Args:
         place: its name in the query.
@@ -29,14 +29,14 @@ class Variant:
 
 
 def header_columns(header: Header, known: StructType, *, any_case: bool) -> tuple[StructType, list[Variant]]:
-    """Return the columns of CSV files in their places, with the types of the stream; one without a column is a string.
+    """Return CSV columns by position, with the types of the stream; a column that the stream lacks is a string.
 
-    A name that differs by spaces around it only is that of a column, unless the file has the column's own name too.
+    A name that differs from a column only by surrounding spaces matches it, unless the file also has the exact name.
 
     Args:
         header: the header of the files.
         known: the columns of the stream.
-        any_case: whether a name in another case is that of a column.
+        any_case: whether names match in any case.
     """
     columns = {each.name: each for each in known.fields}
     often = Counter(header.written)

@@ -1,4 +1,4 @@
-"""Files by the columns that they have, found by Spark's own inference over exactly these files."""
+"""Files grouped by their columns, as Spark infers them from exactly these files."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 _GIVEN = ("avroschema", "avroschemaurl")
 PASSED_OVER = ""
-"""The schema of files that Spark passes over."""
+"""The schema of files that Spark skips."""
 
 
 _MERGED_IN_ANY_CASE = SELF_TYPED | {"xml"}
-"""Formats of which Spark takes columns for one if their names differ in case only."""
+"""Formats for which Spark merges columns whose names differ only in case."""
 _CORRUPT = "_corrupt_record"
 
 
@@ -48,7 +48,7 @@ class FileGroup:
     """Files that can be read together.
 
     Args:
-        columns: the columns that they have, as far as they are needed (see `CloudFilesOptions.keeps_unknown`).
+        columns: the columns of the files, as far as they are needed (see `CloudFilesOptions.keeps_unknown`).
         files: the files.
     """
 
@@ -59,15 +59,15 @@ class FileGroup:
 def file_groups(
     spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile], known: StructType | None = None
 ) -> list[FileGroup]:
-    """Return files by the columns that they have: one group, unless a column has several types in the files.
+    """Group files by their columns: one group, unless a column has several types in the files.
 
-    Spark has no schema for such files together; they are halved until it has one.
+    Spark can't infer one schema for such files, so they are halved until it can.
 
     Args:
         spark: the session of the query.
         options: of the source.
         files: the files.
-        known: the columns of the stream, to which those of CSV headers belong; None if they are not known yet.
+        known: the columns of the stream, to which CSV headers are matched; None if they are not known yet.
 
     Raises:
         SluiceError: as of `columns_of_files`.
@@ -90,7 +90,7 @@ def file_groups(
 
 
 def _avro_groups(spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile]) -> list[FileGroup]:
-    """Return Avro files by their columns; those of which each column has the same type are one group.
+    """Group Avro files by their columns; files with equal column types form one group.
 
     Raises:
         SluiceError: as of `columns_of_files`.
@@ -113,13 +113,13 @@ def _avro_groups(spark: SparkSession, options: CloudFilesOptions, files: Sequenc
 
 
 def _agree(first: StructType, second: StructType) -> bool:
-    """Whether files with these columns can be read together."""
+    """Return whether files with these columns can be read together."""
     types = {each.name.lower(): each for each in first.fields}
     return all(types.get(each.name.lower(), each) == each for each in second.fields)
 
 
 def all_columns(groups: Sequence[FileGroup]) -> StructType:
-    """The columns of all groups, with types that have all values."""
+    """Return the columns of all groups, each with a type that holds all values."""
     found = reduce(widest_columns, (group.columns for group in groups), StructType([]))
     return StructType([StructField(each.name, plain_type(each.dataType)) for each in found.fields])
 
@@ -127,14 +127,14 @@ def all_columns(groups: Sequence[FileGroup]) -> StructType:
 def columns_of_files(
     spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile], known: StructType | None = None
 ) -> StructType:
-    """Return the columns that some files have, by a native inference over exactly these files.
+    """Return the columns that Spark infers from exactly these files.
 
-    The driver alone reads the list of the files, so that a temporary folder of its machine can have it. Names that
-    differ in case are those of different columns; arguments as of `file_groups`.
+    Only the driver reads the file list, so the list can be in a temporary folder of the driver's machine. Names that
+    differ in case are different columns. The arguments are those of `file_groups`.
 
     Raises:
-        SourceError: CLOUD_FILES_SCHEMA_UNREADABLE, if the files are the cause, or CLOUD_FILES_ENCODING_UNKNOWN.
-        UserError: the first, if an option is, or a condition of the session.
+        SourceError: CLOUD_FILES_SCHEMA_UNREADABLE if the files are the cause; CLOUD_FILES_ENCODING_UNKNOWN.
+        UserError: CLOUD_FILES_SCHEMA_UNREADABLE if an option is the cause; or a condition of the session.
     """
     full = [file for file in files if file.size > 0]
     if not full:
@@ -149,7 +149,7 @@ def columns_of_files(
     except (PySparkException, Py4JError) as error:
         raise _unreadable(error, options, full, inferred) from error
     columns = [each for each in found.fields if each.name != _CORRUPT]
-    # A field of Avro that is always null can't be read as a text.
+    # An Avro field that is always null can't be read as a string.
     keeps_void = options.format == "avro"
     return StructType([StructField(each.name, plain_type(each.dataType, keeps_void=keeps_void)) for each in columns])
 
@@ -184,7 +184,7 @@ def _unreadable(
 def _first_unreadable(
     files: Sequence[FoundFile], inferred: Callable[[Sequence[FoundFile]], StructType]
 ) -> FoundFile | None:
-    """The first of many files that can't be read alone, by halves; None if no single one is the cause."""
+    """Find the first unreadable file by halving; None if no single file is the cause."""
     rest = files
     while rest:
         half = rest[: (len(rest) + 1) // 2]
@@ -200,7 +200,7 @@ def _first_unreadable(
 
 
 def _not_of_files(error: PySparkException | Py4JError, options: CloudFilesOptions) -> SluiceError | None:
-    """Return the error of an encoding, or of the session, that no repair of the files mends; None for any other."""
+    """Return the error if the encoding or the session is the cause, not the files; None otherwise."""
     fault = session_fault(error)
     if fault is not None:
         return UserError(fault.condition, subject=f"The source cloudFiles of {options.path}", **fault.fields)
@@ -245,9 +245,9 @@ def _csv_columns(
     storage: Storage,
     known: StructType | None,
 ) -> StructType:
-    """The columns of CSV files by name; a column that has several types in files of different headers is a string.
+    """Return the columns of CSV files by name; a column whose type differs between headers is a string.
 
-    Those that belong to known columns have their names; those that differ from them in case only are left out.
+    Columns that match a known column have its name; names that differ from it only in case are left out.
     """
     any_case = not options.is_case_sensitive or options.rescued is None
     found: dict[str, DataType] = {}
@@ -280,7 +280,7 @@ def _csv_types(spark: SparkSession, options: CloudFilesOptions, header: Header, 
 def files_by_schema(
     spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile]
 ) -> dict[str, list[FoundFile]]:
-    """Return Avro files by the schemas in their headers; all of them together if an option gives the schema.
+    """Group Avro files by the schemas in their headers; one group if an option gives the schema.
 
     Args:
         spark: the session of the query.
@@ -288,7 +288,7 @@ def files_by_schema(
         files: the files.
 
     Raises:
-        Py4JJavaError: a file is missing or no Avro file.
+        Py4JJavaError: a file is missing or is not an Avro file.
     """
     given = next((value for name, value in options.reader if name in _GIVEN), None)
     if given is not None:

@@ -1,4 +1,4 @@
-"""Values of files whose columns have other types than those of the stream: converted if that is exact."""
+"""Exact conversion of file values to the types of the stream."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from framework.sources.cloud_files.settings.options import CloudFilesOptions
 
 _FORMATS = ("dateformat", "timestampformat", "timestampntzformat", "locale", "timezone", "nullvalue")
-"""Options of a reader that say how a value is written."""
+"""Reader options for the format of values."""
 _TIMES = (DateType, TimestampType, TimestampNTZType)
 
 
 def fitted(value: Column, own: DataType, known: DataType, *, any_case: bool = False) -> Column:
-    """The value in the known type; a part of it that can't be converted without loss is NULL.
+    """Convert a value to the known type; parts that can't be converted without loss are NULL.
 
     Args:
         value: a column of the files, with the names of `distinct_fields`.
         own: its type, with the names in the files.
         known: the type in the stream.
-        any_case: whether a field has the values of another one whose name differs in case only.
+        any_case: whether a field also takes values from fields whose names differ only in case.
     """
     if own == known:
         return value
@@ -67,7 +67,7 @@ def fitted(value: Column, own: DataType, known: DataType, *, any_case: bool = Fa
 
 
 def _meant(own: StructType, name: str, *, any_case: bool) -> list[tuple[str, StructField]]:
-    """The fields that have the values of a known one, the one of the same name first, with their distinct names."""
+    """Return the fields that supply values for a known field, an equal name first, with their distinct names."""
     places = list(zip(distinct_names(own.fieldNames()), own.fields, strict=True))
     exact = [pair for pair in places if pair[1].name == name]
     others = [pair for pair in places if pair[1].name != name and pair[1].name.lower() == name.lower()]
@@ -75,7 +75,7 @@ def _meant(own: StructType, name: str, *, any_case: bool) -> list[tuple[str, Str
 
 
 def is_kept(value: Column, own: DataType, known: DataType, *, any_case: bool = False) -> Column:
-    """Whether `fitted` has the whole value."""
+    """Return whether `fitted` keeps the whole value."""
     kept = _is_kept(value, own, known, any_case=any_case)
     return F.coalesce(kept, F.lit(True))  # noqa: FBT003 - a value, not a choice
 
@@ -110,7 +110,7 @@ def _field_type(known: StructType, name: str) -> DataType:
 
 
 def _is_convertible(own: DataType, known: DataType) -> bool:
-    """Whether Spark has a cast in both directions."""
+    """Return whether Spark has a cast in both directions."""
     if isinstance(own, NumericType) and isinstance(known, NumericType):
         return True
     if isinstance(own, _TIMES) and isinstance(known, _TIMES):
@@ -120,12 +120,12 @@ def _is_convertible(own: DataType, known: DataType) -> bool:
 
 
 def is_parsed(known: DataType) -> bool:
-    """Whether `parsed_text` has values of a type."""
+    """Return whether `parsed_text` supports a type."""
     return isinstance(known, (NumericType, BooleanType, *_TIMES))
 
 
 def parsed_text(text: Column, known: DataType, options: CloudFilesOptions) -> Column:
-    """The value that the text of an XML file is, as Spark reads it; NULL if it is none of the type."""
+    """Parse text from an XML file as Spark does; NULL if it is not a value of the type."""
     if isinstance(known, NumericType) and not isinstance(known, DecimalType):
         return text.try_cast(known)
     escaped = F.replace(F.replace(text, F.lit("&"), F.lit("&amp;")), F.lit("<"), F.lit("&lt;"))
@@ -135,5 +135,5 @@ def parsed_text(text: Column, known: DataType, options: CloudFilesOptions) -> Co
 
 
 def is_kept_text(text: Column, known: DataType, options: CloudFilesOptions) -> Column:
-    """Whether `parsed_text` has the value; an empty text is none."""
+    """Return whether `parsed_text` keeps the value; an empty text has no value."""
     return text.isNull() | (F.trim(text) == F.lit("")) | parsed_text(text, known, options).isNotNull()

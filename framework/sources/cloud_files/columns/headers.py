@@ -1,4 +1,4 @@
-"""Headers of CSV files, read by Spark's own parser: files with other columns, or in another order, are read by name.
+"""Headers of CSV files, read by Spark's parser, so that files with different columns or order are read by name.
 
 The driver reads the beginning of each file as Spark does when it infers columns, with all options of the stream, and
 names the columns by Spark's own rule. This takes no Spark job and no more of a file than its first buffer.
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _THREADS = 16
-"""Files that are opened at the same time on other file systems, where to open one takes a round trip."""
+"""The number of files opened concurrently on non-local file systems, where each open takes a round trip."""
 _BLANK = "".join(map(chr, range(33)))
-"""What Java's `trim` removes."""
+"""The characters that Java's `trim` removes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +34,8 @@ class Header:
     """The columns of a file.
 
     Args:
-        names: as Spark names them when it infers them: without an empty name, and each once.
-        written: as they are in the file; None for an empty name. Without a header, the same as `names`.
+        names: as Spark's inference names them: without empty or repeated names.
+        written: the names in the file; None for an empty name. Without a header, the same as `names`.
         skipped: with `skipRows`, the rows that Spark's reader returns before the first one of the data.
     """
 
@@ -76,12 +76,12 @@ class _HeaderReader:
     def __init__(self, spark: SparkSession, options: CloudFilesOptions) -> None:
         self._reader = CsvReader(spark, dict(options.reader))
         self._skip = options.skip_rows
-        # Each is a call to the JVM, and files are many.
+        # Each takes a call to the JVM, and there are many files.
         self._has_header, self._is_multi_line = self._reader.has_header, self._reader.is_multi_line
         self._known: dict[tuple[str, int], Header | None] = {}
 
     def header(self, file: FoundFile) -> Header | None:
-        """The columns of a file; None if it has no line of them."""
+        """Return the columns of a file; None if it has no header line."""
         try:
             return self._of_records(file) if self._is_multi_line else self._of_lines(file)
         except (PySparkException, Py4JError) as error:
@@ -97,7 +97,7 @@ class _HeaderReader:
             for number, line in enumerate(lines):
                 is_comment = comment is not None and line.startswith(comment)
                 is_row = not is_comment and line.strip(_BLANK) != ""
-                # Spark looks for the header among the lines that have more than spaces.
+                # Spark looks for the header among the non-blank lines.
                 if number >= self._skip and not is_comment and line.strip(" ") != "":
                     header = self._parsed(line, rows + is_row if self._has_header else rows)
                     if header is not None:
@@ -106,7 +106,7 @@ class _HeaderReader:
         return None
 
     def _parsed(self, line: str, skipped: int) -> Header | None:
-        """The columns of a line; many files have the same one."""
+        """Return the columns of a line; cached, because many files have the same line."""
         skipped = skipped if self._skip else 0
         if (line, skipped) not in self._known:
             found = self._reader.columns_of_line(line)
@@ -124,7 +124,7 @@ class _HeaderReader:
         return _header(columns, self._records_up_to(file, end) - (0 if self._has_header else 1))
 
     def _records_up_to(self, file: FoundFile, end: int) -> int:
-        """The number of records that Spark's reader returns up to a place in the file, if one ends there.
+        """Return the number of records up to a position in the file, at which a record must end.
 
         Raises:
             UserError: CLOUD_FILES_SKIPPED_ROWS.

@@ -15,18 +15,19 @@ from framework.sources.cloud_files.settings.options import SELF_TYPED, CloudFile
 
 _COMPLEX = (StructType, ArrayType, MapType)
 _OBJECTS_AS_TEXT = frozenset({"json", "xml"})
-"""Formats in which a column of texts may have objects in other files."""
+"""Formats in which a string column may hold objects in other files."""
 
 
 def with_hints(data: StructType, options: CloudFilesOptions, *, is_new: bool = False) -> StructType:
-    """The columns with the types that `schemaHints` gives; a hint for a column that is not there adds it.
+    """Apply `schemaHints` to the columns; a hint for a missing column adds it.
 
     Args:
         data: the columns.
         options: the hints and the format.
-        is_new: whether the columns are inferred for the first time. A hint for a field inside of a column that has no
-            fields is refused then. Later it gives the column its type, and what does not fit is rescued: a column that
-            the hint has added may have other values in the next files, for which the flow must not fail for ever.
+        is_new: whether the columns are inferred for the first time. If so, a hint for a field inside of a column
+            without fields is refused. Later, such a hint sets the column's type, and values that don't fit are rescued:
+            later files may have different values in a column that the hint added, and must not make the flow fail
+            forever.
 
     Raises:
         UserError: CLOUD_FILES_HINTS_INVALID, CLOUD_FILES_HINTS_CONFLICT.
@@ -37,17 +38,17 @@ def with_hints(data: StructType, options: CloudFilesOptions, *, is_new: bool = F
 
 
 def hinted_names(options: CloudFilesOptions) -> frozenset[str]:
-    """The columns that hints name, as they spell them."""
+    """Return the columns that hints name, in the spelling of the hints."""
     return frozenset(hint.path[0] for hint in parse_hints(options.hints))
 
 
 def hinted_paths(options: CloudFilesOptions) -> frozenset[str]:
-    """The columns and the fields within them that hints name, as they spell them."""
+    """Return the columns and nested fields that hints name, in the spelling of the hints."""
     return frozenset(".".join(hint.path) for hint in parse_hints(options.hints))
 
 
 def hinted_folders(folders: StructType, data: StructType, options: CloudFilesOptions) -> StructType:
-    """The columns of folders, with the types that hints or the files give; their names have no nested values.
+    """Return the folder columns with types from hints or files; folder names can't hold nested values.
 
     Args:
         folders: the columns of folders.
@@ -72,14 +73,14 @@ def hinted_folders(folders: StructType, data: StructType, options: CloudFilesOpt
 
 
 def fields_to_add(known: StructType, found: StructType, options: CloudFilesOptions) -> list[str]:
-    """The new fields of files, without those inside of a column whose whole type is a hint: they can't be added."""
+    """Return the new fields of files, except within columns whose whole type is hinted: these can't be extended."""
     return new_fields(known, with_hints(merged(known, found), options))
 
 
 def as_texts(data: StructType, options: CloudFilesOptions, known: StructType | None = None) -> StructType:
-    """The columns of files as the stream has them without hints: if types are not inferred, nested values are texts.
+    """Return file columns as the stream represents them: nested values are strings if types are not inferred.
 
-    A column that is nested by a hint or in the stream keeps its fields.
+    A column that is nested in a hint or in the stream keeps its fields.
 
     Args:
         data: the columns of the files.
@@ -97,7 +98,7 @@ def as_texts(data: StructType, options: CloudFilesOptions, known: StructType | N
 
 
 def opened(data: StructType, found: StructType, options: CloudFilesOptions) -> StructType:
-    """The recorded columns, with the fields of files where only a text was recorded; for `as_texts`."""
+    """Return the recorded columns, with the fields of files where only a string was recorded; for `as_texts`."""
     types = {} if options.infers_types else {each.name: each.dataType for each in found.fields}
     is_text = [isinstance(each.dataType, StringType) for each in data.fields]
     return StructType(
@@ -109,13 +110,13 @@ def opened(data: StructType, found: StructType, options: CloudFilesOptions) -> S
 
 
 def widened(known: StructType, found: Iterable[StructType], options: CloudFilesOptions) -> StructType:
-    """The known columns with the types that have the values of files too; what no wider type has is rescued.
+    """Widen the known columns to also hold the values of files; values without a wider type are rescued.
 
-    The type of a hint does not change, nor do names. Only files with types of their own widen dates.
+    Hinted types and names do not change. Only formats with types, such as Parquet, widen dates.
 
     Args:
         known: the columns.
-        found: the columns of files, of each group apart: together they may have no type.
+        found: the columns of each group of files; several groups may have no common type.
         options: the hints and the format.
     """
     hinted = frozenset(hint.place for hint in parse_hints(options.hints))
@@ -126,7 +127,7 @@ def widened(known: StructType, found: Iterable[StructType], options: CloudFilesO
 
 
 class _Hinting:
-    """Gives the type of one hint to its place.
+    """Sets the type of one hint at its path.
 
     Args:
         hint: the hint.
@@ -140,7 +141,7 @@ class _Hinting:
         self._has_objects_as_text = options.format in _OBJECTS_AS_TEXT
 
     def columns(self, data: StructType, path: tuple[str, ...]) -> StructType:
-        """The columns with the type of the hint at a path; what is not there is added."""
+        """Return the columns with the hint's type at a path; missing columns and fields are added."""
         fields, is_known = [], False
         for each in data.fields:
             if each.name.lower() == path[0].lower():
@@ -175,7 +176,7 @@ class _Hinting:
         return MapType(known.keyType, self._type(inner, rest))
 
     def _in_place_of(self, known: DataType, name: str, path: tuple[str, ...]) -> DataType:
-        """The type for a known one that has no such part; a text may be an object in other files.
+        """Return the replacement of a known type that lacks the hinted part; a string may be an object in other files.
 
         Raises:
             UserError: CLOUD_FILES_HINTS_CONFLICT.
@@ -191,7 +192,7 @@ class _Hinting:
         )
 
     def _new_type(self, name: str, path: tuple[str, ...]) -> DataType:
-        """The type that a hint alone describes."""
+        """Return the type that the hint alone describes."""
         inner = self._type(StructType([]), path[1:])
         if name == "element":
             return ArrayType(inner)

@@ -1,4 +1,4 @@
-"""Columns whose values begin with zeros in the files, such as postal codes, and lose them by the inferred type."""
+"""Detection of columns, such as postal codes, whose inferred number type drops leading zeros."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _ZEROS = r"^\s*[+-]?0[0-9]"
 def columns_with_leading_zeros(
     spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile], data: StructType, folders: StructType
 ) -> tuple[str, ...]:
-    """Return the columns with a number as inferred type and a value such as `007` in CSV, XML or the names of folders.
+    """Return the columns with an inferred number type and a value such as `007` in CSV, XML or folder names.
 
-    CSV and XML are read once more for that, if a column, or a field within one of XML, has a number as inferred type.
+    CSV and XML are read again for this if a column, or a nested field of XML, has an inferred number type.
     JSON has no numbers that begin with zeros. A field is named as in a schema hint, such as `items.element.id`.
 
     Args:
@@ -58,7 +58,7 @@ def columns_with_leading_zeros(
 def _texts(
     spark: SparkSession, options: CloudFilesOptions, files: Sequence[FoundFile], data: StructType, storage: LocalStorage
 ) -> Iterator[DataFrame]:
-    """Yield the rows of files with texts in the columns of numbers; those of CSV by their headers."""
+    """Yield the rows of files with number columns read as strings; one DataFrame per CSV header."""
     reader = manifest_reader(spark).format(options.format).options(**dict(options.reader))
     if options.format == "xml":
         as_text = _with_texts(data)
@@ -76,7 +76,7 @@ class _Number:
 
     Args:
         path: the column and the names within it.
-        begins: returns whether its text, in a column of such texts, begins with a zero that a number loses.
+        begins: returns whether the text in a column begins with a zero that a number type drops.
     """
 
     path: str
@@ -84,7 +84,7 @@ class _Number:
 
 
 def _numbers_in(kind: DataType, path: str) -> Iterator[_Number]:
-    """Yield the numbers of a type: itself, and those within structs and arrays."""
+    """Yield the numbers of a type: the type itself, and numbers within structs and arrays."""
     if isinstance(kind, NumericType):
         yield _Number(path=path, begins=lambda text: text.rlike(_ZEROS))
     elif isinstance(kind, ArrayType):
@@ -105,7 +105,7 @@ def _in_field(name: str, begins: Callable[[Column], Column], struct: Column) -> 
 
 
 def _with_texts(kind: DataType) -> DataType:
-    """Return a type with texts in the place of its numbers."""
+    """Return a type with strings in place of its numbers."""
     if isinstance(kind, StructType):
         return StructType([StructField(each.name, _with_texts(each.dataType)) for each in kind.fields])
     if isinstance(kind, ArrayType):

@@ -1,4 +1,4 @@
-"""The columns with which files are read, and what each is for: a column of the stream, or rescued data only."""
+"""The read schema of files, and the use of each column: a column of the stream, or rescued data only."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ _COMPLEX = (StructType, ArrayType, MapType)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadColumns:
-    """Columns in the order in which they are read. A *place* is the name that a column has in the query.
+    """Columns in read order. A *place* is the name of a column in the query.
 
     Args:
         options: of the source.
-        columns: as they are read, with their names in the files; those of CSV have their places.
-        places: differ in more than case.
-        known: the column of the stream, by the place of each column that has values of it.
-        own: types in the files, by place, where they differ from those of the stream.
-        texts: types with all fields in the files, by the place of columns that are read as JSON text.
-        unknown: the names in the files, by place, of columns that are rescued only.
-        names: the names in the files, by place, where they differ.
+        columns: the read schema, with the names in the files; CSV columns are named by their places.
+        places: the places of the columns; they differ in more than case.
+        known: the stream column that each place supplies values for, by place.
+        own: types in the files, by place, where they differ from the type in the stream.
+        texts: types with all fields in the files, by place, of columns that are read as JSON text.
+        unknown: the names in the files, by place, of columns that are only rescued.
+        names: the names in the files, by place, where they differ from the place.
         is_exact: whether the reader must distinguish names that differ in case.
     """
 
@@ -66,7 +66,7 @@ class ReadColumns:
     is_exact: bool = False
 
     def value(self, column: StructField) -> Column:
-        """A column of the stream."""
+        """Return the expression of a stream column."""
         sources = self._sources(column)
         if not sources:
             return F.lit(None).cast(column.dataType).alias(column.name)
@@ -74,7 +74,7 @@ class ReadColumns:
         return (values[0] if len(values) == 1 else F.coalesce(*values)).alias(column.name)
 
     def lost(self) -> Iterator[Column]:
-        """The parts of the rescued data, apart from that of records with values that do not fit."""
+        """Yield the parts of the rescued data, except for records with values that do not fit."""
         for place, more in self.texts.items():
             yield nested_misfit(place, self._name(place), self.known[place].dataType, more, any_case=self._any_case)
         for place in self.own:
@@ -84,7 +84,7 @@ class ReadColumns:
         yield from self._second_values()
 
     def _second_values(self) -> Iterator[Column]:
-        """The values of columns in other cases, where the column has a value already."""
+        """Yield values of case variants that are rescued because the column already has a value."""
         for column in {each.name: each for each in self.known.values()}.values():
             sources = self._sources(column)
             for number, place in enumerate(sources[1:], 1):
@@ -92,7 +92,7 @@ class ReadColumns:
                 yield F.when(is_there, texts_of({place: self._name(place)}))
 
     def _sources(self, column: StructField) -> list[str]:
-        """The places that have values of a column, the one of the same name first."""
+        """Return the places that supply values for a column, an equal name first."""
         found = [place for place, known in self.known.items() if known.name == column.name]
         return sorted(found, key=lambda place: place != column.name)
 
@@ -113,7 +113,7 @@ class ReadColumns:
         return fitted(self._distinct(place), self.own[place], known, any_case=self._any_case)
 
     def _is_kept(self, place: str) -> Column:
-        """Whether `_value` has the whole value."""
+        """Return a condition: whether `_value` keeps the whole value."""
         known = self.known[place].dataType
         if self._is_text_of_xml(place):
             return is_kept_text(F.col(quoted(place)), known, self.options)
@@ -130,14 +130,14 @@ class ReadColumns:
 def read_columns(
     schema: FileSchema, options: CloudFilesOptions, data: StructType, found: StructType, variants: Sequence[Variant]
 ) -> ReadColumns:
-    """Return the columns with which files are read.
+    """Return the read schema of files.
 
     Args:
         schema: the columns of the stream.
         options: of the source.
-        data: the columns that are read in any case: those of the stream, or those of a CSV header in their places.
+        data: the columns that are always read: the stream's columns, or the columns of a CSV header in their places.
         found: the columns of the files, as far as they are needed.
-        variants: the columns of a CSV header, among `data`, that differ from others in case only.
+        variants: the columns of a CSV header, among `data`, whose names differ only in case from other columns.
     """
     return _Reading(schema, options, found).columns(data, variants)
 
@@ -190,7 +190,7 @@ class _Reading:
         )
 
     def _extra(self) -> list[StructField]:
-        """The columns of the files that the stream does not have, as texts unless files have types."""
+        """Return the file columns that the stream lacks, as strings unless the format has types."""
         if self._schema.rescued is None:
             return []
         known = {each.name.lower() for each in self._schema.columns.fields}
@@ -200,11 +200,11 @@ class _Reading:
     def _type_of_text(self, kind: DataType) -> DataType:
         if self._options.format in SELF_TYPED:
             return kind
-        # An element of XML that is there several times has one text only as a list.
+        # A repeated XML element can be read as strings only as a list.
         return as_text(kind) if self._options.format == "xml" else StringType()
 
     def _variants(self) -> list[Variant]:
-        """The columns of the files that differ from known ones in case only."""
+        """Return the file columns whose names differ only in case from known columns."""
         if not self._is_exact:
             return []
         known = {each.name.lower(): each.name for each in self._schema.data.fields}
@@ -215,7 +215,7 @@ class _Reading:
         ]
 
     def _has_inner_variants(self) -> bool:
-        """Whether the files have fields inside of columns that differ in case only; those of JSON are in its text."""
+        """Return whether files have nested fields whose names differ only in case; JSON keeps them in its text."""
         if not self._is_exact or self._options.format == "json":
             return False
         return any("." in name for name in case_variants(self._schema.data, self._found))
@@ -235,7 +235,7 @@ class _Reading:
         self._add(place, variant.name, self._schema.data[variant.known], variant.type)
 
     def _add(self, place: str, name: str, column: StructField, kind: DataType) -> None:
-        """Add a column that has values of one of the stream; `kind` is its type in the files."""
+        """Add a file column that supplies values for a stream column; `kind` is its type in the files."""
         read, kind_of = column.dataType, self._options.format
         is_replaced = column.name.lower() in self._replaced
         if kind_of == "json":
@@ -244,7 +244,7 @@ class _Reading:
             self._texts[place] = with_variants(column.dataType, kind)
             read = StringType()
         elif kind_of == "xml" and self._schema.rescued and is_parsed(column.dataType) and not is_replaced:
-            # Spark's reader of XML drops other values of a record with one that does not fit, or fails.
+            # If one value does not fit, Spark's XML reader drops other values of the record, or fails.
             self._own[place] = read = StringType()
         elif kind_of == "xml" and self._is_exact and _has_cases(column.dataType, kind) and not is_replaced:
             self._own[place] = read = kind
@@ -253,7 +253,7 @@ class _Reading:
             and not is_replaced
             and plain_type(kind, keeps_void=True) != plain_type(column.dataType)
         ):
-            # Spark reads every value as one that may be NULL, whatever a given schema says.
+            # Spark reads every column as nullable, whatever the given schema says.
             self._own[place] = read = kind
         self._known[place] = column
         self._read.append(StructField(place if kind_of == "csv" else name, read))

@@ -1,4 +1,4 @@
-"""Rescued data: the values of files that have no place in the columns of a stream, as a map of texts."""
+"""Rescued data: file values that do not fit the columns of a stream, as a map of strings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from framework.sources.cloud_files.settings.options import CloudFilesOptions
 
 RECORD = "__sluice_record"
-"""The column for the text of a record with a value that does not fit."""
+"""The column that holds the text of a record with a value that does not fit."""
 _BAD = "_corrupt_record"
 _PATH = "_file_path"
 _COMPLEX = (StructType, ArrayType, MapType)
@@ -33,57 +33,57 @@ _NOT_OF_LINES = frozenset(
         "ignoretrailingwhitespace",
     }
 )
-"""Options of a reader that say nothing of the values of one line, or that are applied to them apart."""
+"""Reader options that don't affect the values of one line, or that are applied to them separately."""
 
 
 def rescued_data(parts: Sequence[Column]) -> Column:
-    """The column of data that does not fit: a JSON object with the path of the file; NULL if all data fits."""
+    """Return the rescued data column: a JSON object with the path of the file; NULL if all data fits."""
     if not parts:
         return F.lit(None).cast("string")
     kept = F.map_concat(*(F.coalesce(part, _nothing()) for part in parts))
     path = F.create_map(F.lit(_PATH), F.col("_metadata.file_path"))
-    # A field of the files with this name has the place of the path.
+    # A file field with this name takes precedence over the path.
     whole = F.when(F.map_contains_key(kept, _PATH), kept).otherwise(F.map_concat(kept, path))
     return F.when(F.size(kept) > 0, F.to_json(whole))
 
 
 def texts_of(names: Mapping[str, str]) -> Column:
-    """The texts of columns, without NULL; `names` has those in the files, by those in the query."""
+    """Return columns as strings, without NULLs; `names` maps names in the query to names in the files."""
     columns = [F.col(quoted(place)).alias(name) for place, name in names.items()]
     return F.from_json(F.to_json(F.struct(*columns)), "map<string,string>")
 
 
 def misfit(place: str, name: str, is_whole: Column) -> Column:
-    """The text of a column of another type, by its name in the files, if the stream's type loses a part of it."""
+    """Return a column's text, keyed by its name in the files, if the stream's type loses a part of its value."""
     return F.when(~is_whole, texts_of({place: name}))
 
 
 def as_text(kind: DataType) -> DataType:
-    """The type of text for a value; a list of texts for one of several values."""
+    """Return the string type for a value; an array of strings for a repeated value."""
     return ArrayType(StringType()) if isinstance(kind, ArrayType) else StringType()
 
 
 def has_more(known: DataType, found: DataType) -> bool:
-    """Whether files have fields inside of a column that the column lacks, in the same case."""
+    """Return whether files have nested fields that a column lacks, compared case-sensitively."""
     columns, others = (StructType([StructField("v", kind)]) for kind in (known, found))
     return bool(new_fields(columns, others) or case_variants(columns, others))
 
 
 def parsed_json(text: Column, kind: DataType) -> Column:
-    """A value of JSON text as `v`; `bad` is not NULL if a part of it does not fit the type."""
+    """Parse JSON text to a struct with the value `v`; `bad` is not NULL if a part does not fit the type."""
     schema = StructType([StructField("v", kind), StructField("bad", StringType())])
     wrapped = F.concat(F.lit('{"v":'), text, F.lit("}"))
     return F.from_json(wrapped, schema, {"columnNameOfCorruptRecord": "bad"})
 
 
 def nested_value(place: str, known: DataType, more: DataType, *, any_case: bool) -> Column:
-    """The value of a column of JSON text in the type of the stream.
+    """Return the value of a JSON text column in the type of the stream.
 
     Args:
         place: the column.
         known: the type of the stream.
-        more: the same with all fields of the files.
-        any_case: whether fields whose names differ in case only have its values, too.
+        more: the type of the stream with all fields of the files.
+        any_case: whether fields whose names differ only in case supply values for a field, too.
     """
     text = F.col(quoted(place))
     if not any_case:
@@ -92,7 +92,7 @@ def nested_value(place: str, known: DataType, more: DataType, *, any_case: bool)
 
 
 def nested_misfit(place: str, name: str, known: DataType, more: DataType, *, any_case: bool) -> Column:
-    """The text of such a column as a map, by its name in the files, if the stream's type loses a part of it."""
+    """Return a JSON text column, keyed by its name in the files, if the stream's type loses a part of it."""
     text = F.col(quoted(place))
     whole = parsed_json(text, more)
     if any_case:
@@ -114,27 +114,27 @@ def _nothing() -> Column:
 
 
 def quoted(name: str) -> str:
-    """A name for `col`, whatever characters it has."""
+    """Quote a name for `col`, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def misfits(
     columns: StructType, names: Mapping[str, str], replaced: Collection[str], options: CloudFilesOptions
 ) -> Column:
-    """The values of a record that have no place in their columns; the record itself if it can't be parsed.
+    """Return the values of a record that do not fit their columns; the record itself if it can't be parsed.
 
     Args:
         columns: the columns as they are read.
-        names: their names in the files, where they have others.
-        replaced: the columns whose values the folders have, in lower case.
+        names: their names in the files, where these differ.
+        replaced: the columns whose values come from folder names, in lower case.
         options: the format and its options.
 
-    Spark keeps the text of a record only if one of its values has another type than its column, so that the expression
-    costs nothing for all others.
+    Spark keeps the text of a record only if one of its values does not fit its column's type, so the expression costs
+    nothing for other records.
     """
     record = F.col(RECORD)
     bad = F.create_map(F.lit(_BAD), record)
-    if options.format == "xml":  # all but nested values is converted later
+    if options.format == "xml":  # all values except nested ones are converted later
         return F.when(record.isNull(), _nothing()).otherwise(bad)
     fields = [each for each in columns.fields if each.name != RECORD]
     if options.format == "json":
@@ -156,7 +156,7 @@ def misfits(
 
 
 def _is_kept(column: StructField, text: Column, replaced: Collection[str]) -> Column:
-    """Whether the column has the whole value; a value inside of it may be lost although it is not NULL."""
+    """Return whether the column keeps the whole value; a nested value may be lost although the column is not NULL."""
     if column.name.lower() in replaced:
         return ~_false()
     if isinstance(column.dataType, _COMPLEX):
@@ -165,11 +165,11 @@ def _is_kept(column: StructField, text: Column, replaced: Collection[str]) -> Co
 
 
 def _csv_values(record: Column, names: Sequence[str], options: CloudFilesOptions) -> Column:
-    """The values of a line by column; NULL for the whole line if it has more values than columns."""
+    """Return the values of a line by column; NULL if the line has more values than columns."""
     given = {name: value for name, value in options.reader if name not in _NOT_OF_LINES}
     separator = given.get("sep", given.get("delimiter", ",")).replace("\\t", "\t")
     values = F.from_csv(record, ", ".join(f"c{number} STRING" for number in range(len(names) + 1)), given)
-    # A name may be there twice: in another case, or the same one.
+    # A name may occur twice, in the same or another case.
     places = {name: f"c{number}" for number, name in reversed(list(enumerate(names)))}
     pairs = F.create_map(
         *(item for name, place in places.items() for item in (F.lit(name), _without_spaces(values[place], options)))
@@ -181,11 +181,11 @@ def _csv_values(record: Column, names: Sequence[str], options: CloudFilesOptions
 
 
 def _without_spaces(text: Column, options: CloudFilesOptions) -> Column:
-    """A value without the spaces that the reader ignores; Spark's function for one line fails with those options."""
+    """Trim the spaces that the reader ignores; Spark's function for a single line fails with those options."""
     blank = "[\\x00-\\x20]+"
     patterns = {"ignoreLeadingWhiteSpace": f"^{blank}", "ignoreTrailingWhiteSpace": f"{blank}$"}
     for name, pattern in patterns.items():
         if options.flag(name):
             text = F.regexp_replace(text, pattern, "")
-    # The function takes an empty value at the end of a line for one in quotes.
+    # The function reads an empty value at the end of a line as a quoted value.
     return F.nullif(F.nullif(text, F.lit("")), F.lit(dict(options.reader).get("nullvalue", "")))

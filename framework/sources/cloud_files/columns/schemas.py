@@ -1,4 +1,4 @@
-"""The columns of files: inferred once, recorded, and extended by the columns that new files bring."""
+"""The columns of files: inferred once, recorded, and extended by columns of new files."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ class FileSchema:
     """The columns of a source.
 
     Args:
-        data: columns of the files; recorded ones have nested types also where the stream has texts (`as_texts`).
-        partitions: columns of the folders' names; they replace those of the files with the same name.
+        data: columns of the files. Recorded columns keep nested types even where the stream has strings (`as_texts`).
+        partitions: columns of the folders' names; they replace file columns of the same name.
         rescued: the column for data that does not fit; None if there is none.
-        zeros: columns whose values lose leading zeros by their inferred type; known until the columns are recorded.
+        zeros: columns whose inferred type drops leading zeros; only known until the columns are recorded.
     """
 
     data: StructType
@@ -83,12 +83,12 @@ class FileSchema:
         return StructType([*data, *self.partitions.fields, *rescued])
 
     def to_json(self) -> dict[str, Any]:
-        """The schema as a JSON object."""
+        """Return the schema as a JSON object."""
         return {"data": self.data.jsonValue(), "partitions": self.partitions.jsonValue(), "rescued": self.rescued}
 
     @classmethod
     def given(cls, options: CloudFilesOptions, data: StructType) -> FileSchema:
-        """The columns that a module gives, or that a format has always.
+        """Return the columns that a module gives, or that a format always has.
 
         Raises:
             UserError: CLOUD_FILES_OPTION_CONFLICT.
@@ -105,7 +105,7 @@ class FileSchema:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> FileSchema:
-        """Read a schema of `to_json`."""
+        """Parse the output of `to_json`."""
         return cls(
             data=StructType.fromJson(value["data"]),
             partitions=StructType.fromJson(value["partitions"]),
@@ -115,7 +115,7 @@ class FileSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaStore:
-    """The recorded columns of the sources of a pipeline: one file for each path with its options.
+    """The recorded columns of a pipeline's sources: one file for each combination of path and options.
 
     Flows that read the same folder with the same options share them.
 
@@ -128,7 +128,7 @@ class SchemaStore:
     root: str
 
     def read(self, options: CloudFilesOptions) -> FileSchema | None:
-        """The recorded columns of a source; None before the first inference."""
+        """Return the recorded columns of a source; None before the first inference."""
         found = (
             _FORMAT.read(self.storage, self.path(key, options.schema_location), FileSchema.from_json)
             for key in options.inference_keys
@@ -140,9 +140,9 @@ class SchemaStore:
         self.storage.write_text(self._path(options), _FORMAT.text({"path": options.path, **schema.to_json()}))
 
     def add(self, options: CloudFilesOptions, groups: Sequence[FileGroup], folders: StructType) -> None:
-        """Add columns of files and folders to the recorded ones, and widen their types if the mode says so.
+        """Add columns of files and folders to the recorded columns, and widen types if the mode says so.
 
-        Flows that share them may do so at the same time.
+        Flows that share the columns may do so at the same time.
         """
         with _changing:
             schema = self.read(options)
@@ -160,18 +160,18 @@ class SchemaStore:
         _unrecorded[self._path(options)] = schema
 
     def kept(self, options: CloudFilesOptions) -> FileSchema | None:
-        """The columns that `keep` got; None if they are recorded, or not inferred in this process."""
+        """Return the columns passed to `keep`; None if they are recorded, or not inferred in this process."""
         return _unrecorded.get(self._path(options))
 
     def settle(self, options: CloudFilesOptions) -> None:
-        """Record the kept columns: a flow begins to read with them."""
+        """Record the kept columns when a flow begins to read with them."""
         with _changing:
             schema = _unrecorded.pop(self._path(options), None)
             if schema is not None and self.read(options) is None:
                 self.record(options, schema)
 
     def path(self, key: str, root: str | None = None) -> str:
-        """The file of the columns with a key."""
+        """Return the path of the file that records the columns of a key."""
         return f"{root or self.root}/{hashlib.sha256(key.encode()).hexdigest()[:24]}"
 
     def _path(self, options: CloudFilesOptions) -> str:
@@ -179,7 +179,7 @@ class SchemaStore:
 
 
 def schemas_of(storage: Storage) -> SchemaStore:
-    """The recorded columns of a pipeline's sources."""
+    """Return the recorded columns of a pipeline's sources."""
     return SchemaStore(storage=storage, root=storage.path("schemas"))
 
 
@@ -206,7 +206,7 @@ def resolve_schema(
 def batch_schema(
     spark: SparkSession, options: CloudFilesOptions, given: StructType | None, files: Sequence[FoundFile]
 ) -> tuple[FileSchema, list[FileGroup]]:
-    """Return the columns of a batch of all files, and the files by the columns that they have, as far as needed.
+    """Return the columns of a batch of all files, and the files grouped by their columns as far as needed.
 
     Raises:
         SluiceError: as of `resolve_schema`.
@@ -228,7 +228,7 @@ def batch_schema(
 
 
 def _check_format(spark: SparkSession, options: CloudFilesOptions) -> None:
-    """Check that the session has the reader of a format that is in a package of its own."""
+    """Check that the session has the reader of a format that a separate package provides."""
     if options.format != "avro":
         return
     try:
@@ -270,7 +270,7 @@ def _inferred(spark: SparkSession, options: CloudFilesOptions) -> FileSchema:
 
 
 def new_columns_error(options: CloudFilesOptions, names: Sequence[str], files: Sequence[FoundFile]) -> OperationError:
-    """The error of a flow that meets columns which its schema lacks."""
+    """Return the error for files with columns that the flow's schema lacks."""
     columns = ", ".join(names)
     if options.adds_columns:
         return OperationError("UNKNOWN_FIELD", path=options.path, columns=columns)

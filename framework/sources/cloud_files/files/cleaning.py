@@ -1,8 +1,9 @@
 """`cleanSource`: files are deleted or moved when their rows are committed and the retention has passed since.
 
-The order of the durable effects: Spark commits a batch; the time at which we saw the commit is noted in the checkpoint;
-after the retention, the number of files that will be gone is recorded for plans; the files go; they are marked as done.
-A process that dies in between repeats from the first missing effect: a file that is gone already is passed over.
+The order of the durable effects: Spark commits a batch; the time at which the commit was seen is stored in the
+checkpoint; after the retention, the number of files to be removed is recorded for plans; the files are removed; they
+are marked as done. If a process dies in between, the next one repeats from the first missing effect; files that are
+already removed are skipped.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class CleaningState:
     """How far the files of one checkpoint are cleaned.
 
     Args:
-        done: number of the last file that was looked at.
-        removed: number of files that are gone.
+        done: number of the last file that was processed, removed or not.
+        removed: number of removed files.
         marks: pairs of the last committed file and the epoch second at which its commit was seen, in their order.
     """
 
@@ -47,28 +48,28 @@ class CleaningState:
     marks: tuple[tuple[int, float], ...] = ()
 
     def seen(self, committed: int, now: float) -> CleaningState:
-        """Note a commit. Of too many marks every second one is dropped: its files become due with the next one."""
+        """Add a mark; if there are too many, drop every second one: its files become due with the next mark."""
         if committed <= max(self.done, self.marks[-1][0] if self.marks else 0):
             return self
         marks = (*self.marks, (committed, now))
         return replace(self, marks=marks[1::2] if len(marks) > _MOST_MARKS else marks)
 
     def due(self, now: float, retention_seconds: float) -> int:
-        """The last file whose retention has passed."""
+        """Return the number of the last file whose retention has passed."""
         return max((last for last, at in self.marks if at + retention_seconds <= now), default=self.done)
 
     def cleaned(self, last: int, removed: int) -> CleaningState:
-        """The state after files up to `last` were looked at."""
+        """Return the state after files up to `last` were processed."""
         marks = tuple(mark for mark in self.marks if mark[0] > last)
         return CleaningState(done=last, removed=self.removed + removed, marks=marks)
 
     def to_json(self) -> str:
-        """The state as JSON."""
+        """Return the state as JSON."""
         return _FORMAT.text({"done": self.done, "removed": self.removed, "marks": self.marks})
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> CleaningState:
-        """Read a state of `to_json`."""
+        """Parse the output of `to_json`."""
         marks = tuple((int(last), float(at)) for last, at in value["marks"])
         return cls(done=int(value["done"]), removed=int(value["removed"]), marks=marks)
 
@@ -78,8 +79,8 @@ class Cleaner:
     """Cleans the files of one source of one checkpoint.
 
     Args:
-        spark: for file systems other than the local one; None for questions only.
-        options: `cleaning` says what happens to the files.
+        spark: for file systems other than the local one; None if nothing is cleaned, only checked.
+        options: `cleaning` determines whether files are deleted or moved.
         storage: keeps the checkpoint.
         checkpoint: the checkpoint of the query.
         number: of the source in the query.
@@ -94,7 +95,7 @@ class Cleaner:
     clock: Clock
 
     def has_work(self, committed: int) -> bool:
-        """Whether a commit is not noted yet, or files are due.
+        """Return whether a commit is not stored yet, or files are due.
 
         Args:
             committed: number of the last file whose rows are committed.
@@ -119,7 +120,7 @@ class Cleaner:
         state = before.seen(self._committed(), now)
         last = self._due(state, now)
         if last > state.done:
-            # Files that were there before the first start were passed over: their rows are nowhere.
+            # Files from before the first start were passed over: no table has their rows.
             first = max(state.done, log.first_unread - 1)
             count = max(last - first, 0)
             record_removed(self.storage, self.options, self._key, state.removed + count)
@@ -132,11 +133,11 @@ class Cleaner:
             self.storage.write_text(self._path, state.to_json())
 
     def _committed(self) -> int:
-        """The last file of the last committed batch, from the checkpoint itself."""
+        """Return the last file of the last committed batch, read from the checkpoint."""
         return committed_files(read_progress(self.storage, self.checkpoint).sources).get(self.number, 0)
 
     def _due(self, state: CleaningState, now: float) -> int:
-        """The last file that may go; none of a rebuild: if it is given up, the table has to read its files."""
+        """Return the last removable file; none is removed during a rebuild, which may be abandoned."""
         last = state.due(now, self.options.retention_seconds)
         return state.done if last > state.done and is_building(self.storage, self.checkpoint) else last
 
@@ -153,7 +154,7 @@ class Cleaner:
 
 
 def forget_commits(storage: Storage, checkpoint: str, number: int, *, after: int) -> None:
-    """Forget the commits of later files in a checkpoint that continues after a file. Idempotent.
+    """Forget the commits of all files after `after`, from which the checkpoint continues. Idempotent.
 
     Args:
         storage: keeps the checkpoint.
@@ -178,7 +179,7 @@ def record_removed(storage: Storage, options: CloudFilesOptions, key: str, files
 
 
 def removed_files(storage: Storage, path: str) -> str:
-    """Return a clause such as `3 files of /in were deleted by cleanSource`; empty if none is gone."""
+    """Return a clause such as `3 files of /in were deleted by cleanSource`; empty if none was removed."""
     found = _FORMAT_OF_COUNTS.read(storage, _record(storage, path), dict) or {"by": {}}
     counts: dict[str | None, int] = {}
     for each in found["by"].values():

@@ -1,9 +1,9 @@
-"""The list of files that one flow has found: numbered, immutable, and kept in the flow's checkpoint.
+"""The numbered, immutable list of files that one flow has found, kept in the flow's checkpoint.
 
 Files are numbered from 1 in the order in which they were found. A streaming offset is the number of the last file of
 a batch, so a batch that runs again has exactly the same files. A listing adds a segment, `<first>-<last>`: a line for
-each file with size, modification time and URI. Short segments are merged now and then; one within a longer one is void.
-No more than one segment is in memory, however long the list is.
+each file with size, modification time and URI. Short segments are merged now and then; a segment that a longer one
+covers is void. Only one segment is in memory at a time, however long the list is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from framework.sources.cloud_files.files.known_files import KnownFiles, ListLimi
 from framework.sources.cloud_files.files.listing import FoundFile, in_parts
 
 _FORMAT = StoredFormat(1)
-"""Of the mark of the start, the segments beside it, and the offsets that refer to them."""
+"""Format of the start mark, of the segments beside it, and of the offsets that refer to them."""
 
 _SEGMENT = re.compile(r"(\d{12})-(\d{12})")
 _MOST_LOOKS = 5
@@ -35,7 +35,7 @@ Segment = tuple[int, int]
 
 
 class FileLog:
-    """The files of one source of one checkpoint; there is one writer.
+    """The files of one source in one checkpoint, with a single writer.
 
     Args:
         storage: keeps the checkpoint.
@@ -55,10 +55,10 @@ class FileLog:
         self._cached: tuple[Segment, list[str]] | None = None
 
     def load(self) -> FileLog:
-        """Look up the segments, once.
+        """List the segments once.
 
         Raises:
-            OperationError: STORED_FILE_DAMAGED if segments are missing, or the mark of the start is damaged;
+            OperationError: STORED_FILE_DAMAGED if segments are missing, or the start mark is damaged;
                 STORED_FORMAT_UNKNOWN.
         """
         if not self._loaded:
@@ -75,7 +75,7 @@ class FileLog:
 
     @property
     def first_unread(self) -> int:
-        """The number of the first file that is to be read: files that were there before may be passed over."""
+        """Return the number of the first file to read; files before it were passed over at the first start."""
         return self._first_unread or 1
 
     @property
@@ -84,7 +84,7 @@ class FileLog:
         return self._first_unread is None
 
     def check(self) -> OperationError | None:
-        """Return the damage of the list with which the next start certainly fails; None if there is none."""
+        """Return the damage that makes the next start fail; None if the list is intact."""
         try:
             if not self.load().is_new:
                 self._open_index()
@@ -95,7 +95,7 @@ class FileLog:
         return None
 
     def unseen(self, uris: Sequence[str]) -> list[str]:
-        """The URIs that no file of the list has."""
+        """Return the URIs that are not in the list."""
         found = self._searched(uris, lambda index: index.unseen(uris))
         if found is not None:
             return found
@@ -110,7 +110,7 @@ class FileLog:
         return found_now
 
     def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
-        """The files that are not in the list, or have another size or time than in their last entry."""
+        """Return the files that are not in the list, or whose size or time differs from their last entry."""
         found = self._searched(files, lambda index: index.changed(files))
         if found is not None:
             return found
@@ -122,10 +122,10 @@ class FileLog:
         return [file for file in files if states.get(file.uri) != _state(file)]
 
     def begin(self, passed_over: Sequence[FoundFile]) -> None:
-        """Record the first start, with the files that are there and are not to be read.
+        """Record the first start, with the present files that are passed over.
 
-        The files come before the mark of the start. Without the mark, the next start deletes and records them again:
-        no offset refers to them yet.
+        The files are written before the start mark. Without the mark, the next start deletes and records them again,
+        which is safe because no offset refers to them yet.
         """
         self._known.delete()
         for first, last in _segments(self.storage, self.folder):
@@ -137,7 +137,7 @@ class FileLog:
         self._first_unread = len(passed_over) + 1
 
     def index(self) -> None:
-        """Write what the index of known files lacks; for the writer of the list, before it appends."""
+        """Bring the index of known files up to date; the writer of the list calls it before it appends."""
         self._open_index()
         self._known.delete_void()
         self._add_to_index(writes=True)
@@ -157,12 +157,12 @@ class FileLog:
         """Return the files with the numbers `after + 1` to `last`.
 
         Raises:
-            OperationError: CLOUD_FILES_LIST_TOO_SHORT if the list ends before.
+            OperationError: CLOUD_FILES_LIST_TOO_SHORT if the list ends before `last`.
         """
         return list(self.each(after, last))
 
     def each(self, after: int, last: int) -> Iterator[FoundFile]:
-        """Yield the files of `between`, one segment after the other."""
+        """Yield the files of `between`, one segment at a time."""
         if last > self.last:
             raise OperationError("CLOUD_FILES_LIST_TOO_SHORT", path=self.folder, last=self.last, wanted=last)
         while after < last:
@@ -176,9 +176,10 @@ class FileLog:
             after += len(chosen)
 
     def _searched(self, asked: Sequence[object], ask: Callable[[KnownFiles], list[_Found]]) -> list[_Found] | None:
-        """The answer of the index; None if the list itself is to be read.
+        """Return the result of an index lookup; None if the list itself has to be read.
 
-        For many names, the lookups cost more than reading the list. A writer may merge the index meanwhile, twice, too.
+        For many names, the lookups cost more than reading the list. A writer may merge the index during a lookup, even
+        twice.
         """
         if len(asked) * self._limits.searched < self.last:
             for again in (False, True):
@@ -187,7 +188,7 @@ class FileLog:
         return None
 
     def _each_segment(self) -> Iterator[list[str]]:
-        """The lines of the segments, from the first one to the last."""
+        """Yield the lines of each segment, from first to last."""
         if not self.is_new:
             self._segments = self._present()  # a writer may have gone on since
         number = 1
@@ -197,7 +198,7 @@ class FileLog:
             number = end + 1
 
     def _having(self, number: int) -> tuple[Segment, list[str]]:
-        """The segment that has a file, and its lines."""
+        """Return the segment that contains a file number, and the lines of the segment."""
         if self._cached is not None and self._cached[0][0] <= number <= self._cached[0][1]:
             return self._cached
         segment = _segment_of(self._segments, number)
@@ -225,7 +226,7 @@ class FileLog:
         return OperationError("STORED_FILE_DAMAGED", path=self._path(*segment), problem=problem, otherwise="")
 
     def _index(self, *, again: bool = False) -> KnownFiles:
-        """The index of all files of the list; the newest ones are added from the list."""
+        """Return the index of all files in the list; files newer than the index on disk are added from the list."""
         if again or not self._is_indexed:
             self._open_index()
             self._add_to_index(writes=False)
@@ -254,7 +255,7 @@ class FileLog:
         return f"{self.folder}/{first:012d}-{last:012d}"
 
     def _merge(self) -> None:
-        """Merge the short segments at the end. They go last: while both exist, the longer one counts."""
+        """Merge the short segments at the end; they are deleted last, and until then the longer segment counts."""
         at = len(self._segments)
         while at and self._segments[at - 1][1] - self._segments[at - 1][0] + 1 < self._limits.segment:
             at -= 1
@@ -275,7 +276,7 @@ class FileLog:
 
 
 def _segments(storage: Storage, folder: str) -> Iterator[Segment]:
-    """The segments that count, in order: of those that begin with the same file, the longest."""
+    """Yield the valid segments in order: of segments that begin with the same file, the longest."""
     names = [match for name in storage.list_names(folder) if (match := _SEGMENT.fullmatch(name))]
     ranges = sorted(((int(match[1]), int(match[2])) for match in names), key=lambda found: (found[0], -found[1]))
     end = 0

@@ -1,4 +1,4 @@
-"""When the folders of a source were changed last: a hint that there are new files, for much less than a listing."""
+"""Modification times of a source's folders: a hint that there are new files, much cheaper than a listing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILE = "listed.json"
 
 
 def keep_times(storage: Storage, folder: str, times: Mapping[str, int]) -> None:
-    """Keep the times of the folders that were changed last.
+    """Store the times of the most recently changed folders.
 
     Args:
         storage: keeps the checkpoint.
@@ -26,13 +26,13 @@ def keep_times(storage: Storage, folder: str, times: Mapping[str, int]) -> None:
 
 
 def has_changed(storage: Storage, folder: str) -> bool:
-    """Whether a folder has changed since the last listing. False is no answer: there may be new files."""
+    """Return whether a folder has changed since the last listing; if False, there may still be new files."""
     times = _FORMAT.cached(storage.read_text(f"{folder}/{_FILE}"), "times")
     return isinstance(times, dict) and any(modified_ns(each) != time for each, time in times.items())
 
 
 def modified_ns(folder: str) -> int | None:
-    """The modification time of a local folder; None if it can't be looked up."""
+    """Return the modification time of a local folder; None if it can't be looked up."""
     try:
         return os.stat(folder).st_mtime_ns  # noqa: PTH116 - a listing has many folders
     except OSError:

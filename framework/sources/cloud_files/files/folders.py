@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _PARTITION = re.compile(r"[^/=]+=[^/]*")
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
-"""What Hive escapes in the name of a folder."""
+"""Matches Hive's escapes in folder names."""
 
 
 def folder_values(files: Sequence[FoundFile]) -> dict[str, list[str]]:
-    """The values in the names of the files' folders, by the name of their column."""
+    """Return the partition values in the folder names of files, by column name."""
     spellings: dict[str, str] = {}
     values: dict[str, list[str]] = {}
     for file in files:
@@ -38,7 +38,7 @@ def folder_values(files: Sequence[FoundFile]) -> dict[str, list[str]]:
 
 
 def folder_columns(options: CloudFilesOptions, files: Sequence[FoundFile]) -> StructType:
-    """The columns of the folders' names, in their order; typed if types are inferred."""
+    """Return the columns in folder names, in path order; typed if types are inferred."""
     values = folder_values(files)
     spellings = {name.lower(): name for name in values}
     root = {part.partition("=")[0] for part in options.path.split("/") if "=" in part}
@@ -57,7 +57,7 @@ def folder_columns(options: CloudFilesOptions, files: Sequence[FoundFile]) -> St
 
 
 def folder_type(texts: Sequence[str]) -> DataType:
-    """The type of a column of folders, from its values."""
+    """Return the type of a folder column, inferred from its values."""
     given = [text for text in texts if text != _NULL]
     if given and all(re.fullmatch(r"-?\d{1,18}", text, re.ASCII) for text in given):
         return LongType()
@@ -74,7 +74,7 @@ def _is_date(text: str) -> bool:
 
 
 def new_folders(options: CloudFilesOptions, columns: StructType, files: Sequence[FoundFile]) -> StructType:
-    """The columns of folders that the columns of a source lack."""
+    """Return the folder columns that a source lacks."""
     if options.partition_columns is not None or options.format in FIXED:
         return StructType([])
     known = {name.lower() for name in columns.fieldNames()}
@@ -82,10 +82,10 @@ def new_folders(options: CloudFilesOptions, columns: StructType, files: Sequence
 
 
 def folder_text(name: str) -> Column:
-    """The value of a folder in the path of a row's file; the URI's escapes lie over those of Hive."""
+    """Return a folder's value from the path of a row's file; URI escapes are decoded before Hive's."""
     path = _unescaped(F.col("_metadata.file_path"))
     written = "|".join(dict.fromkeys(_pattern(each) for each in (name, _ESCAPED.sub(_escape, name))))
-    # Names of columns have no case, so one column has `date=` and `Date=`.
+    # Column names are case-insensitive, so one column includes `date=` and `Date=`.
     value = F.regexp_extract(path, f"(?iu)/(?:{written})=([^/]*)/", 1)
     # A percent sign that begins no escape is itself.
     whole = _unescaped(F.regexp_replace(value, "%(?![0-9A-Fa-f]{2})", "%25"))

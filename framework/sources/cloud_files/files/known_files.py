@@ -1,9 +1,9 @@
-"""The files that a source has found, as an index on disk: whether a name is known, and whether its file has changed.
+"""An on-disk index of the files of a source: whether a name is known, and whether its file has changed.
 
-The index is derived from the list of files (`file_log`), which is durable first. Its runs are named by the numbers of
-their files, `<first>-<last>.<part>-<parts>`: a part has the sorted digests that begin with its bits, so that a question
-reads one part of each run and no process holds them all. Runs are merged in a geometric progression: each file is
-rewritten a logarithmic number of times. A run within a longer one is void, and so is a run that lacks a part.
+The index is derived from the file list (`file_log`), which is durable first. Its runs are named by the numbers of their
+files, `<first>-<last>.<part>-<parts>`. A part has the sorted digests that begin with its bits, so a lookup reads one
+part of each run and no process holds the whole index. Runs are merged in a geometric progression: each file is
+rewritten a logarithmic number of times. A run is void if a longer run covers it or if it lacks a part.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from framework.sources.cloud_files.files.listing import FoundFile
 
 _PART = re.compile(r"(\d{12})-(\d{12})\.(\d{5})-(\d{5})")
 _DIGEST = 32
-"""Hexadecimal digits of the digest of a URI: 128 bits, so that no two of them are equal by chance."""
+"""Hexadecimal digits of a URI's digest: 128 bits, so that digests don't collide."""
 _LONGER = 2
-"""A run is merged with the next one unless it is longer by this factor."""
+"""A run is merged with the next run unless it is longer by this factor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +31,12 @@ class ListLimits:
     """Sizes of the files of a list and of its index.
 
     Args:
-        segment: a segment with so many files is never written again.
-        segments: so many shorter segments are merged.
-        pending: so many files are read from their list again before they become a run of the index.
-        part: the most files of a part of a run.
-        searched: the index is searched if the list has more than so many files for each one that is asked for;
-            otherwise the list itself is read through.
+        segment: the number of files from which a segment is never rewritten.
+        segments: the number of shorter segments that triggers a merge.
+        pending: the number of files that are read from the list again before they are written as a run of the index.
+        part: the maximum number of files in a part of a run.
+        searched: the number of listed files per requested file above which the index is searched; below it, the list
+            itself is scanned.
     """
 
     segment: int = 20_000
@@ -60,12 +60,12 @@ class Run:
         return self.last - self.first + 1
 
     def name(self, part: int) -> str:
-        """The name of a part."""
+        """Return the name of a part."""
         return f"{self.first:012d}-{self.last:012d}.{part:05d}-{self.parts:05d}"
 
 
 class KnownFiles:
-    """The index of one list of files; there is one writer.
+    """The index of one file list, with a single writer.
 
     Args:
         storage: keeps the checkpoint.
@@ -82,14 +82,15 @@ class KnownFiles:
         self._last = 0
 
     def names(self) -> list[str]:
-        """The files of the index, for `open`: looked up before the end of the list, which is then not before theirs."""
+        """List the files of the index for `open`; called before the list's end is read, which can't be behind then."""
         return self._storage.list_names(self._folder)
 
     def open(self, last: int, names: Sequence[str]) -> None:
         """Find the runs.
 
         Args:
-            last: the end of the list. An index that goes on is of another list, such as one before a restored backup.
+            last: the end of the list. An index that extends past it belongs to a different list, such as the list
+                before a backup was restored.
             names: the files of the index.
         """
         runs = list(_valid(names))
@@ -105,11 +106,11 @@ class KnownFiles:
 
     @property
     def is_due(self) -> bool:
-        """Whether so many files are in memory that they should be a run."""
+        """Return whether enough files are in memory to write a run."""
         return self._last - self._written >= self._limits.pending
 
     def write(self) -> None:
-        """Write the files in memory as a run, and merge runs that are not longer than those after them."""
+        """Write the files in memory as a run, and merge runs that are too short for the progression."""
         if self._last == self._written:
             return
         self.delete_void()
@@ -126,25 +127,25 @@ class KnownFiles:
             self.delete_void()
 
     def delete(self) -> None:
-        """Delete the index: its list begins again."""
+        """Delete the index because its list starts over."""
         self._storage.delete_tree(self._folder)
         self.open(0, ())
 
     def delete_void(self) -> None:
-        """Delete what is no part of the index: it could look like one when the list is longer."""
+        """Delete files that don't belong to the index: they could pass as valid runs once the list is longer."""
         valid = {run.name(part) for run in self._runs for part in range(run.parts)}
         for name in self._storage.list_names(self._folder):
             if name not in valid:
                 self._storage.delete_tree(f"{self._folder}/{name}")
 
     def unseen(self, uris: Sequence[str]) -> list[str]:
-        """The URIs that no file of the list has."""
+        """Return the URIs that are not in the list."""
         asked = {_digest(uri): uri for uri in uris}
-        found = self._entries(asked, self._runs)  # the first run is the longest: it has most of them
+        found = self._entries(asked, self._runs)  # the first run is the longest and has most of them
         return [uri for digest, uri in asked.items() if digest not in found]
 
     def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
-        """The files that are not in the list, or have another size or time than in their last entry."""
+        """Return the files that are not in the list, or whose size or time differs from their last entry."""
         asked = [(_digest(file.uri), file) for file in files]
         found = self._entries([digest for digest, _ in asked], self._runs[::-1])
         return [file for digest, file in asked if found.get(digest) != digest + _state(file)]
@@ -159,7 +160,7 @@ class KnownFiles:
         return self._last
 
     def _entries(self, digests: Iterable[str], runs: Sequence[Run]) -> dict[str, str]:
-        """The entry of each digest that the list has, in the first of the runs that has it."""
+        """Return the entry of each known digest, taken from the first run that contains it."""
         asked = sorted(digests)
         found = {digest: digest + self._recent[digest] for digest in asked if digest in self._recent}
         for run in runs:
@@ -172,7 +173,7 @@ class KnownFiles:
         return _RunReader(self._storage, self._folder, run)
 
     def _write_run(self, first: int, last: int, sources: Sequence[Callable[[str, str], Sequence[str]]]) -> Run:
-        """Write a run of the entries of several runs, the newest last, one part after the other."""
+        """Merge the entries of several runs, newest last, into one run, one part at a time."""
         run = Run(first=first, last=last, parts=_parts_of(last - first + 1, self._limits.part))
         for part in range(run.parts):
             low, high = _bound(part, run.parts), _bound(part + 1, run.parts)
@@ -206,7 +207,7 @@ class _RunReader:
             at = end
 
     def between(self, low: str, high: str) -> Sequence[str]:
-        """The entries of a range within a part."""
+        """Return the entries of a range within a part."""
         return _slice(self._of(low), low, high)
 
     def _of(self, digest: str) -> list[str]:
@@ -221,11 +222,11 @@ class _RunReader:
 
 
 class MissingPartError(LookupError):
-    """A part of the index is gone: another process has merged its run."""
+    """A part of the index is missing because another process has merged its run."""
 
 
 def _valid(names: Sequence[str]) -> Iterator[Run]:
-    """The complete runs that follow each other from the first file on; of several with the same start the longest."""
+    """Yield the complete, contiguous runs from the first file on; of runs with the same start, the longest."""
     present: dict[Run, int] = {}
     for match in filter(None, map(_PART.fullmatch, names)):
         run = Run(first=int(match[1]), last=int(match[2]), parts=int(match[4]))
@@ -241,12 +242,12 @@ def _valid(names: Sequence[str]) -> Iterator[Run]:
 
 
 def _slice(entries: Sequence[str], low: str, high: str) -> Sequence[str]:
-    """The part of sorted entries from one digest up to another one."""
+    """Return the sorted entries from digest `low` up to digest `high`."""
     return entries[bisect_left(entries, low) : bisect_left(entries, high)]
 
 
 def _merged_from(runs: Sequence[Run]) -> int:
-    """The first of the last runs that are to be one."""
+    """Return the index of the first run of the tail to merge."""
     at, size = len(runs) - 1, runs[-1].size
     while at > 0 and runs[at - 1].size <= _LONGER * size:
         at -= 1
@@ -259,7 +260,7 @@ def _parts_of(files: int, most: int) -> int:
 
 
 def _bound(part: int, parts: int) -> str:
-    """The least digest of a part; above all digests for the end of the last one."""
+    """Return the lowest digest of a part; for the end of the last part, a value above all digests."""
     return f"{(part << 16) // parts:04x}" if part < parts else "g"
 
 

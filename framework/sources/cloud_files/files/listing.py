@@ -1,6 +1,6 @@
-"""Listings of folders: the files that a source has not seen. Local ones in Python, others by one call of the JVM.
+"""Folder listings that find the new files of a source: local ones in Python, others by one JVM call.
 
-A name that is known costs a comparison; only the others are looked up on disk.
+A known name costs one comparison; only unknown names are looked up on disk.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _STATUS = re.compile(
 )
 _MOST_LINKS = 40
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-!.~'()*:@&=+$,;/"
-"""What `_ESCAPED` does not match."""
+"""Matches the characters that `_ESCAPED` does not match."""
 _ENTRIES = 10_000
-"""So many entries of a folder are in memory at once."""
+"""The number of folder entries held in memory at once."""
 _QUESTION = 250_000
-"""So many names are compared with the known ones at once: each question reads the list or its index once."""
+"""The number of names compared with the known ones at once: each lookup reads the list or its index once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +63,11 @@ class Known(Protocol):
     """The files that a source has seen."""
 
     def unseen(self, uris: Sequence[str]) -> list[str]:
-        """The URIs that were never seen."""
+        """Return the URIs that were never seen."""
         ...
 
     def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
-        """The files that were never seen, or with another size or time when they were seen last."""
+        """Return the files that were never seen, or whose size or time changed since they were last seen."""
         ...
 
 
@@ -75,23 +75,23 @@ class NothingKnown:
     """A source that has seen no file."""
 
     def unseen(self, uris: Sequence[str]) -> list[str]:
-        """All."""
+        """Return all URIs."""
         return list(uris)
 
     def changed(self, files: Sequence[FoundFile]) -> list[FoundFile]:
-        """All."""
+        """Return all files."""
         return list(files)
 
 
 def list_new(
     spark: SparkSession | None, options: CloudFilesOptions, known: Known, times: dict[str, int] | None = None
 ) -> list[FoundFile]:
-    """Return the files of a source that are not known, oldest first.
+    """Return the unknown files of a source, oldest first.
 
     Args:
         spark: for file systems other than the local one; None if the path is local.
-        options: the path and what it selects.
-        known: the files that were seen; one that has changed is new with `allow_overwrites`.
+        options: the path and the options that select files.
+        known: the files that were seen. With `allow_overwrites`, a changed file counts as new.
         times: gets the modification time of each local folder before it is listed, in nanoseconds.
 
     Raises:
@@ -110,7 +110,7 @@ def list_new(
 
 
 def has_new(path: str, options: CloudFilesOptions, known: Known) -> bool:
-    """Whether a local path has a file that is not known; the listing ends with the first one.
+    """Return whether a local path has an unknown file; the listing stops at the first one.
 
     Raises:
         SourceError: CLOUD_FILES_FOLDER_MISSING.
@@ -120,26 +120,26 @@ def has_new(path: str, options: CloudFilesOptions, known: Known) -> bool:
 
 
 def in_parts(values: Iterable[_Value], size: int) -> Iterator[list[_Value]]:
-    """Yield the values in lists of a size; the last one may be shorter."""
+    """Yield the values in lists of `size` elements; the last list may be shorter."""
     rest = iter(values)
     while part := list(islice(rest, size)):
         yield part
 
 
 def present_files(files: Sequence[FoundFile], *, overwrites: bool) -> tuple[list[FoundFile], list[str]]:
-    """Return the files of a batch as they are now, and the URIs of those that are gone.
+    """Return the present files of a batch with their current size and time, and the URIs of missing files.
 
-    A reader reads as many bytes as it is told. So a file that was replaced would lose its end without an error. Files
-    on other file systems are returned as they were found.
+    Spark reads as many bytes as the listing recorded, so a replaced file could silently lose its end. Files on other
+    file systems are returned as they were found.
 
     Args:
         files: the files as they were found.
-        overwrites: whether a replaced file is read again. Then its earlier states are left out: its present content is
-            in the list again, or will be with the next listing. It would be read twice otherwise.
+        overwrites: whether a replaced file is read again. If so, its earlier states are left out, because its present
+            content is in the list again, or will be after the next listing. Otherwise it would be read twice.
     """
     found = [(file, _refreshed(file)) for file in files]
     gone = [file.uri for file, now in found if now is None]
-    # A file that was replaced, and put back, has the same state twice.
+    # A file that was replaced and then restored has the same state twice.
     present = {now.uri: now for file, now in found if now is not None and (now == file or not overwrites)}
     return list(present.values()), gone
 
@@ -157,7 +157,7 @@ def _refreshed(file: FoundFile) -> FoundFile | None:
 
 
 def encoded(path: str) -> str:
-    """The URI of a local path, encoded as Java's `URI` encodes it: letters of any alphabet stay as they are.
+    """Return the URI of a local path, encoded as Java's `URI` encodes it: letters of any alphabet stay as they are.
 
     Examples:
         >>> encoded("/in/a b%=ü.json")
@@ -167,7 +167,7 @@ def encoded(path: str) -> str:
 
 
 def decoded(uri: str) -> str:
-    """The path that an encoded URI names, with its scheme.
+    """Return the path that an encoded URI names, with its scheme.
 
     Examples:
         >>> decoded("file:/in/a%20b%25=ü.json")
@@ -198,7 +198,7 @@ def _local_files(path: str, options: CloudFilesOptions, known: Known, times: dic
 
 
 def _statuses(uris: Iterable[str]) -> Iterator[FoundFile]:
-    """The files of some local URIs; without those that were deleted since they were listed, and pipes and devices."""
+    """Yield the files of local URIs, without pipes, devices and files deleted since the listing."""
     for uri in uris:
         path = decoded(uri).removeprefix("file:")
         try:
@@ -212,7 +212,7 @@ def _statuses(uris: Iterable[str]) -> Iterator[FoundFile]:
 
 
 def _questions(parts: Iterable[list[str]]) -> Iterator[list[str]]:
-    """Join lists to longer ones, of `_QUESTION` values and at most one list more; the last one may be shorter."""
+    """Join lists until each has `_QUESTION` values; it exceeds that by at most one list; the last may be shorter."""
     asked: list[str] = []
     for part in parts:
         asked += part
@@ -245,10 +245,10 @@ def _local_uris(path: str, options: CloudFilesOptions, times: dict[str, int]) ->
 
 
 def _encoded_names(folder: str, names: Sequence[str]) -> list[str]:
-    """The encoded URIs of files in a folder.
+    """Return the encoded URIs of files in a folder.
 
     Raises:
-        UnicodeEncodeError: for a name that is no text.
+        UnicodeEncodeError: a name is not valid Unicode.
     """
     folder.encode()  # its error has the whole name
     prefix = f"{encoded(folder)}/"
@@ -263,7 +263,7 @@ def _encoded_name(name: str) -> str:
 
 
 def _names_below(folder: str, depth: int, times: dict[str, int]) -> Iterator[tuple[str, list[str]]]:
-    """Folders and names of the files in a folder and below it; links are followed, but not in circles."""
+    """Yield folders and file names, recursively; links are followed, cycles are not."""
     folders: list[str] = []
     time = modified_ns(folder)
     if time is not None:
@@ -289,13 +289,13 @@ def _names_below(folder: str, depth: int, times: dict[str, int]) -> Iterator[tup
 
 
 def _expanded(path: str) -> Iterator[str]:
-    """The folders and files that a path names; those of a glob in any order."""
+    """Yield the folders and files that a path names; matches of a glob come in any order."""
     for one in _alternatives(path):
         yield from _named(one)
 
 
 def _alternatives(path: str) -> Iterator[str]:
-    """The paths that a path with folders in braces names, such as `/in/{a/b,c}`; braces within one name stay."""
+    """Expand braces that span folders, such as `/in/{a/b,c}`, into paths; braces within one name stay."""
     for match in _BRACES.finditer(path):
         if "/" in match[1]:
             for each in match[1].split(","):
@@ -340,7 +340,7 @@ def _split_outside_braces(path: str) -> list[str]:
 
 
 def _hadoop_files(spark: SparkSession, options: CloudFilesOptions, known: Known) -> Iterator[FoundFile]:
-    """List a Hadoop file system with Spark's own parallel listing; one text brings all files over."""
+    """List a Hadoop file system with Spark's parallel listing; one string transfers all files from the JVM."""
     for files in in_parts(_hadoop_statuses(spark, options), _QUESTION):
         if options.allow_overwrites:
             yield from known.changed(files)

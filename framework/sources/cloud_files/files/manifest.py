@@ -1,7 +1,7 @@
-"""A list of files that Spark reads natively as one folder, without listing it or asking for the files' status.
+"""A list of files that Spark reads natively as one folder, without a listing and without looking up file status.
 
 Spark's file sink leaves such a list in `_spark_metadata` of its folder, and each reader of Spark then reads exactly the
-files in the list, with their sizes and times. We write the list ourselves: one small file for any number of files.
+files in the list, with their sizes and times. Sluice writes the list: one small file for any number of files.
 """
 
 from __future__ import annotations
@@ -34,6 +34,6 @@ def write_manifest(storage: Storage, folder: str, files: Sequence[FoundFile]) ->
 
 
 def manifest_reader(spark: SparkSession) -> DataFrameReader:
-    """A reader for the folder of a list, to be given format, schema and options."""
-    # The files lie outside of the folder: without this option Spark would look for those within it only.
+    """Return a reader for the folder of a list; the caller sets format, schema and options."""
+    # The files are outside of the folder: without this option, Spark would read only files within it.
     return spark.read.option("recursiveFileLookup", "true")

@@ -8,36 +8,36 @@ from typing import Any
 
 KEY = "cloudFiles"
 FOLDER = "cloud_files"
-"""The folder in a checkpoint that has one folder for each source."""
+"""The folder in a checkpoint with one subfolder per source."""
 _SOURCE = "source"
 
 
 def log_folder(checkpoint: str, number: int) -> str:
-    """The folder of a source in a checkpoint; sources are numbered from 0 in the order of the query."""
+    """Return the folder of a source in a checkpoint; sources are numbered from 0 in the order of the query."""
     return f"{checkpoint}/{FOLDER}/{number}"
 
 
 def offset_text(last: int, source: int) -> str:
-    """The offset after a file of a source."""
+    """Return the offset after file `last` of a source."""
     return json.dumps({KEY: last, _SOURCE: source})
 
 
 def offset_number(text: str) -> int | None:
-    """The file of an offset; None for an offset of another kind of source."""
+    """Return the file number in an offset; None for an offset of another kind of source."""
     found = _parsed(text)
     return None if found is None else int(found[KEY])
 
 
 def committed_files(offsets: Sequence[str]) -> dict[int, int]:
-    """The last file of each source that is in the offsets of a batch, by the number of the source.
+    """Return the last file of each source in the offsets of a batch, by source number.
 
-    A source is not in the first offsets if it had no file, and twice if the query has its relation twice.
+    A source is missing from the first offsets if it had no file, and occurs twice if the query reads it twice.
     """
     return {each[_SOURCE]: each[KEY] for each in map(_parsed, offsets) if each is not None}
 
 
 def are_numbered(offsets: Sequence[str]) -> bool:
-    """Whether all offsets are of this kind, so that a source that is missing has read nothing."""
+    """Return whether all offsets are of this kind, so that a missing source has read nothing."""
     return all(_parsed(each) is not None for each in offsets)
 
 

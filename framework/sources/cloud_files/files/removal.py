@@ -1,4 +1,4 @@
-"""Deletes or moves one file that was read, on the local file system or on any other of Hadoop."""
+"""Deletes or moves a file that was read, on the local file system or on any Hadoop file system."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Remover:
     options: CloudFilesOptions
 
     def remove(self, file: FoundFile) -> bool:
-        """Delete or move a file; return whether it is gone.
+        """Delete or move a file; return whether it is no longer there.
 
-        A file that is not as it was when it was found is kept: its present content may not be in the table.
+        A file that changed after it was found is kept: its present content may not be in the table.
 
         Raises:
             OperationError: CLOUD_FILES_CLEANING_FAILED.
@@ -85,7 +85,7 @@ class Remover:
         return True
 
     def _target(self, path: str, destination: str) -> str:
-        """The path below the destination that a file has below the source's folder."""
+        """Return the target path, which keeps the file's path relative to the source's folder."""
         base = _without_authority(folder_before_glob(self.options.path)).rstrip("/")
         found = _without_authority(path)
         below = found.removeprefix(f"{base}/") if found.startswith(f"{base}/") else found.rpartition("/")[2]
@@ -93,11 +93,11 @@ class Remover:
 
 
 def _free(target: str, file: FoundFile, exists: Callable[[str], bool]) -> str:
-    """The target, or a name beside it: earlier files of the name stay."""
+    """Return the target, or a free name beside it: existing files are not overwritten."""
     names = chain((target, f"{target}.{file.modified_ms}"), (f"{target}.{file.modified_ms}.{n}" for n in count(2)))
     return next(name for name in names if not exists(name))
 
 
 def _without_authority(path: str) -> str:
-    """The path of a URI; a listing may name a file system more fully than the option does."""
+    """Return the path of a URI without its authority, which a listing may include and the option may not."""
     return _AUTHORITY.sub("", path, count=1)

@@ -1,4 +1,4 @@
-"""`schemaHints` as values: each names a column or a field and gives its type, and no two contradict each other."""
+"""Parsed `schemaHints`: each names a column or field and its type, and no two hints contradict each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from framework.foundation.wording import one_line
 _NAME = r"`(?:[^`]|``)+`|(?:[^\s`.:]|:(?!\s))+"
 _HINT = re.compile(rf"(?P<path>(?:{_NAME})(?:\.(?:{_NAME}))*)(?:\s*:\s+|\s+)(?P<rest>\S.*)", re.DOTALL)
 _PIECE = re.compile(r"`(?:[^`]|``)*`|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|.", re.DOTALL)
-"""A name in backticks, a text in quotes, or one character: only a comma outside of these ends a hint."""
+"""A name in backticks, a string in quotes, or one character: a hint ends at a comma outside of quotes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +24,8 @@ class Hint:
     """One hint.
 
     Args:
-        path: the names of the column and of the fields inside of it; `element`, `key` and `value` are parts of arrays
-            and maps.
+        path: the names of the column and of the nested fields; `element`, `key` and `value` are parts of arrays and
+            maps.
         column: has the type, and the comment if there is one.
         text: as the user writes it.
     """
@@ -36,7 +36,7 @@ class Hint:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """The path in lower case: names of columns have no case."""
+        """Return the path in lower case, because column names are case-insensitive."""
         return tuple(name.lower() for name in self.path)
 
 
@@ -96,7 +96,7 @@ def _check(hints: Sequence[Hint]) -> None:
 
 
 def _type_at(kind: DataType, path: Sequence[str]) -> DataType | None:
-    """The type that a type has at a place inside of it, or the one that can have no such place; None if it may get one.
+    """Return the nested type at a path, or the type that can't contain the path; None if it may be added.
 
     Args:
         kind: the type of the outer hint.
@@ -112,7 +112,7 @@ def _type_at(kind: DataType, path: Sequence[str]) -> DataType | None:
 
 
 def part_of(kind: DataType, name: str) -> DataType | None:
-    """The type of the part of an array or a map that `element`, `key` or `value` names; None if it has no such part."""
+    """Return the type of the `element`, `key` or `value` of an array or a map; None if there is no such part."""
     if isinstance(kind, ArrayType):
         return kind.elementType if name == "element" else None
     if isinstance(kind, MapType):

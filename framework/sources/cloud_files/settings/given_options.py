@@ -1,6 +1,6 @@
-"""The options of a reader of `cloudFiles`, checked: an option that can't be kept is an error, never ignored.
+"""Validation of the options of a `cloudFiles` reader: an option that can't be honoured is an error, never ignored.
 
-Options of Auto Loader that change no row here are noted, and so are those of other formats.
+Auto Loader options that change no row here are noted, and so are the options of other formats.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ _SECONDS = {
     "month": 2_678_400,
     "year": 31_622_400,
 }
-"""Months and years are the longest ones: a file never goes too early."""
+"""Months and years count with their longest length, so that no file is removed too early."""
 _SHORTEST_DELETE = 7 * 86_400
-"""Lakeflow deletes files after more than seven days only."""
+"""Lakeflow deletes files only after more than seven days."""
 
 
 def reader_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a `cloudFiles` reader for those of `read_files`, which have no prefix and infer types."""
+    """Convert `read_files` options, which have no prefix and infer types, to options of a `cloudFiles` reader."""
     own = {name.lower() for name in OPTIONS} | set(NO_EFFECT)
     is_own = {name: name.lower() in own or name.lower().startswith("resourcetag.") for name in given}
     named = {f"cloudFiles.{name}" if is_own[name] else name: value for name, value in given.items()}
@@ -97,7 +97,7 @@ class _Given:
         self._without_effect: dict[str, str] = {}
 
     def _check_names(self, kind: str) -> None:
-        """Refuse unknown names, and note those that change no row.
+        """Refuse unknown names, and note options that change no row.
 
         Raises:
             UserError: CLOUD_FILES_OPTION_UNKNOWN, CLOUD_FILES_OPTION_UNSUPPORTED.
@@ -117,7 +117,7 @@ class _Given:
                 self._check_plain(key, kind)
 
     def _check_plain(self, key: str, kind: str) -> None:
-        """Refuse an option that is nearly one of the format; others that it does not have are noted."""
+        """Refuse an option that resembles an option of the format; note any other that the format lacks."""
         others = [other for other in other_formats(key) if other != kind]
         if key == "mergeschema":
             self._without_effect[self._spelled[key]] = f"the columns of all {kind} files are merged without it"
@@ -185,7 +185,7 @@ class _Given:
         )
 
     def _refuse_lost_records(self, name: str, rescued: str | None) -> None:
-        """Refuse what would keep records of text from the rescued column."""
+        """Refuse options that would keep malformed records out of the rescued column."""
         if rescued is None or name not in RECORDS_OF_TEXT:
             return
         if self._reader.get("mode", "").upper() == "DROPMALFORMED":
@@ -254,7 +254,7 @@ class _Given:
         return found
 
     def _case(self, kind: str) -> bool:
-        """`readerCaseSensitive`, or its older name, which CSV has."""
+        """Return the value of `readerCaseSensitive`, or of its older name, which CSV has."""
         if "parsercasesensitive" in self._own and kind != "csv":
             self._unknown("parsercasesensitive", " Did you mean `readerCaseSensitive`?")
         older = self._flag("parserCaseSensitive", default=True)

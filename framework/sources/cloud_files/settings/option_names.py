@@ -1,4 +1,4 @@
-"""Names of options: those of `cloudFiles`, those that change nothing here, and those of Spark's readers by format.
+"""Names of options: `cloudFiles` options, options without effect, and options of Spark's readers by format.
 
 A test compares the names of each format with those that Spark's own classes list.
 """
@@ -104,7 +104,7 @@ _REFUSED = {
     "pathRewrites": "files are read at the paths where they are listed",
 }
 REFUSED = {name.lower(): why for name, why in _REFUSED.items()}
-"""Options that would change which rows there are, in lower case, and why they can't be kept."""
+"""Options that would change the result rows, in lower case, and why they can't be honoured."""
 
 _OF_FILES = ("ignoreMissingFiles", "ignoreCorruptFiles")
 _OF_VALUES = (
@@ -219,31 +219,31 @@ OF_FORMATS: dict[str, tuple[str, ...]] = {
 """The options of Spark's readers and writers by format."""
 
 _OF_HADOOP = ("fs.", "dfs.", "hadoop.", "io.", "ipc.", "mapred", "parquet.", "orc.", "avro.", "s3service.")
-"""Spark gives options of a reader to Hadoop as settings, such as those of a file system."""
+"""Spark passes reader options to Hadoop as settings, such as file system settings."""
 
 
 def plain_options(kind: str) -> frozenset[str]:
-    """The options of a format that Spark's reader gets, in lower case."""
+    """Return the options of a format that are passed to Spark's reader, in lower case."""
     return frozenset(name.lower() for name in (*OF_FORMATS[kind], *_OF_FILES))
 
 
 def other_formats(name: str) -> list[str]:
-    """The formats that have an option, in lower case."""
+    """Return the formats that have an option, in lower case."""
     return [kind for kind in OF_FORMATS if name in plain_options(kind)]
 
 
 def is_of_hadoop(name: str) -> bool:
-    """Whether an option, in lower case, is a setting of Hadoop."""
+    """Return whether an option, in lower case, is a setting of Hadoop."""
     return name.startswith(_OF_HADOOP)
 
 
 def reason_of(name: str, reasons: Mapping[str, str]) -> str | None:
-    """Why an option, in lower case and without the prefix, has no effect or is refused; None if it is no such one."""
+    """Return why an option (lower case, no prefix) is without effect or refused; None if it has no listed reason."""
     return reasons.get("resourcetag" if name.startswith("resourcetag.") else name)
 
 
 def hint_of_prefixed(name: str) -> str:
-    """What an unknown option with the prefix may mean, as a part of its message: another one, or one of a format."""
+    """Return a hint for an unknown option with the prefix: a similar option, or an option of a format."""
     if name.lower() == "inferschema":
         return " Did you mean `cloudFiles.inferColumnTypes`?"
     if other_formats(name.lower()):
@@ -253,7 +253,7 @@ def hint_of_prefixed(name: str) -> str:
 
 
 def hint_of_plain(name: str, kind: str) -> str:
-    """What an unknown option without the prefix may mean, as a part of its message."""
+    """Return a hint for an unknown option without the prefix, as a part of its error message."""
     prefix, _, rest = name.rpartition(".")
     near = _nearest(rest if _nearest(prefix, ("cloudFiles",)) else name, (*OPTIONS, *_WITHOUT_EFFECT))
     plain = _nearest(name, (*OF_FORMATS[kind], *_OF_FILES, *_UNPREFIXED))
@@ -263,6 +263,6 @@ def hint_of_plain(name: str, kind: str) -> str:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
-    """The most similar name, in any case."""
+    """Return the most similar name, in any case."""
     spelled = {each.lower(): each for each in known}
     return spelled.get(nearest_name(name.lower(), spelled) or "")

@@ -1,4 +1,4 @@
-"""The options of a source of files as a value, with their defaults; `given_options` checks what a reader has."""
+"""The options of a file source as a value, with defaults; `given_options` validates a reader's options."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from framework.foundation.table_address import plain_path, real_path
 
 FORMATS = ("json", "csv", "parquet", "avro", "orc", "text", "binaryFile", "xml")
 SELF_TYPED = frozenset({"parquet", "orc", "avro"})
-"""Formats whose files have the types of their columns."""
+"""Formats whose files contain the types of their columns."""
 RECORDS_OF_TEXT = frozenset({"json", "csv", "xml"})
 ASKS_IN_TASKS = frozenset({"xml", "avro"})
-"""Formats whose readers look up in their tasks whether names are case-sensitive."""
+"""Formats whose readers look up case sensitivity in their tasks."""
 FIXED = frozenset({"text", "binaryFile"})
-"""Formats that have always the same columns."""
+"""Formats that always have the same columns."""
 
 _OF_FILES = frozenset({"ignoremissingfiles", "ignorecorruptfiles"})
 
 
 class Cleaning(StrEnum):
-    """What happens to files after their rows are committed and the retention has passed."""
+    """How files are cleaned after their rows are committed and the retention has passed."""
 
     OFF = "OFF"
     DELETE = "DELETE"
@@ -31,7 +31,7 @@ class Cleaning(StrEnum):
 
 
 class EvolutionMode(StrEnum):
-    """What happens when a file has a column that the schema lacks, or has with a narrower type."""
+    """How a flow handles a file with a column that the schema lacks or has with a narrower type."""
 
     ADD = "addNewColumns"
     WIDEN = "addNewColumnsWithTypeWidening"
@@ -51,25 +51,26 @@ class CloudFilesOptions:
     Args:
         path: the folder, or a glob of folders or files.
         format: one of `FORMATS`.
-        mode: what new columns do.
+        mode: how new columns are handled.
         rescued: name of the column for data that does not fit; None if there is none.
-        infers_types: whether JSON, CSV and XML get types, or strings.
+        infers_types: whether columns of JSON, CSV and XML get inferred types; else they are strings.
         hints: columns with types in DDL that replace inferred ones; "" if there are none.
         schema_location: the folder of the recorded schema; None if the pipeline's storage has it.
         include_existing: whether the files that are present at the first start are read.
-        max_files: the most files of a batch.
+        max_files: the maximum number of files in a batch.
         max_bytes: the bytes at which a batch ends; None if there is no limit.
         allow_overwrites: whether a file with another size or time is read again.
-        modified_after: epoch seconds; older files and those of this time are passed over. None if there is no limit.
-        modified_before: epoch seconds; newer files and those of this time are passed over. None if there is no limit.
+        modified_after: epoch seconds; only files modified later are read. None if there is no limit.
+        modified_before: epoch seconds; only files modified earlier are read. None if there is no limit.
         glob: pattern of the names of files; None if all are read.
-        partition_columns: names in folders such as `date=2025-01-01`; None if those that the folders have.
+        partition_columns: names in folders such as `date=2025-01-01`; None for all names in the folders.
         has_schema: whether the module gives the schema.
-        cleaning: what happens to files that were read.
+        cleaning: how files are cleaned after they were read.
         retention_seconds: the time between the commit of a file's rows and its cleaning.
-        move_destination: the folder to which files are moved; None if they are not.
-        is_case_sensitive: whether a field whose name differs from a column in case only is rescued, or read into it.
-        skip_rows: the lines at the beginning of each CSV file that are passed over.
+        move_destination: the folder to which files are moved; None if they are not moved.
+        is_case_sensitive: whether a field whose name differs from a column only in case is rescued; else it is read
+            into the column.
+        skip_rows: the number of lines to skip at the beginning of each CSV file.
         reader: the options of the format, for Spark's own reader.
         without_effect: options that change no row, as the user spells them, and why.
     """
@@ -120,26 +121,26 @@ class CloudFilesOptions:
 
     @property
     def needs_names(self) -> bool:
-        """Whether the names of files must be known, because those in another case are read into columns."""
+        """Return whether the names in files must be known because case variants are read into columns."""
         return not self.is_case_sensitive and self.format not in FIXED
 
     @property
     def loses_variants(self) -> bool:
-        """Whether the values of a field would be lost if its name differs from a column in case only."""
+        """Return whether values of a field would be lost if its name differs from a column only in case."""
         return self.is_case_sensitive and self.rescued is None and self.format in {"json", "xml"}
 
     def flag(self, name: str) -> bool:
-        """Whether an option of the format is `true`."""
+        """Return whether an option of the format is `true`."""
         return dict(self.reader).get(name.lower(), "false").lower() == "true"
 
     @property
     def inference_keys(self) -> tuple[str, ...]:
-        """What an inferred schema depends on, as text; and the text under which it may have been recorded before.
+        """Return the key of an inferred schema, then other keys under which it may have been recorded before.
 
-        To ignore files that are gone or broken changes no column, nor does another spelling of a local path.
+        Options to ignore missing or corrupt files don't change columns, nor does another spelling of a local path.
         """
         reader = tuple(option for option in self.reader if option[0] not in _OF_FILES)
-        # A flow whose types begin to widen goes on with its columns; the other way round, types would be too wide.
+        # Turning type widening on keeps the recorded columns; turning it off does not, because types may be too wide.
         modes = (self.mode, EvolutionMode.ADD) if self.widens_types else (self.mode,)
         return tuple(self._key(mode, reader) for mode in modes)
 
@@ -151,7 +152,7 @@ class CloudFilesOptions:
 
 
 def folder_before_glob(path: str) -> str:
-    """The folder that has all files of a path: the path itself, or the part before its first glob.
+    """Return the folder that contains all files of a path: the path, or the part before its first glob.
 
     Examples:
         >>> folder_before_glob("/in/year=*/[ab]")
@@ -163,11 +164,11 @@ def folder_before_glob(path: str) -> str:
 
 
 def local_path(path: str) -> str | None:
-    """The path of a local folder, without its scheme; None for another file system."""
+    """Return the path of a local folder, without its scheme; None for another file system."""
     plain = plain_path(unquote(path) if path.startswith("file:") else path)
     return plain if plain.startswith("/") else None
 
 
 def real_folder(path: str) -> str:
-    """The path of a folder without links, if it is a local one."""
+    """Return the path of a folder without links, if it is a local one."""
     return real_path(local_path(path) or path)
