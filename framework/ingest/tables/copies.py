@@ -251,7 +251,7 @@ class CopyFinder:
     def _without_doubles(
         self, found: Sequence[Copy | FailedCopy], alike: Collection[TableName]
     ) -> tuple[Copy | FailedCopy, ...]:
-        """Return one copy for each target; refuse tables with a common target, and a table with several equal copies."""
+        """Return one copy for each target; refuse tables with a common target, and tables with several equal copies."""
         tables: dict[QualifiedName, list[TableName]] = defaultdict(list)
         targets: dict[TableName, list[QualifiedName]] = defaultdict(list)
         for copy in found:
