@@ -30,7 +30,7 @@ class CopyState:
     rebuild: int = 0
 
     def followed_by(self, now: CopyDefinition) -> CopyState | None:
-        """Return the state in which rows of a later definition stay beside the present ones; None if they can't."""
+        """Return the state that adds rows of a later definition to the present rows; None if they can't be mixed."""
         if drift_error(self.definition, now) is not None:
             return None
         # Rows that have the first of several new columns without the later ones.

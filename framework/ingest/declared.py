@@ -142,7 +142,7 @@ def record_undeclared(names: Collection[str], store: GatewayStore) -> None:
 def _staged(
     table: IngestedTable, forms: Mapping[tuple[str, QualifiedName], StagedForm], before: StagedForm | None = None
 ) -> StagedForm | None:
-    """Return how changes are staged now: in the form of the present rows of the copy, even if these will be replaced."""
+    """Return how changes are staged now: in the form of the present rows of the copy, even if they will be replaced."""
     if table.definition is None:  # it can't be copied now
         return before
     return forms.get((table.source, table.target), table.definition.staged)

@@ -1,4 +1,4 @@
-"""Staged changes that a full refresh must keep: the log may deliver changes only once, so all copies refresh together."""
+"""Staged changes that a full refresh must keep: the log may deliver them only once, so all copies refresh together."""
 
 from __future__ import annotations
 

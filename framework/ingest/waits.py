@@ -1,4 +1,4 @@
-"""Transactions, locks and readers that a gateway waits for at its source, each with the statement that ends the wait."""
+"""Transactions, locks and readers at the source that a gateway waits for, each with the statement that ends it."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def key_columns(dialect: Dialect, source: SourceTable, given: tuple[str, ...]) -
 
 
 def _lasting(dialect: Dialect, source: SourceTable, key: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse a key whose text may change without an entry in the log: the old row would stay in the copy forever."""
+    """Return a key; refuse it if its text may change without an entry in the log, which would leave old rows behind."""
     unstable = dialect.unstable_columns(source)
     named = [name for name in key if name in unstable]
     if named:

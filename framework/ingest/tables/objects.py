@@ -1,4 +1,4 @@
-"""The tables that the objects of an ingestion select: single tables and tables of a source schema, with their copies."""
+"""The tables that the objects of an ingestion select, by name or from a source schema, with their copies."""
 
 from __future__ import annotations
 

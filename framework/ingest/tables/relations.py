@@ -41,7 +41,7 @@ def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]
             *((copy.table.schema, copy.table.table, copy.identity) for copy in copies if copy.identity),
         ],
         **(gateway_dialect(state.gateway).continuity_options(known) if known else {}),
-        # A table whose key or replica identity is another one at present has changes that a copy can't apply.
+        # If the key or the replica identity of a table has changed, the copy can't apply its changes.
         "keys": [(*name, column) for name, form in staged.items() for column in form.keys],
         "textColumns": [(*name, column) for name, form in staged.items() for column in form.text_columns],
         "historyTables": [name for name, form in staged.items() if form.is_history],
