@@ -246,7 +246,7 @@ class ChunkReader:
             raise plan_fault(self._table, "its key, or the type or collation of a key column, has changed")
 
     def _fault(self, opened: ArrowConnection, chunk: Chunk, error: ArrowError) -> SourceError | None:
-        """Return the fault that the statement of a chunk has beside those of any statement; None if it is not one."""
+        """Return the error if it is specific to the statement of a chunk; None for an error of any statement."""
         state = (error.sqlstate or "").strip("\0")
         message = self._connection.hide(str(error))
         if state == _TIMED_OUT:
@@ -259,7 +259,7 @@ class ChunkReader:
             )
         if self._row_filter is None or state[:2] not in ("22", "42"):
             return None
-        # Our own expressions have no errors in data, so one of class 22 is the filter's.
+        # Our own expressions raise no data errors, so an error of class 22 comes from the filter.
         if state[:2] == "22" or self._filter_fails(opened):
             return filter_fault(self._table, self._row_filter, message)
         return None

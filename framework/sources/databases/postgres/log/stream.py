@@ -263,14 +263,14 @@ class ReplicationStream:
         return messages
 
     def _ended(self) -> SourceError:
-        """The fault of a stream that the server ended, by an error or by its shutdown."""
+        """Return the error of a stream that the server ended, by an error or by its shutdown."""
         result = _get_result(self._handle)
         state = None
         if result:
             state = _result_field(result, _SQLSTATE)
             _clear(result)
         if state == _UNDEFINED_OBJECT:
-            # At the position that the server decodes there is no publication: it was dropped, and perhaps made again.
+            # The publication did not exist at the position that the server decodes: it was dropped, perhaps recreated.
             return SourceError(
                 "DATABASE_POSITION_LOST.PUBLICATION", slot=self._slot, publication=self._publication, lsn="unknown"
             )
