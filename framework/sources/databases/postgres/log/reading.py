@@ -112,7 +112,7 @@ class LogScan:
         return self
 
     def _ends(self, data: bytes) -> bool:
-        """Whether a message shows that the position is reached; a keepalive that asks for a reply gets none here."""
+        """Whether the position is reached; a keepalive that wants a reply is answered by the next keepalive request."""
         if data[0] != DATA:
             return not self._in_transaction and read_keepalive(data, 1)[0] >= self._upto
         if data[PAYLOAD_START] not in _SEEN:

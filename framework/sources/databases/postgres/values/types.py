@@ -296,7 +296,7 @@ def spark_schema(table: SourceTable, text_columns: Collection[str] = ()) -> str:
 
 
 def _resolve(type_name: str) -> tuple[TypeMapping, str, pa.DataType]:
-    """Return the line of the table, the Spark type and the Arrow type of a type that is not an array."""
+    """Return the mapping, the Spark type and the Arrow type of a type that is not an array."""
     bare = _MODIFIER.sub("", type_name)
     if bare == "numeric":
         digits = _decimal_digits(type_name)
