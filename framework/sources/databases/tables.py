@@ -116,8 +116,8 @@ class SourceTable:
         key_ids: ids of the objects that keep its key unique; a key that is dropped and recreated has other ids
             (PostgreSQL: oids of the constraints and indexes of its columns, and files of the indexes).
         log_version: the present version of the columns in its changes in the log.
-        earlier_versions: the versions of the columns while the last columns did not all exist, each with the greatest
-            number of the existing columns.
+        earlier_versions: the versions of the columns before some of the last columns were added, each with the greatest
+            column number at that time.
     """
 
     name: TableName

@@ -61,7 +61,7 @@ class PostgresTables:
         return Continuity(table=oid, member=self._member(source.name), partitions=partitions).to_text()
 
     def refuse(self, source: SourceTable, known: KnownTable | None) -> None:
-        """Refuse a table whose changes are not in the log, or that would break its writers when it is published."""
+        """Refuse a table whose changes are not in the log, or whose writers would fail once it is published."""
         if known is not None:
             self._check_continuity(source, known)
         refuse_filtered(self.published, self.log.tables, [source.name])
@@ -72,7 +72,7 @@ class PostgresTables:
         # The table will be published; if the role may not add it, that would stop the changes of all tables.
         publication = Publication(name=self.log.tables, missing=(), is_via_root=True, is_owned=self.published.is_owned)
         for finding in check_table(self.session, source.name, role=role, publication=publication).findings:
-            # A table that is already published needs these rights only when it is read, which checks them itself.
+            # If the table is already published, missing rights are reported when it is read.
             if finding.severity is Severity.ERROR and (not is_member or finding.condition in _OF_IDENTITY):
                 raise RemoteError(finding.condition, what=finding.what, remedy=finding.remedy)
 
@@ -94,7 +94,7 @@ class PostgresTables:
     def _check_continuity(self, source: SourceTable, known: KnownTable) -> None:
         """Refuse a table that was replaced, or that changed without an entry in the log."""
         before, planned = Continuity.of(known.continuity), Continuity.of(known.planned)
-        # The plan of a snapshot may have published the table after it was looked at.
+        # The plan of a snapshot may have published the table after the publication was read.
         before = replace(before, table=before.table or planned.table, member=before.member or planned.member)
         fault = self._fault(source, before)
         if fault is not None:

@@ -161,7 +161,7 @@ def has_rows(query: Query, table: TableName, partition: Partition, condition: st
     # The range of addresses makes the server read the blocks in order, even if it would prefer an index.
     source, only = f"ONLY {partition.name}", "t.ctid >= '(0,0)'::tid"
     if not partition.is_readable:
-        # A role with rights on the partitioned table only must read through it; other partitions are pruned if possible.
+        # A role with rights only on the partitioned table reads through it; other partitions are pruned if possible.
         bounds = query(_CONSTRAINT.format(oid=partition.oid))[0][0]
         source, only = table.quoted, f"tableoid = {partition.oid} AND {bounds or 'true'}"
     return bool(query(f"SELECT EXISTS (SELECT FROM {source} AS t WHERE {only} AND {condition})")[0][0])
